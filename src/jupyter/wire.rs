@@ -1,0 +1,262 @@
+//! Multipart frames <-> [`Message`] (messaging spec, "The Wire Protocol").
+//!
+//! `[identities.., "<IDS|MSG>", signature, header, parent_header, metadata, content, buffers..]`, signed
+//! with HMAC-SHA256 over the four JSON frames. Frames are untrusted: nothing is read past its end, the
+//! signature is compared in constant time before any JSON is parsed, and extra identity frames are skipped.
+
+use bytes::Bytes;
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Map, Value};
+use sha2::Sha256;
+
+use super::content::Content;
+use super::message::{Header, Message};
+
+/// Stands between the identities and the message.
+pub const DELIMITER: &[u8] = b"<IDS|MSG>";
+
+/// Most identity frames we look through for the delimiter.
+const MAX_IDENTITIES: usize = 16;
+
+/// Why frames are not a message of ours.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// No `<IDS|MSG>`.
+    #[error("no <IDS|MSG> delimiter in a message of {frames} frames")]
+    NoDelimiter {
+        /// How many frames came.
+        frames: usize,
+    },
+    /// Fewer than the five frames that must follow the delimiter.
+    #[error("message is cut short: {found} of 5 frames after the delimiter")]
+    TooShort {
+        /// How many frames came after the delimiter.
+        found: usize,
+    },
+    /// The signature does not match the key.
+    #[error("message signature does not match the connection file's key")]
+    BadSignature,
+    /// A frame is not JSON.
+    #[error("the {frame} frame is not JSON: {reason}")]
+    NotJson {
+        /// Which frame.
+        frame: &'static str,
+        /// What the parser said.
+        reason: String,
+    },
+}
+
+/// Signs and verifies with a connection file's key. An empty key means: no signing.
+#[derive(Clone)]
+pub struct Signer {
+    mac: Option<Hmac<Sha256>>,
+}
+
+impl std::fmt::Debug for Signer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Signer(..)")
+    }
+}
+
+impl Signer {
+    /// A signer for `key`, the `key` field of a connection file.
+    pub fn new(key: &str) -> Self {
+        let mac = (!key.is_empty())
+            .then(|| Hmac::<Sha256>::new_from_slice(key.as_bytes()).ok())
+            .flatten();
+        Self { mac }
+    }
+
+    fn over(&self, parts: [&[u8]; 4]) -> Option<Hmac<Sha256>> {
+        let mut mac = self.mac.clone()?;
+        for part in parts {
+            mac.update(part);
+        }
+        Some(mac)
+    }
+
+    /// The signature frame: lower-case hex, or empty without a key.
+    fn sign(&self, parts: [&[u8]; 4]) -> Bytes {
+        self.over(parts).map_or_else(Bytes::new, |mac| {
+            hex(&mac.finalize().into_bytes()).into()
+        })
+    }
+
+    /// Constant-time comparison (`Mac::verify_slice`).
+    fn verify(&self, signature: &[u8], parts: [&[u8]; 4]) -> Result<(), WireError> {
+        let Some(mac) = self.over(parts) else {
+            return Ok(());
+        };
+        let expected = unhex(signature).ok_or(WireError::BadSignature)?;
+        mac.verify_slice(&expected)
+            .map_err(|_| WireError::BadSignature)
+    }
+}
+
+/// The frames of `message`, from the delimiter on.
+pub fn encode(message: &Message, signer: &Signer) -> Vec<Bytes> {
+    fn json<T: serde::Serialize>(value: &T) -> Bytes {
+        // Serialising our own maps and strings cannot fail; an empty object keeps the frame count.
+        serde_json::to_vec(value).map_or_else(|_| Bytes::from_static(b"{}"), Bytes::from)
+    }
+    let header = json(&message.header);
+    let parent = message
+        .parent
+        .as_ref()
+        .map_or_else(|| Bytes::from_static(b"{}"), json);
+    let metadata = json(&message.metadata);
+    let content = json(&message.content.to_json());
+    let signature = signer.sign([&header, &parent, &metadata, &content]);
+    let mut frames = vec![
+        Bytes::from_static(DELIMITER),
+        signature,
+        header,
+        parent,
+        metadata,
+        content,
+    ];
+    frames.extend(message.buffers.iter().cloned());
+    frames
+}
+
+/// Reads the frames of one multipart message.
+///
+/// # Errors
+/// [`WireError`]; the message is to be dropped and reported, never half used.
+pub fn decode(frames: &[Bytes], signer: &Signer) -> Result<Message, WireError> {
+    let start = frames
+        .iter()
+        .take(MAX_IDENTITIES)
+        .position(|frame| frame.as_ref() == DELIMITER)
+        .ok_or(WireError::NoDelimiter {
+            frames: frames.len(),
+        })?;
+    let rest = frames.get(start + 1..).unwrap_or_default();
+    let [signature, header, parent, metadata, content, buffers @ ..] = rest else {
+        return Err(WireError::TooShort { found: rest.len() });
+    };
+    signer.verify(signature, [header, parent, metadata, content])?;
+    let not_json = |frame: &'static str| {
+        move |error: serde_json::Error| WireError::NotJson {
+            frame,
+            reason: error.to_string(),
+        }
+    };
+    let header: Header = serde_json::from_slice(header).map_err(not_json("header"))?;
+    // An empty or odd parent is no parent; the kernel's first `status: starting` has none.
+    let parent = serde_json::from_slice::<Header>(parent)
+        .ok()
+        .filter(|parent| !parent.msg_id.is_empty());
+    let metadata: Map<String, Value> = serde_json::from_slice(metadata).unwrap_or_default();
+    let content =
+        Content::from_json(&header.msg_type, content).map_err(not_json("content"))?;
+    Ok(Message {
+        header,
+        parent,
+        metadata,
+        content,
+        buffers: buffers.to_vec(),
+    })
+}
+
+fn hex(bytes: &[u8]) -> Vec<u8> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|b| {
+            [
+                DIGITS[usize::from(b >> 4)],
+                DIGITS[usize::from(b & 0x0f)],
+            ]
+        })
+        .collect()
+}
+
+fn unhex(text: &[u8]) -> Option<Vec<u8>> {
+    fn digit(c: u8) -> Option<u8> {
+        char::from(c).to_digit(16).and_then(|d| u8::try_from(d).ok())
+    }
+    let (pairs, []) = text.as_chunks::<2>() else {
+        return None;
+    };
+    pairs
+        .iter()
+        .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jupyter::content::{ExecutionState, Stream};
+
+    fn frames(signature: &'static [u8], header: &'static str, content: &'static str) -> Vec<Bytes> {
+        vec![
+            Bytes::from_static(b"identity"),
+            Bytes::from_static(DELIMITER),
+            Bytes::from_static(signature),
+            Bytes::from_static(header.as_bytes()),
+            Bytes::from_static(b"{}"),
+            Bytes::from_static(b"{}"),
+            Bytes::from_static(content.as_bytes()),
+        ]
+    }
+
+    #[test]
+    fn what_we_sign_we_accept_and_nobody_else_does() {
+        let signer = Signer::new("secret");
+        let message = Message::request(Content::KernelInfoRequest, "s", "u", "d".to_owned());
+        let mut wire = encode(&message, &signer);
+        let decoded = decode(&wire, &signer).unwrap();
+        assert_eq!(decoded.header, message.header);
+        assert_eq!(decode(&wire, &Signer::new("other")), Err(WireError::BadSignature));
+        wire[5] = Bytes::from_static(b"{\"x\":1}");
+        assert_eq!(decode(&wire, &signer), Err(WireError::BadSignature));
+        wire[1] = Bytes::from_static(b"zz");
+        assert_eq!(decode(&wire, &signer), Err(WireError::BadSignature));
+    }
+
+    /// RFC 4231, test case 2.
+    #[test]
+    fn the_signature_is_hmac_sha256_in_hex() {
+        let signer = Signer::new("Jefe");
+        assert_eq!(
+            signer.sign([b"what do ya want ", b"for ", b"nothing", b"?"]),
+            Bytes::from_static(
+                b"5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+            )
+        );
+    }
+
+    #[test]
+    fn identities_are_skipped_and_buffers_kept() {
+        let open = Signer::new("");
+        let mut wire = frames(b"", r#"{"msg_type":"stream","msg_id":"m"}"#, r#"{"name":"stdout","text":"hi"}"#);
+        wire.insert(0, Bytes::from_static(b"another"));
+        wire.push(Bytes::from_static(b"\x00\xff"));
+        let message = decode(&wire, &open).unwrap();
+        assert_eq!(
+            message,
+            Message {
+                header: Header { msg_id: "m".to_owned(), msg_type: "stream".to_owned(), ..Header::default() },
+                parent: None,
+                metadata: Map::new(),
+                content: Content::Stream(Stream { name: "stdout".to_owned(), text: "hi".to_owned() }),
+                buffers: vec![Bytes::from_static(b"\x00\xff")],
+            }
+        );
+    }
+
+    #[test]
+    fn short_and_broken_frames_are_errors_not_panics() {
+        let open = Signer::new("");
+        assert_eq!(decode(&[], &open), Err(WireError::NoDelimiter { frames: 0 }));
+        let full = frames(b"", r#"{"msg_type":"status"}"#, r#"{"execution_state":"idle"}"#);
+        assert_eq!(decode(&full[..4], &open), Err(WireError::TooShort { found: 2 }));
+        assert_eq!(decode(&full, &open).unwrap().content, Content::Status(ExecutionState::Idle));
+        let bad = frames(b"", "{", "{}");
+        assert!(matches!(decode(&bad, &open), Err(WireError::NotJson { frame: "header", .. })));
+        let bad = frames(b"", r#"{"msg_type":"stream"}"#, "\"\\ud800");
+        assert!(matches!(decode(&bad, &open), Err(WireError::NotJson { frame: "content", .. })));
+    }
+}

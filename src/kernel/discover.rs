@@ -1,0 +1,286 @@
+//! Which kernels there are, by Jupyter's own search (jupyter_core docs, "Jupyter's directories").
+//!
+//! The order: `JUPYTER_PATH`, the active virtual and conda environments, Sponde's private environment, the
+//! person's data directory, the system. The first of a name wins; the rest, and what cannot be used, is kept with
+//! the reason, for `sponde kernels`. A kernel can also be named by path: a folder with a kernel.json, an
+//! environment, or a Python interpreter.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::launch::KernelSource;
+use crate::jupyter::kernelspec::KernelSpec;
+
+/// One `share/jupyter` directory to search, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchPath {
+    /// Where it comes from, for people.
+    pub origin: &'static str,
+    /// The directory that has `kernels/` in it.
+    pub data_dir: PathBuf,
+    /// The environment it belongs to, if it is one.
+    pub prefix: Option<PathBuf>,
+}
+
+/// The directories to search, best first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SearchPaths(pub Vec<SearchPath>);
+
+/// A kernelspec that was found, usable or not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundKernel {
+    /// Its name: that of its folder, in lower case.
+    pub name: String,
+    /// The folder.
+    pub resource_dir: PathBuf,
+    /// Where it comes from, for people.
+    pub origin: &'static str,
+    /// The kernel, or why it cannot be used.
+    pub source: Result<KernelSource, String>,
+}
+
+/// No kernel for what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DiscoverError {
+    /// No usable kernelspec of that name.
+    #[error("there is no kernel `{name}`")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The names there are.
+        known: Vec<String>,
+    },
+    /// There is one, but it cannot be used.
+    #[error("kernel `{name}` in `{}` cannot be used: {reason}", .dir.display())]
+    Unusable {
+        /// What was asked for.
+        name: String,
+        /// Where it is.
+        dir: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+}
+
+impl SearchPaths {
+    /// All kernelspecs, best first; a name can come more than once, then only the first usable one counts.
+    pub fn list(&self) -> Vec<FoundKernel> {
+        self.0.iter().flat_map(list_dir).collect()
+    }
+
+    /// The kernel that `name` means.
+    ///
+    /// # Errors
+    /// [`DiscoverError`].
+    pub fn find(&self, name: &str) -> Result<KernelSource, DiscoverError> {
+        if name.contains('/') {
+            return by_path(Path::new(name));
+        }
+        let found = self.list();
+        let mut unusable = None;
+        for kernel in &found {
+            if kernel.name.eq_ignore_ascii_case(name) {
+                match &kernel.source {
+                    Ok(source) => return Ok(source.clone()),
+                    Err(reason) => {
+                        unusable.get_or_insert_with(|| DiscoverError::Unusable {
+                            name: name.to_owned(),
+                            dir: kernel.resource_dir.clone(),
+                            reason: reason.clone(),
+                        });
+                    }
+                }
+            }
+        }
+        Err(unusable.unwrap_or_else(|| {
+            let mut known: Vec<String> = found
+                .into_iter()
+                .filter(|kernel| kernel.source.is_ok())
+                .map(|kernel| kernel.name)
+                .collect();
+            known.sort();
+            known.dedup();
+            DiscoverError::Unknown {
+                name: name.to_owned(),
+                known,
+            }
+        }))
+    }
+
+    /// The kernel for a language (as in a notebook's `language_info.name`), if there is one.
+    pub fn for_language(&self, language: &str) -> Option<KernelSource> {
+        self.list()
+            .into_iter()
+            .filter_map(|kernel| kernel.source.ok())
+            .find(|source| source.spec.language.eq_ignore_ascii_case(language))
+    }
+}
+
+fn list_dir(path: &SearchPath) -> Vec<FoundKernel> {
+    // A directory that is not there, or not ours to read, has no kernels.
+    let Ok(entries) = std::fs::read_dir(path.data_dir.join("kernels")) else {
+        return Vec::new();
+    };
+    let mut dirs: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|dir| dir.join("kernel.json").exists())
+        .collect();
+    dirs.sort();
+    dirs.into_iter()
+        .filter_map(|dir| {
+            let name = dir.file_name()?.to_str()?.to_lowercase();
+            let source = if is_valid_name(&name) {
+                load(&name, &dir, path.prefix.as_deref())
+            } else {
+                Err("its folder's name has characters other than letters, digits, `-`, `_` and `.`".to_owned())
+            };
+            Some(FoundKernel {
+                name,
+                resource_dir: dir,
+                origin: path.origin,
+                source,
+            })
+        })
+        .collect()
+}
+
+/// jupyter_client's rule for kernelspec names.
+fn is_valid_name(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+fn load(name: &str, dir: &Path, prefix: Option<&Path>) -> Result<KernelSource, String> {
+    let text = std::fs::read(dir.join("kernel.json")).map_err(|error| error.to_string())?;
+    let spec = KernelSpec::parse(&text).map_err(|error| error.to_string())?;
+    Ok(KernelSource {
+        name: name.to_owned(),
+        spec,
+        resource_dir: dir.to_owned(),
+        prefix: prefix.map(Path::to_owned),
+    })
+}
+
+/// A folder with a kernel.json, an environment, or a Python interpreter.
+fn by_path(path: &Path) -> Result<KernelSource, DiscoverError> {
+    let unusable = |reason: String| DiscoverError::Unusable {
+        name: path.display().to_string(),
+        dir: path.to_owned(),
+        reason,
+    };
+    let name = path
+        .file_name()
+        .map_or_else(|| "kernel".to_owned(), |name| name.to_string_lossy().to_lowercase());
+    if path.join("kernel.json").exists() {
+        return load(&name, path, None).map_err(unusable);
+    }
+    let python = if path.is_dir() {
+        ["bin/python", "bin/python3"]
+            .iter()
+            .map(|program| path.join(program))
+            .find(|program| program.exists())
+            .ok_or_else(|| unusable("it has neither kernel.json nor bin/python".to_owned()))?
+    } else if path.exists() {
+        path.to_owned()
+    } else {
+        return Err(unusable("there is nothing".to_owned()));
+    };
+    let python = std::path::absolute(&python).unwrap_or(python);
+    Ok(python_kernel(&python))
+}
+
+/// The ipykernel of a Python interpreter, without a kernelspec.
+fn python_kernel(python: &Path) -> KernelSource {
+    let argv = [
+        &*python.to_string_lossy(),
+        "-m",
+        "ipykernel_launcher",
+        "-f",
+        "{connection_file}",
+    ];
+    let prefix = python.parent().and_then(Path::parent).map(Path::to_owned);
+    KernelSource {
+        name: "python3".to_owned(),
+        spec: KernelSpec {
+            argv: argv.map(str::to_owned).into(),
+            display_name: format!("Python 3 ({})", python.display()),
+            language: "python".to_owned(),
+            interrupt_mode: crate::jupyter::kernelspec::InterruptMode::Signal,
+            env: std::collections::BTreeMap::new(),
+            metadata: serde_json::Map::new(),
+        },
+        resource_dir: prefix.clone().unwrap_or_default(),
+        prefix,
+    }
+}
+
+impl fmt::Display for SearchPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.data_dir.display(), self.origin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn install(root: &Path, name: &str, text: &str) {
+        let dir = root.join("kernels").join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("kernel.json"), text).unwrap();
+    }
+
+    fn spec(language: &str) -> String {
+        serde_json::json!({"argv": ["run", "{connection_file}"], "display_name": language, "language": language})
+            .to_string()
+    }
+
+    #[test]
+    fn the_first_usable_of_a_name_wins() {
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        install(first.path(), "Py", "{");
+        install(first.path(), "r", &spec("R"));
+        install(first.path(), "b ad", &spec("bad"));
+        install(second.path(), "py", &spec("python"));
+        install(second.path(), "r", &spec("other"));
+        let paths = SearchPaths(
+            [&first, &second]
+                .map(|dir| SearchPath { origin: "test", data_dir: dir.path().to_owned(), prefix: None })
+                .into(),
+        );
+        assert_eq!(paths.find("PY").unwrap().spec.language, "python");
+        assert_eq!(paths.find("r").unwrap().spec.language, "R");
+        assert_eq!(paths.for_language("r").unwrap().resource_dir, first.path().join("kernels/r"));
+        assert_eq!(
+            paths.find("julia"),
+            Err(DiscoverError::Unknown {
+                name: "julia".to_owned(),
+                known: vec!["py".to_owned(), "r".to_owned()],
+            })
+        );
+        let usable: Vec<_> = paths.list().into_iter().map(|k| (k.name, k.source.is_ok())).collect();
+        assert_eq!(
+            usable,
+            [("b ad", false), ("py", false), ("r", true), ("py", true), ("r", true)]
+                .map(|(name, ok)| (name.to_owned(), ok))
+        );
+    }
+
+    #[test]
+    fn a_kernel_can_be_named_by_path() {
+        let env = tempfile::tempdir().unwrap();
+        let path = |p: &Path| p.to_string_lossy().into_owned();
+        let paths = SearchPaths::default();
+        assert!(matches!(paths.find(&path(env.path())), Err(DiscoverError::Unusable { .. })));
+        std::fs::create_dir(env.path().join("bin")).unwrap();
+        let python = env.path().join("bin/python");
+        std::fs::write(&python, "").unwrap();
+        for name in [path(env.path()), path(&python)] {
+            let kernel = paths.find(&name).unwrap();
+            assert_eq!(kernel.spec.argv[0], path(&python));
+            assert_eq!(kernel.prefix.as_deref(), Some(env.path()));
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! One running request as a stream of events that ends with exactly one [`ExecutionEvent::Finished`].
+//!
+//! Memory is bounded by bytes, not by messages: every event carries the permit that its bytes took in the
+//! link, and gives it back when the next one is asked for. A slow reader therefore stops the socket, and a
+//! fast kernel never fills our memory.
+
+use serde_json::{Map, Value};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use super::host::ExitReason;
+use crate::jupyter::content::{Content, ErrorContent, InputRequest, Stream};
+use crate::jupyter::mime::MimeBundle;
+
+/// A running execution.
+#[derive(Debug)]
+pub struct Execution {
+    /// The `msg_id` of its execute_request.
+    pub id: String,
+    events: mpsc::UnboundedReceiver<(ExecutionEvent, Option<OwnedSemaphorePermit>)>,
+    held: Option<OwnedSemaphorePermit>,
+    finished: bool,
+}
+
+/// What happens to an execution, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ExecutionEvent {
+    /// The kernel took the code; `count` is its `In [n]` number.
+    Started {
+        /// The number, if the kernel counts.
+        count: Option<i64>,
+    },
+    /// Something to show.
+    Output(OutputEvent),
+    /// The code waits for a line; answer with [`super::Kernel::reply`].
+    InputRequested(InputRequest),
+    /// The limit passed or an interrupt was sent and the code still runs.
+    StillRunning {
+        /// How many interrupts were sent so far.
+        interrupts: u32,
+    },
+    /// The end. Always last.
+    Finished(Outcome),
+}
+
+/// A change to a cell's outputs, as the kernel sent it. `session::outputs` folds these.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OutputEvent {
+    /// Text.
+    Stream(Stream),
+    /// Rich output.
+    Display {
+        /// The representations.
+        data: MimeBundle,
+        /// Metadata for each of them.
+        metadata: Map<String, Value>,
+        /// Its name for updates.
+        display_id: Option<String>,
+    },
+    /// New data for every display of that name.
+    Update {
+        /// The representations.
+        data: MimeBundle,
+        /// Metadata for each of them.
+        metadata: Map<String, Value>,
+        /// Which displays.
+        display_id: String,
+    },
+    /// The value of the last expression.
+    Result {
+        /// The representations.
+        data: MimeBundle,
+        /// Metadata for each of them.
+        metadata: Map<String, Value>,
+        /// The `Out [n]` number.
+        count: Option<i64>,
+        /// Its name for updates.
+        display_id: Option<String>,
+    },
+    /// An exception.
+    Error(ErrorContent),
+    /// Clear what is there, now or when the next output comes.
+    Clear {
+        /// Wait for the next output.
+        wait: bool,
+    },
+    /// Output that was too large for us or got lost on the way; says so in words.
+    Lost(String),
+}
+
+/// How an execution ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The `In [n]` number.
+    pub count: Option<i64>,
+}
+
+/// The verdict on an execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It ran to its end.
+    Ok,
+    /// It raised; the error is among the outputs.
+    Error {
+        /// Exception name.
+        ename: String,
+        /// Exception text.
+        evalue: String,
+    },
+    /// It was stopped on request.
+    Interrupted,
+    /// It was stopped because its time was up.
+    TimedOut,
+    /// It was never run, because one before it failed.
+    Aborted,
+    /// The kernel is gone, and all variables with it.
+    KernelDied(ExitReason),
+}
+
+impl Execution {
+    pub(super) fn new(
+        id: String,
+        events: mpsc::UnboundedReceiver<(ExecutionEvent, Option<OwnedSemaphorePermit>)>,
+    ) -> Self {
+        Self {
+            id,
+            events,
+            held: None,
+            finished: false,
+        }
+    }
+
+    /// The next event; `None` after [`ExecutionEvent::Finished`].
+    pub async fn next(&mut self) -> Option<ExecutionEvent> {
+        self.held = None;
+        if self.finished {
+            return None;
+        }
+        if let Some((event, permit)) = self.events.recv().await {
+            self.held = permit;
+            self.finished = matches!(event, ExecutionEvent::Finished(_));
+            return Some(event);
+        }
+        // The actor went away without a word (it panicked, or the runtime is going down).
+        self.finished = true;
+        Some(ExecutionEvent::Finished(Outcome {
+            verdict: Verdict::KernelDied(ExitReason::Unknown),
+            count: None,
+        }))
+    }
+
+    /// Runs to the end and returns all outputs. For code whose outputs are known to be small.
+    pub async fn collect(mut self) -> (Vec<OutputEvent>, Outcome) {
+        let mut outputs = Vec::new();
+        loop {
+            match self.next().await {
+                Some(ExecutionEvent::Output(output)) => outputs.push(output),
+                Some(ExecutionEvent::Finished(outcome)) => return (outputs, outcome),
+                Some(
+                    ExecutionEvent::Started { .. }
+                    | ExecutionEvent::InputRequested(_)
+                    | ExecutionEvent::StillRunning { .. },
+                ) => {}
+                None => {
+                    return (
+                        outputs,
+                        Outcome {
+                            verdict: Verdict::KernelDied(ExitReason::Unknown),
+                            count: None,
+                        },
+                    );
+                }
+            }
+        }
+    }
+}
+
+impl OutputEvent {
+    /// The output in an iopub message, if it is one.
+    pub(super) fn from_content(content: Content) -> Option<Self> {
+        Some(match content {
+            Content::Stream(stream) => Self::Stream(stream),
+            Content::DisplayData(display) => Self::Display {
+                data: display.data,
+                metadata: display.metadata,
+                display_id: display.transient.display_id,
+            },
+            Content::UpdateDisplayData(display) => Self::Update {
+                data: display.data,
+                metadata: display.metadata,
+                display_id: display.transient.display_id.unwrap_or_default(),
+            },
+            Content::ExecuteResult(display) => Self::Result {
+                data: display.data,
+                metadata: display.metadata,
+                count: display.execution_count,
+                display_id: display.transient.display_id,
+            },
+            Content::Error(error) => Self::Error(error),
+            Content::ClearOutput { wait } => Self::Clear { wait },
+            _ => return None,
+        })
+    }
+}

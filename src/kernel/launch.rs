@@ -1,0 +1,255 @@
+//! From a kernelspec to a process: connection file, socket directory, environment, command.
+
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::KernelError;
+use super::host::Host;
+use crate::jupyter::connection::ConnectionInfo;
+use crate::jupyter::kernelspec::KernelSpec;
+
+/// The longest path a unix socket may have (`sun_path`, less the final NUL).
+const MAX_SOCKET_PATH: usize = 107;
+
+/// Which kernel to run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KernelSource {
+    /// The kernelspec's name.
+    pub name: String,
+    /// Its kernel.json.
+    pub spec: KernelSpec,
+    /// The folder of kernel.json (`{resource_dir}`).
+    pub resource_dir: PathBuf,
+    /// The environment it belongs to (`{prefix}`), where there is one: a bare `python` in argv means the
+    /// interpreter of this environment.
+    pub prefix: Option<PathBuf>,
+}
+
+/// How to run a kernel. Directories and environment are values: this floor reads neither.
+#[derive(Debug, Clone)]
+pub struct LaunchOptions {
+    /// Which kernel.
+    pub kernel: KernelSource,
+    /// Working directory of the kernel.
+    pub cwd: PathBuf,
+    /// The environment to start from; secrets are taken out of it here.
+    pub env: Vec<(String, String)>,
+    /// The Jupyter runtime directory: the connection file goes here, mode 0600.
+    pub runtime_dir: PathBuf,
+    /// Where short-lived directories for sockets may be made (`$XDG_RUNTIME_DIR` or `/tmp`).
+    pub socket_root: PathBuf,
+    /// Name of the person, for message headers.
+    pub username: String,
+    /// How long the kernel may take until it answers.
+    pub ready_timeout: Duration,
+}
+
+/// The files of one running kernel; they go with it.
+#[derive(Debug)]
+pub(super) struct KernelFiles {
+    pub(super) info: ConnectionInfo,
+    pub(super) connection_file: PathBuf,
+    /// 0700; holds the kernel's sockets and those of our guards.
+    pub(super) socket_dir: PathBuf,
+}
+
+impl KernelFiles {
+    /// Where our guards listen: out of the way of the kernel's own sockets.
+    pub(super) fn guard_dir(&self) -> PathBuf {
+        self.socket_dir.join("g")
+    }
+}
+
+impl Drop for KernelFiles {
+    fn drop(&mut self) {
+        // Nothing of the person's is in there; what cannot be removed is left to the system's own clean-up.
+        let _ = std::fs::remove_file(&self.connection_file);
+        let _ = std::fs::remove_dir_all(&self.socket_dir);
+    }
+}
+
+/// Makes the files and starts the process.
+///
+/// # Errors
+/// [`KernelError::Prepare`] or [`KernelError::Spawn`], with the files removed again.
+pub(super) fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host), KernelError> {
+    let kernel = &options.kernel;
+    let files = prepare(options).map_err(|(path, error)| KernelError::Prepare {
+        kernel: kernel.name.clone(),
+        reason: format!("`{}`: {error}", path.display()),
+    })?;
+    let command = command(kernel, &files.connection_file);
+    let env = environment(&options.env, kernel);
+    let host = Host::spawn(&command, &env, &options.cwd).map_err(|error| KernelError::Spawn {
+        kernel: kernel.name.clone(),
+        command: command.join(" "),
+        reason: if options.cwd.is_dir() {
+            error.to_string()
+        } else {
+            format!("its directory `{}`: {error}", options.cwd.display())
+        },
+    })?;
+    Ok((files, host))
+}
+
+fn prepare(options: &LaunchOptions) -> Result<KernelFiles, (PathBuf, std::io::Error)> {
+    let id = uuid::Uuid::new_v4();
+    let short: String = id.simple().to_string().chars().take(12).collect();
+    let socket_dir = options.socket_root.join(format!("sponde-{short}"));
+    let connection_file = options.runtime_dir.join(format!("kernel-{id}.json"));
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |error| (path, error)
+    };
+    // The longest path in there is that of a guard.
+    if socket_dir.as_os_str().len() + "/g/control".len() > MAX_SOCKET_PATH {
+        let error = std::io::Error::other("path is too long for unix sockets");
+        return Err((socket_dir, error));
+    }
+    std::fs::create_dir_all(&options.runtime_dir).map_err(at(&options.runtime_dir))?;
+    let mut private = std::fs::DirBuilder::new();
+    private.mode(0o700);
+    private.create(&socket_dir).map_err(at(&socket_dir))?;
+    private
+        .create(socket_dir.join("g"))
+        .map_err(at(&socket_dir))?;
+    let key = uuid::Uuid::new_v4().to_string();
+    let prefix = socket_dir.join("k").to_string_lossy().into_owned();
+    let files = KernelFiles {
+        info: ConnectionInfo::ipc(prefix, key, options.kernel.name.clone()),
+        connection_file,
+        socket_dir,
+    };
+    let text = serde_json::to_vec_pretty(&files.info).map_err(std::io::Error::other);
+    text.and_then(|text| {
+        std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&files.connection_file)?
+            .write_all(&text)
+    })
+    .map_err(at(&files.connection_file))?;
+    Ok(files)
+}
+
+/// The spec's command; a bare `python` is the interpreter of the environment the spec was found in, as
+/// jupyter_client has it.
+fn command(kernel: &KernelSource, connection_file: &Path) -> Vec<String> {
+    let fallback = kernel.resource_dir.clone();
+    let prefix = kernel.prefix.as_ref().unwrap_or(&fallback);
+    let mut command = kernel
+        .spec
+        .command(connection_file, &kernel.resource_dir, prefix);
+    if let (Some(program), Some(prefix)) = (command.first_mut(), &kernel.prefix)
+        && is_bare_python(program)
+    {
+        let own = prefix.join("bin").join(&*program);
+        if own.exists() {
+            *program = own.to_string_lossy().into_owned();
+        }
+    }
+    command
+}
+
+fn is_bare_python(program: &str) -> bool {
+    program
+        .strip_prefix("python")
+        .is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
+}
+
+/// The person's environment without secrets, then what the spec sets (`${NAME}` refers to the person's).
+fn environment(base: &[(String, String)], kernel: &KernelSource) -> Vec<(String, String)> {
+    let mut env: Vec<(String, String)> = base
+        .iter()
+        .filter(|(name, _)| !is_secret(name))
+        .cloned()
+        .collect();
+    // ipykernel ends itself when this process is gone, and keeps its start-up note to itself.
+    env.push(("JPY_PARENT_PID".to_owned(), std::process::id().to_string()));
+    for (name, value) in &kernel.spec.env {
+        let value = base.iter().fold(value.clone(), |value, (name, own)| {
+            if value.contains("${") && !is_secret(name) {
+                value.replace(&format!("${{{name}}}"), own)
+            } else {
+                value
+            }
+        });
+        env.retain(|(existing, _)| existing != name);
+        env.push((name.clone(), value));
+    }
+    env
+}
+
+/// Whether a variable's name says that its value must not reach code that a model wrote.
+fn is_secret(name: &str) -> bool {
+    const WORDS: [&str; 9] = [
+        "KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS", "PAT",
+    ];
+    name.to_ascii_uppercase()
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .any(|word| WORDS.contains(&word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(argv: &[&str], prefix: Option<&str>) -> KernelSource {
+        let spec = serde_json::json!({
+            "argv": argv, "display_name": "x", "language": "x",
+            "env": {"PATH": "/own:${PATH}", "X": "${OPENAI_API_KEY}"}
+        });
+        KernelSource {
+            name: "x".to_owned(),
+            spec: KernelSpec::parse(spec.to_string().as_bytes()).unwrap(),
+            resource_dir: "/r".into(),
+            prefix: prefix.map(PathBuf::from),
+        }
+    }
+
+    #[test]
+    fn secrets_stay_outside() {
+        let base: Vec<_> = [
+            ("PATH", "/bin"),
+            ("OPENAI_API_KEY", "sk"),
+            ("GITHUB_TOKEN", "t"),
+            ("AWS_SECRET_ACCESS_KEY", "s"),
+            ("DB_PASSWORD", "p"),
+            ("KEYBOARD", "us"),
+            ("MONKEY_HOME", "m"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        let env = environment(&base, &source(&["x", "{connection_file}"], None));
+        let pid = std::process::id().to_string();
+        assert_eq!(
+            env.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect::<Vec<_>>(),
+            [
+                ("KEYBOARD", "us"),
+                ("MONKEY_HOME", "m"),
+                ("JPY_PARENT_PID", pid.as_str()),
+                ("PATH", "/own:/bin"),
+                ("X", "${OPENAI_API_KEY}"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_bare_python_is_that_of_the_environment() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("bin")).unwrap();
+        std::fs::write(dir.path().join("bin/python3"), "").unwrap();
+        let prefix = dir.path().to_str();
+        let program = |argv0: &str, prefix| {
+            command(&source(&[argv0, "{connection_file}"], prefix), Path::new("/c")).remove(0)
+        };
+        let own = dir.path().join("bin/python3").to_string_lossy().into_owned();
+        assert_eq!(program("python3", prefix), own);
+        assert_eq!(program("python", prefix), "python");
+        assert_eq!(program("/usr/bin/python3", prefix), "/usr/bin/python3");
+        assert_eq!(program("python3", None), "python3");
+    }
+}

@@ -1,0 +1,225 @@
+//! The four channels of one connection to a kernel, as two queues (transport is a value, not a trait).
+//!
+//! Invariants: every socket has its own reader task from connect to close, so that a kernel's send queue never
+//! fills up because we are busy; what has been read and not yet been consumed is bounded in bytes
+//! ([`IN_FLIGHT_BYTES`]); when a socket is lost the reader of the queue is told.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use zeromq::util::PeerIdentity;
+use zeromq::{
+    DealerRecvHalf, DealerSocket, Socket as _, SocketOptions, SocketRecv as _, SocketSend as _, SubSocket,
+    ZmqMessage,
+};
+
+use super::guard::{Closing, Guard, GuardEvent, GuardLimits};
+use super::task::{self, Task};
+use crate::jupyter::connection::{ConnectionInfo, Socket};
+use crate::jupyter::message::{Channel, Message};
+use crate::jupyter::wire::{self, Signer, WireError};
+
+/// Bytes of iopub messages that may be on their way through us at any time. A single larger message passes alone.
+const IN_FLIGHT_BYTES: usize = 32 << 20;
+
+/// Messages waiting in a queue; they are bounded in bytes as well, this only bounds the count.
+const QUEUE: usize = 1024;
+
+/// The channels of one connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) outgoing: mpsc::Sender<(Channel, Message)>,
+    pub(super) incoming: mpsc::Receiver<Incoming>,
+    /// Dropped with the link: reader tasks first, guards after them.
+    _tasks: Vec<Task>,
+    _guards: Vec<Guard>,
+}
+
+/// What comes from a kernel.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    /// A message, and the bytes it holds of [`IN_FLIGHT_BYTES`].
+    Message(Channel, Box<Message>, Option<OwnedSemaphorePermit>),
+    /// Something that is not a message of ours; it was dropped.
+    Unreadable(Channel, WireError),
+    /// A socket is gone.
+    Lost(LinkLoss),
+}
+
+/// Why a socket is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum LinkLoss {
+    /// The kernel closed it, or its process ended.
+    Closed,
+    /// The kernel sent something that could have hurt us.
+    Hostile(String),
+}
+
+/// Connects to the kernel of `info`, through guards that listen in `guard_dir` (0700, ours alone).
+///
+/// Returns when all four sockets have shaken hands; the caller bounds the wait.
+///
+/// # Errors
+/// A sentence saying which socket failed and how.
+pub(super) async fn connect(
+    info: &ConnectionInfo,
+    session: &str,
+    guard_dir: &Path,
+    connect_timeout: Duration,
+) -> Result<Link, String> {
+    let signer = Signer::new(&info.key);
+    let (lost_tx, mut lost) = mpsc::channel(8);
+    let limits = GuardLimits {
+        connect: connect_timeout,
+        ..GuardLimits::default()
+    };
+    let guard = |channel: Channel| {
+        let upstream = info.endpoint(Socket::Channel(channel));
+        Guard::start(upstream, guard_dir, channel.name(), limits, lost_tx.clone())
+            .map_err(|error| format!("could not listen in `{}`: {error}", guard_dir.display()))
+    };
+    let guards = [
+        guard(Channel::Shell)?,
+        guard(Channel::Control)?,
+        guard(Channel::Stdin)?,
+        guard(Channel::IoPub)?,
+    ];
+    let [shell_at, control_at, stdin_at, iopub_at] = guards.each_ref().map(Guard::address);
+    let (shell, control, stdin, iopub) = tokio::try_join!(
+        dealer(&shell_at, session),
+        dealer(&control_at, session),
+        dealer(&stdin_at, session),
+        subscriber(&iopub_at),
+    )?;
+
+    let (incoming_tx, incoming) = mpsc::channel(QUEUE);
+    let (outgoing, mut to_send) = mpsc::channel::<(Channel, Message)>(QUEUE);
+    let (mut shell_out, shell) = shell.split();
+    let (mut control_out, control) = control.split();
+    let (mut stdin_out, stdin) = stdin.split();
+    let send_signer = signer.clone();
+    let sender = task::spawn("kernel sender", async move {
+        while let Some((channel, message)) = to_send.recv().await {
+            let frames = zmq_message(wire::encode(&message, &send_signer));
+            let sent = match channel {
+                Channel::Shell => shell_out.send(frames).await,
+                Channel::Control => control_out.send(frames).await,
+                Channel::Stdin => stdin_out.send(frames).await,
+                // Nobody sends on iopub; a subscription is made when connecting.
+                Channel::IoPub => Ok(()),
+            };
+            if let Err(error) = sent {
+                // The guard reports the loss of the socket; here it only explains a missing reply.
+                tracing::debug!(channel = channel.name(), %error, "could not send to the kernel");
+            }
+        }
+    });
+    let losses = {
+        let incoming = incoming_tx.clone();
+        task::spawn("kernel losses", async move {
+            while let Some(event) = lost.recv().await {
+                let loss = match event {
+                    GuardEvent::Hostile { name, reason } => LinkLoss::Hostile(format!("on its {name} socket it {reason}")),
+                    GuardEvent::Closed { cause: Closing::Client, .. } => continue,
+                    GuardEvent::Closed { .. } => LinkLoss::Closed,
+                };
+                if incoming.send(Incoming::Lost(loss)).await.is_err() {
+                    return;
+                }
+            }
+        })
+    };
+    let reader = |channel, socket| {
+        task::spawn(
+            "kernel reader",
+            read(channel, socket, signer.clone(), incoming_tx.clone()),
+        )
+    };
+    let tasks = vec![
+        reader(Channel::Shell, Reader::Dealer(shell)),
+        reader(Channel::Control, Reader::Dealer(control)),
+        reader(Channel::Stdin, Reader::Dealer(stdin)),
+        reader(Channel::IoPub, Reader::Sub(iopub)),
+        sender,
+        losses,
+    ];
+    Ok(Link {
+        outgoing,
+        incoming,
+        _tasks: tasks,
+        _guards: guards.into(),
+    })
+}
+
+/// Shell, control and stdin must have the same identity: the kernel routes its input requests by it.
+async fn dealer(address: &str, session: &str) -> Result<DealerSocket, String> {
+    let identity = PeerIdentity::try_from(session.as_bytes().to_vec())
+        .map_err(|error| format!("session id cannot name a socket: {error}"))?;
+    let mut options = SocketOptions::default();
+    options.peer_identity(identity);
+    let mut socket = DealerSocket::with_options(options);
+    socket
+        .connect(address)
+        .await
+        .map_err(|error| format!("could not connect to the kernel: {error}"))?;
+    Ok(socket)
+}
+
+async fn subscriber(address: &str) -> Result<SubSocket, String> {
+    let mut socket = SubSocket::new();
+    let failed = |error| format!("could not connect to the kernel's iopub socket: {error}");
+    socket.subscribe("").await.map_err(failed)?;
+    socket.connect(address).await.map_err(failed)?;
+    Ok(socket)
+}
+
+enum Reader {
+    Dealer(DealerRecvHalf),
+    Sub(SubSocket),
+}
+
+async fn read(channel: Channel, mut socket: Reader, signer: Signer, incoming: mpsc::Sender<Incoming>) {
+    let budget = Arc::new(Semaphore::new(IN_FLIGHT_BYTES));
+    loop {
+        let received = match &mut socket {
+            Reader::Dealer(socket) => socket.recv().await,
+            Reader::Sub(socket) => socket.recv().await,
+        };
+        let frames: Vec<Bytes> = match received {
+            Ok(message) => message.into_vec(),
+            Err(error) => {
+                tracing::debug!(channel = channel.name(), %error, "socket of the kernel failed");
+                // The guard has reported, or will report, the loss itself.
+                return;
+            }
+        };
+        let size = frames.iter().map(Bytes::len).sum::<usize>().clamp(1, IN_FLIGHT_BYTES);
+        // Only what a cell can produce without end is counted: a reply must get through while outputs wait.
+        let permit = if channel == Channel::IoPub {
+            let size = u32::try_from(size).unwrap_or(u32::MAX);
+            Arc::clone(&budget).acquire_many_owned(size).await.ok()
+        } else {
+            None
+        };
+        let item = match wire::decode(&frames, &signer) {
+            Ok(message) => Incoming::Message(channel, Box::new(message), permit),
+            Err(error) => Incoming::Unreadable(channel, error),
+        };
+        drop(frames);
+        if incoming.send(item).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn zmq_message(frames: Vec<Bytes>) -> ZmqMessage {
+    let mut frames = frames.into_iter();
+    let mut message = ZmqMessage::from(frames.next().unwrap_or_default());
+    for frame in frames {
+        message.push_back(frame);
+    }
+    message
+}

@@ -1,0 +1,312 @@
+//! The table `parent msg_id -> execution`, and when an execution is over. Pure: time is passed in.
+//!
+//! An execution is finished when the reply **and** `idle` have been seen. Both can be lost (a kernel's send queue
+//! overflows, JavaScript kernels never answer an interrupted cell), so each wait has an end: with the reply but
+//! without `idle` a fence is sent after [`QUIET`]; with `idle` but no reply we wait [`REPLY_WAIT`]. A message whose
+//! parent is not in the table never reaches a cell.
+
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::Instant;
+
+use super::execution::{ExecutionEvent, Outcome, OutputEvent, Verdict};
+use super::host::ExitReason;
+use crate::jupyter::content::{Content, ExecuteReply, ExecutionState, InputRequest, ReplyStatus};
+use crate::jupyter::message::{Channel, Header, Message};
+
+/// Silence on iopub after a reply before we ask whether `idle` was lost.
+const QUIET: Duration = Duration::from_secs(1);
+/// How long the answer to that question may take.
+const FENCE_WAIT: Duration = Duration::from_secs(3);
+/// How long a reply may come after `idle`.
+const REPLY_WAIT: Duration = Duration::from_secs(5);
+/// Between one interrupt and the next, when a cell's time is up.
+const INTERRUPT_WAIT: Duration = Duration::from_millis(2500);
+/// Interrupts that a cell whose time is up may ignore before the kernel is killed.
+const INTERRUPTS: u32 = 2;
+
+type Events = mpsc::UnboundedSender<(ExecutionEvent, Option<OwnedSemaphorePermit>)>;
+
+/// Running and queued executions, in the order they were sent.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    id: String,
+    /// Unbounded, because each event holds its bytes' permit; see `execution`.
+    events: Events,
+    timeout: Option<Duration>,
+    started: bool,
+    count: Option<i64>,
+    reply: Option<ExecuteReply>,
+    /// An `error` output was seen, with these words.
+    error: Option<(String, String)>,
+    idle: bool,
+    /// The input request to answer.
+    input: Option<Header>,
+    interrupts: u32,
+    stop: Stop,
+    wake: Option<(Instant, Wake)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    None,
+    Requested,
+    TimeUp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wake {
+    TimeUp,
+    Quiet,
+    FenceLost,
+    NoReply,
+}
+
+/// What the actor shall do after a wake-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Send a fence (a `kernel_info_request` whose id goes to [`Table::fence_passed`]).
+    Fence,
+    /// Interrupt the kernel.
+    Interrupt,
+    /// Kill it: it ignores interrupts.
+    Kill,
+}
+
+impl Table {
+    pub(super) fn insert(&mut self, id: String, events: Events, timeout: Option<Duration>) {
+        self.entries.push(Entry {
+            id,
+            events,
+            timeout,
+            started: false,
+            count: None,
+            reply: None,
+            error: None,
+            idle: false,
+            input: None,
+            interrupts: 0,
+            stop: Stop::None,
+            wake: None,
+        });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// When [`Table::wake`] wants to be called.
+    pub(super) fn next_wake(&self) -> Option<Instant> {
+        self.entries.iter().filter_map(|entry| Some(entry.wake?.0)).min()
+    }
+
+    /// Takes a message of the kernel; what has no parent in the table is given back unused.
+    pub(super) fn route(
+        &mut self,
+        channel: Channel,
+        message: Message,
+        permit: Option<OwnedSemaphorePermit>,
+        now: Instant,
+    ) -> Result<(), Message> {
+        let Some(entry) = message
+            .parent_id()
+            .and_then(|id| self.entries.iter_mut().find(|entry| entry.id == id))
+        else {
+            return Err(message);
+        };
+        match (channel, message.content) {
+            (Channel::Shell, Content::ExecuteReply(reply)) => {
+                entry.count = reply.execution_count.or(entry.count);
+                entry.reply = Some(reply);
+            }
+            (Channel::Stdin, Content::InputRequest(request)) => {
+                entry.ask(request, message.header);
+            }
+            (Channel::IoPub, Content::Status(ExecutionState::Busy)) => entry.start(now),
+            (Channel::IoPub, Content::Status(ExecutionState::Idle)) => entry.idle = true,
+            (Channel::IoPub, Content::ExecuteInput { execution_count }) => {
+                entry.start(now);
+                entry.count = execution_count.or(entry.count);
+                entry.send(ExecutionEvent::Started { count: entry.count });
+            }
+            (Channel::IoPub, content) => {
+                entry.start(now);
+                if let Content::Error(error) = &content {
+                    entry.error = Some((error.ename.clone(), error.evalue.clone()));
+                }
+                if let Some(output) = OutputEvent::from_content(content) {
+                    // A consumer that has gone away is not waited for.
+                    let _ = entry.events.send((ExecutionEvent::Output(output), permit));
+                }
+            }
+            // A reply of another kind with our parent: nothing to do with a cell.
+            (Channel::Shell | Channel::Control | Channel::Stdin, _) => {}
+        }
+        entry.after_message(now);
+        self.sweep();
+        Ok(())
+    }
+
+    /// Tells every running execution that something of its output is missing.
+    pub(super) fn lost_output(&mut self, what: &str) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.started) {
+            entry.send(ExecutionEvent::Output(OutputEvent::Lost(what.to_owned())));
+        }
+    }
+
+    /// The fence's `idle` was seen, so whatever has a reply by now will get no more output.
+    pub(super) fn fence_passed(&mut self) {
+        for entry in &mut self.entries {
+            if entry.reply.is_some() && !entry.idle {
+                entry.mark_lost();
+            }
+        }
+        self.sweep();
+    }
+
+    /// Marks the running execution as interrupted by the person. Returns whether there is one.
+    pub(super) fn interrupt(&mut self) -> bool {
+        let Some(entry) = self.entries.first_mut() else {
+            return false;
+        };
+        if entry.stop == Stop::None {
+            entry.stop = Stop::Requested;
+        }
+        entry.interrupts += 1;
+        true
+    }
+
+    /// The header that an input reply must answer.
+    pub(super) fn take_input(&mut self, id: &str, now: Instant) -> Option<Header> {
+        let entry = self.entries.iter_mut().find(|entry| entry.id == id)?;
+        let header = entry.input.take()?;
+        // The person's thinking does not count against the cell.
+        entry.wake = entry.timeout.map(|timeout| (now + timeout, Wake::TimeUp));
+        Some(header)
+    }
+
+    /// Handles the waits that are over at `now`.
+    pub(super) fn wake(&mut self, now: Instant) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for entry in &mut self.entries {
+            let Some((at, wake)) = entry.wake else { continue };
+            if at > now {
+                continue;
+            }
+            match wake {
+                Wake::TimeUp => {
+                    entry.stop = Stop::TimeUp;
+                    if entry.interrupts >= INTERRUPTS {
+                        entry.wake = None;
+                        actions.push(Action::Kill);
+                        continue;
+                    }
+                    entry.interrupts += 1;
+                    entry.wake = Some((now + INTERRUPT_WAIT, Wake::TimeUp));
+                    let interrupts = entry.interrupts;
+                    entry.send(ExecutionEvent::StillRunning { interrupts });
+                    actions.push(Action::Interrupt);
+                }
+                Wake::Quiet => {
+                    entry.wake = Some((now + FENCE_WAIT, Wake::FenceLost));
+                    actions.push(Action::Fence);
+                }
+                Wake::FenceLost => entry.mark_lost(),
+                Wake::NoReply => {
+                    entry.reply = Some(ExecuteReply::default());
+                    entry.wake = None;
+                }
+            }
+        }
+        self.sweep();
+        actions
+    }
+
+    /// Finishes everything: the kernel is gone.
+    pub(super) fn kernel_died(&mut self, reason: &ExitReason) {
+        for mut entry in self.entries.drain(..) {
+            let verdict = if *reason == ExitReason::KilledAfterTimeout && !entry.started {
+                Verdict::Aborted
+            } else {
+                Verdict::KernelDied(reason.clone())
+            };
+            entry.finish(verdict);
+        }
+    }
+
+    fn sweep(&mut self) {
+        self.entries.retain_mut(|entry| {
+            let (Some(reply), true) = (&entry.reply, entry.idle) else {
+                return true;
+            };
+            let verdict = entry.verdict(reply);
+            entry.finish(verdict);
+            false
+        });
+    }
+}
+
+impl Entry {
+    fn send(&mut self, event: ExecutionEvent) {
+        let _ = self.events.send((event, None));
+    }
+
+    fn start(&mut self, now: Instant) {
+        if !self.started {
+            self.started = true;
+            self.wake = self.timeout.map(|timeout| (now + timeout, Wake::TimeUp));
+        }
+    }
+
+    fn ask(&mut self, request: InputRequest, header: Header) {
+        self.input = Some(header);
+        self.wake = None;
+        self.send(ExecutionEvent::InputRequested(request));
+    }
+
+    fn after_message(&mut self, now: Instant) {
+        match (&self.reply, self.idle) {
+            (Some(_), false) if !matches!(self.wake, Some((_, Wake::FenceLost))) => {
+                self.wake = Some((now + QUIET, Wake::Quiet));
+            }
+            (None, true) => self.wake = Some((now + REPLY_WAIT, Wake::NoReply)),
+            _ => {}
+        }
+    }
+
+    fn mark_lost(&mut self) {
+        self.idle = true;
+        self.wake = None;
+        self.send(ExecutionEvent::Output(OutputEvent::Lost(
+            "the kernel did not say that its outputs are complete: some may be missing".to_owned(),
+        )));
+    }
+
+    fn verdict(&self, reply: &ExecuteReply) -> Verdict {
+        let failed = reply.status != ReplyStatus::Ok || self.error.is_some();
+        match (self.stop, reply.status) {
+            (Stop::Requested, _) if failed => Verdict::Interrupted,
+            (Stop::TimeUp, _) if failed => Verdict::TimedOut,
+            (_, ReplyStatus::Aborted) if !self.started || self.error.is_none() => Verdict::Aborted,
+            _ if failed => {
+                let (ename, evalue) = self
+                    .error
+                    .clone()
+                    .unwrap_or_else(|| (reply.ename.clone(), reply.evalue.clone()));
+                Verdict::Error { ename, evalue }
+            }
+            _ => Verdict::Ok,
+        }
+    }
+
+    fn finish(&mut self, verdict: Verdict) {
+        let count = self.count;
+        self.send(ExecutionEvent::Finished(Outcome { verdict, count }));
+    }
+}

@@ -1,0 +1,81 @@
+//! The one way to spawn a task: named, logged when it panics, aborted when its handle goes.
+
+use std::future::Future;
+
+use tokio::task::JoinHandle;
+
+/// A running task that ends with its owner.
+#[derive(Debug)]
+#[must_use = "the task is aborted when this is dropped"]
+pub struct Task {
+    handle: Option<JoinHandle<()>>,
+}
+
+/// Spawns `future` on the current runtime.
+pub fn spawn<F>(name: &'static str, future: F) -> Task
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let inner = tokio::spawn(future);
+    let abort = inner.abort_handle();
+    let handle = tokio::spawn(async move {
+        let _abort = AbortOnDrop(abort);
+        if let Err(error) = inner.await
+            && error.is_panic()
+        {
+            tracing::error!(task = name, %error, "a task panicked");
+        }
+    });
+    Task {
+        handle: Some(handle),
+    }
+}
+
+impl Task {
+    /// Lets the task run to its own end; it must watch its channels and stop by itself.
+    pub fn detach(mut self) {
+        self.handle = None;
+    }
+
+    /// Waits until the task has ended.
+    pub async fn join(mut self) {
+        if let Some(handle) = self.handle.take() {
+            let _ = handle.await;
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(handle) = &self.handle {
+            handle.abort();
+        }
+    }
+}
+
+struct AbortOnDrop(tokio::task::AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spawn;
+
+    #[tokio::test]
+    async fn dropping_the_handle_ends_the_task() {
+        let (held, mut gone) = tokio::sync::oneshot::channel::<()>();
+        let task = spawn("test", async move {
+            let _held = held;
+            std::future::pending::<()>().await;
+        });
+        tokio::task::yield_now().await;
+        assert!(gone.try_recv().is_err());
+        drop(task);
+        // The sender goes with the task.
+        assert!(gone.await.is_err());
+    }
+}

@@ -1,0 +1,8 @@
+//! Sponde: a question goes in, a model writes code, a real Jupyter kernel runs it, the outputs go back to the
+//! model and to the person, and the whole conversation is a notebook.
+//!
+//! The floors, from the ground up (`docs/architecture.md`; `tests/it/tidy.rs` holds them):
+
+pub mod jupyter;
+
+pub mod kernel;

@@ -1,0 +1,293 @@
+//! What a language model is to the rest of Sponde: a prompt goes in, a stream of deltas comes out.
+//!
+//! These types are the whole vocabulary of the `llm` floor. Nothing here knows a wire, a vendor or a
+//! kernel; providers translate. A tool call's arguments stay the raw text the model wrote: repairing
+//! them is how an empty cell gets run, so parsing is strict and done once, by the agent.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::Stream;
+use serde_json::Value;
+
+/// A pinned, boxed, sendable stream: what [`Provider::stream`] returns.
+pub type BoxStream<'a, T> = std::pin::Pin<Box<dyn Stream<Item = T> + Send + 'a>>;
+
+/// A language model that can be asked.
+pub trait Provider: Send + Sync {
+    /// What is known about the model behind this provider.
+    fn info(&self) -> &ModelInfo;
+
+    /// Sends `prompt` and streams the reply. Dropping the stream cancels the request.
+    ///
+    /// A successful stream ends with exactly one [`Delta::Finished`]; a stream that ends without one
+    /// was cut, and the provider must have yielded [`ProviderError::Truncated`] instead.
+    fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Delta, ProviderError>>;
+}
+
+/// What is known about a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelInfo {
+    /// The name the person would type: `provider/name`, for example `openai/gpt-5.2` or `local/qwen2.5-coder-1.5b`.
+    pub name: String,
+    /// Context window in tokens, where known.
+    pub context_window: Option<u64>,
+    /// Whether image parts may be sent.
+    pub vision: bool,
+    /// Whether this is a small model, for which prompts are kept short and carry an example.
+    pub small: bool,
+}
+
+/// One request to a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prompt {
+    /// The system prompt. Never changes within a session, so that provider caches hit.
+    pub system: String,
+    /// The conversation so far, oldest first.
+    pub messages: Vec<Message>,
+    /// The tools the model may call.
+    pub tools: Vec<ToolSpec>,
+    /// Upper bound on the reply, in tokens; `None` leaves it to the provider.
+    pub max_output_tokens: Option<u64>,
+    /// Sampling temperature; `None` leaves it to the provider (reasoning models refuse it).
+    pub temperature: Option<f64>,
+    /// JSON schema the reply's text must match; `None` for free text. Mostly for small models that
+    /// cannot call tools ([`super::constrained`]).
+    pub reply_schema: Option<Value>,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// The person.
+    User(Vec<Part>),
+    /// The model: what it said and the calls it made, in that order.
+    Assistant {
+        /// The words, possibly empty.
+        text: String,
+        /// The tool calls, possibly none.
+        calls: Vec<ToolCall>,
+    },
+    /// The answer to one tool call. Every call of an assistant message is followed by exactly one.
+    ToolResult {
+        /// [`ToolCall::id`] of the call answered.
+        call_id: String,
+        /// What came back.
+        parts: Vec<Part>,
+        /// Whether the tool failed (a kernel's exception counts).
+        is_error: bool,
+    },
+}
+
+/// A piece of a message.
+#[derive(Clone, PartialEq)]
+pub enum Part {
+    /// Words.
+    Text(String),
+    /// A picture, already scaled to what models accept.
+    Image {
+        /// `image/png` or `image/jpeg`.
+        media_type: &'static str,
+        /// The encoded file (not base64).
+        data: Bytes,
+    },
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.debug_tuple("Text").field(text).finish(),
+            Self::Image { media_type, data } => {
+                write!(f, "Image({media_type}, {} bytes)", data.len())
+            }
+        }
+    }
+}
+
+/// A tool as the model sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSpec {
+    /// The name the model calls it by.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON schema of the arguments object.
+    pub parameters: Value,
+}
+
+/// A call the model made, complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCall {
+    /// The call's id, as [`Delta::CallStart`] gave it.
+    pub id: String,
+    /// The tool's name as the model wrote it.
+    pub name: String,
+    /// The arguments, byte for byte as the model wrote them; not necessarily JSON.
+    pub arguments: String,
+}
+
+/// One step of a streamed reply.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Delta {
+    /// More of the answer's words.
+    Text(String),
+    /// More of the model's visible reasoning. Shown, never executed.
+    Reasoning(String),
+    /// A tool call begins. `index` counts the calls of this reply from 0.
+    CallStart {
+        /// Position of the call within the reply.
+        index: usize,
+        /// The call's id, unique in the conversation; made up by us, for the provider library tells its own
+        /// only when the call is complete, and any id will do as long as call and result agree.
+        id: String,
+        /// The tool's name.
+        name: String,
+    },
+    /// More raw text of a call's arguments.
+    CallArguments {
+        /// Position of the call within the reply.
+        index: usize,
+        /// The fragment, to be appended as it is.
+        fragment: String,
+    },
+    /// The reply is complete. Always last.
+    Finished {
+        /// Why it ended.
+        reason: StopReason,
+        /// What it cost, in tokens.
+        usage: Usage,
+    },
+}
+
+/// Why a reply ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// The model was done.
+    Done,
+    /// The model wants its tool calls answered.
+    ToolCalls,
+    /// The reply hit the output limit: the last call may be incomplete.
+    Length,
+    /// The provider refused or filtered the reply.
+    Refused,
+}
+
+/// Tokens of one or more requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens sent, cached ones included.
+    pub input: u64,
+    /// Of `input`, those read from the provider's cache.
+    pub cached: u64,
+    /// Tokens received, reasoning included.
+    pub output: u64,
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input = self.input.saturating_add(other.input);
+        self.cached = self.cached.saturating_add(other.cached);
+        self.output = self.output.saturating_add(other.output);
+    }
+}
+
+/// Why a model could not answer.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ProviderError {
+    /// 401 or 403.
+    #[error("`{endpoint}` refused the key: {message}")]
+    Unauthorized {
+        /// Base URL asked, without credentials.
+        endpoint: String,
+        /// What the server said.
+        message: String,
+        /// The environment variable the key was taken from, if any.
+        variable: Option<String>,
+    },
+    /// 429, 529 or another status that asks for patience.
+    #[error("`{endpoint}` is busy (status {status}): {message}")]
+    Busy {
+        /// Base URL asked.
+        endpoint: String,
+        /// HTTP status.
+        status: u16,
+        /// What the server said.
+        message: String,
+        /// The server's Retry-After, if it gave one.
+        retry_after: Option<Duration>,
+    },
+    /// The prompt does not fit the model's window.
+    #[error("the conversation no longer fits the model's context window: {message}")]
+    ContextTooLong {
+        /// What the server said.
+        message: String,
+    },
+    /// The request cannot be put into the provider's wire format; nothing was sent.
+    #[error("the request cannot be put to `{endpoint}`: {message}")]
+    Unsendable {
+        /// Base URL it was meant for.
+        endpoint: String,
+        /// What does not fit.
+        message: String,
+    },
+    /// Any other refusal of the request (4xx).
+    #[error("`{endpoint}` rejected the request (status {status}): {message}")]
+    Rejected {
+        /// Base URL asked.
+        endpoint: String,
+        /// HTTP status.
+        status: u16,
+        /// What the server said.
+        message: String,
+    },
+    /// No connection, or it broke before the reply began.
+    #[error("could not reach `{endpoint}`: {message}")]
+    Unreachable {
+        /// Base URL asked.
+        endpoint: String,
+        /// What the operating system or the TLS layer said.
+        message: String,
+    },
+    /// The reply stopped in the middle.
+    #[error("the reply from `{endpoint}` was cut off: {message}")]
+    Truncated {
+        /// Base URL asked.
+        endpoint: String,
+        /// What happened.
+        message: String,
+    },
+    /// Nothing arrived for too long.
+    #[error("`{endpoint}` sent nothing for {} s", .after.as_secs())]
+    Stalled {
+        /// Base URL asked.
+        endpoint: String,
+        /// How long we waited.
+        after: Duration,
+    },
+    /// The reply was not what the wire format promises.
+    #[error("could not read the reply from `{endpoint}`: {message}")]
+    Malformed {
+        /// Base URL asked.
+        endpoint: String,
+        /// What was wrong.
+        message: String,
+    },
+}
+
+impl ProviderError {
+    /// Whether sending the same prompt again may help.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Busy { .. }
+            | Self::Unreachable { .. }
+            | Self::Truncated { .. }
+            | Self::Stalled { .. } => true,
+            Self::Unauthorized { .. }
+            | Self::ContextTooLong { .. }
+            | Self::Unsendable { .. }
+            | Self::Rejected { .. }
+            | Self::Malformed { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Conversations with kernels: the real ipykernel, and one that misbehaves on command.
+
+use std::time::Duration;
+
+use sponde::jupyter::content::{InputRequest, Stream};
+use sponde::kernel::{
+    ExecuteOptions, ExecutionEvent, ExitReason, Kernel, KernelState, OutputEvent, Outcome, Verdict,
+};
+
+use crate::support::{ipykernel, misbehaving, start};
+
+fn stdout(text: &str) -> OutputEvent {
+    OutputEvent::Stream(Stream { name: "stdout".to_owned(), text: text.to_owned() })
+}
+
+fn ok(count: i64) -> Outcome {
+    Outcome { verdict: Verdict::Ok, count: Some(count) }
+}
+
+async fn run(kernel: &Kernel, code: &str) -> (Vec<OutputEvent>, Outcome) {
+    kernel.execute(ExecuteOptions::cell(code)).await.unwrap().collect().await
+}
+
+/// All text on stdout, whatever the number of messages it came in.
+fn printed(outputs: &[OutputEvent]) -> String {
+    outputs
+        .iter()
+        .filter_map(|output| match output {
+            OutputEvent::Stream(stream) if stream.name == "stdout" => Some(stream.text.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn variables_live_on_between_cells() {
+    let kernel = start(ipykernel()).await;
+    assert_eq!(run(&kernel, "x = 20").await, (vec![], ok(1)));
+    assert_eq!(run(&kernel, "print(x + 3)").await, (vec![stdout("23\n")], ok(2)));
+    let (outputs, outcome) = run(&kernel, "x + 1").await;
+    assert_eq!(outcome, ok(3));
+    assert!(
+        matches!(&outputs[..], [OutputEvent::Result { data, count: Some(3), .. }]
+            if data.text_of("text/plain").as_deref() == Some("21")),
+        "{outputs:?}"
+    );
+    kernel.shutdown().await;
+    assert_eq!(kernel.state(), KernelState::Dead(ExitReason::Requested));
+    assert!(std::fs::read_dir(kernel.dir.path().join("runtime")).unwrap().next().is_none());
+}
+
+#[tokio::test]
+async fn an_exception_is_an_output_and_the_kernel_goes_on() {
+    let kernel = start(ipykernel()).await;
+    let (outputs, outcome) = run(&kernel, "1/0").await;
+    assert_eq!(
+        outcome.verdict,
+        Verdict::Error { ename: "ZeroDivisionError".to_owned(), evalue: "division by zero".to_owned() }
+    );
+    assert!(matches!(&outputs[..], [OutputEvent::Error(_)]), "{outputs:?}");
+    assert_eq!(run(&kernel, "print(1)").await.0, [stdout("1\n")]);
+}
+
+#[tokio::test]
+async fn a_killed_kernel_is_noticed_with_its_last_words_and_restarts() {
+    let kernel = start(ipykernel()).await;
+    let code = "import os, sys; x = 1; print('last words', flush=True); os._exit(7)";
+    let (outputs, outcome) = run(&kernel, code).await;
+    assert_eq!(printed(&outputs), "last words\n");
+    assert_eq!(outcome.verdict, Verdict::KernelDied(ExitReason::Exited(7)));
+    let refused = kernel.execute(ExecuteOptions::cell("1")).await.unwrap_err();
+    assert_eq!(refused.to_string(), "kernel `python3` is not running (exit status 7)");
+    kernel.restart().await.unwrap();
+    let (_, outcome) = run(&kernel, "x").await;
+    assert!(matches!(outcome.verdict, Verdict::Error { ename, .. } if ename == "NameError"));
+}
+
+#[tokio::test]
+async fn an_infinite_loop_is_interrupted_and_state_is_kept() {
+    let kernel = start(ipykernel()).await;
+    run(&kernel, "kept = 1").await;
+    let mut execution = kernel
+        .execute(ExecuteOptions::cell("print('go', flush=True)\nwhile True: pass"))
+        .await
+        .unwrap();
+    assert_eq!(execution.next().await, Some(ExecutionEvent::Started { count: Some(2) }));
+    assert_eq!(execution.next().await, Some(ExecutionEvent::Output(stdout("go\n"))));
+    kernel.interrupt().await.unwrap();
+    let (outputs, outcome) = execution.collect().await;
+    assert_eq!(outcome.verdict, Verdict::Interrupted);
+    assert!(matches!(&outputs[..], [OutputEvent::Error(error)] if error.ename == "KeyboardInterrupt"));
+    assert_eq!(printed(&run(&kernel, "print(kept)").await.0), "1\n");
+}
+
+#[tokio::test]
+async fn a_cell_over_its_time_is_stopped() {
+    let kernel = start(ipykernel()).await;
+    let options = |code: &str| ExecuteOptions {
+        timeout: Some(Duration::from_millis(300)),
+        ..ExecuteOptions::cell(code)
+    };
+    let cell = kernel.execute(options("import time; time.sleep(60)")).await.unwrap();
+    assert_eq!(cell.collect().await.1.verdict, Verdict::TimedOut);
+    assert_eq!(printed(&run(&kernel, "print('alive')").await.0), "alive\n");
+    // One that swallows interrupts costs the kernel its life.
+    let stubborn = "import time\nwhile True:\n  try:\n    time.sleep(60)\n  except KeyboardInterrupt: pass";
+    let cell = kernel.execute(options(stubborn)).await.unwrap();
+    assert_eq!(cell.collect().await.1.verdict, Verdict::KernelDied(ExitReason::KilledAfterTimeout));
+}
+
+#[tokio::test]
+async fn input_is_asked_for_or_refused_at_once() {
+    let kernel = start(ipykernel()).await;
+    let options = ExecuteOptions { allow_stdin: true, ..ExecuteOptions::cell("print(input('name? '))") };
+    let mut execution = kernel.execute(options).await.unwrap();
+    let id = execution.id.clone();
+    assert_eq!(execution.next().await, Some(ExecutionEvent::Started { count: Some(1) }));
+    assert_eq!(
+        execution.next().await,
+        Some(ExecutionEvent::InputRequested(InputRequest { prompt: "name? ".to_owned(), password: false }))
+    );
+    kernel.reply(&id, "Ada".to_owned()).await.unwrap();
+    assert_eq!(execution.collect().await, (vec![stdout("Ada\n")], ok(1)));
+    let (_, outcome) = run(&kernel, "input('name? ')").await;
+    assert!(
+        matches!(&outcome.verdict, Verdict::Error { ename, .. } if ename == "StdinNotImplementedError"),
+        "{outcome:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_kernel_that_cannot_start_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = |argv: &[&str]| {
+        let mut kernel = ipykernel();
+        kernel.spec.argv = argv.iter().map(|&argument| argument.to_owned()).collect();
+        Kernel::launch(crate::support::launch_options(kernel, dir.path()))
+    };
+    let error = start(&["/nonexistent/kernel", "{connection_file}"]).await.unwrap_err();
+    assert!(
+        error.to_string().starts_with("could not start kernel `python3` (`/nonexistent/kernel "),
+        "{error}"
+    );
+    let error = start(&["sh", "-c", "echo no module >&2; exit 3", "{connection_file}"]).await.unwrap_err();
+    assert_eq!(error.to_string(), "kernel `python3` exited before it was ready (exit status 3)");
+    assert_eq!(error.log(), Some("no module"));
+}
+
+#[tokio::test]
+async fn forged_frames_end_the_kernel_and_not_us() {
+    let kernel = start(ipykernel()).await;
+    // Facts B4: nine bytes that make a naive zeromq 0.7 client abort.
+    let code = "import os, struct, stat\nfor fd in range(3, 300):\n  try:\n    if stat.S_ISSOCK(os.fstat(fd).st_mode): os.write(fd, b'\\x02' + struct.pack('>Q', 2**45) + b'x')\n  except OSError: pass";
+    let (_, outcome) = run(&kernel, code).await;
+    assert!(
+        matches!(&outcome.verdict, Verdict::KernelDied(ExitReason::Hostile(_))),
+        "{outcome:?}"
+    );
+    kernel.restart().await.unwrap();
+    assert_eq!(printed(&run(&kernel, "print('again')").await.0), "again\n");
+}
+
+#[tokio::test]
+async fn misbehaviour_never_hangs_us() {
+    let kernel = start(misbehaving(&[])).await;
+    assert_eq!(printed(&run(&kernel, "echo hello").await.0), "hello");
+}
