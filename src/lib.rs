@@ -6,3 +6,9 @@
 pub mod jupyter;
 
 pub mod kernel;
+
+pub mod llm;
+
+pub mod session;
+
+pub mod agent;

@@ -8,5 +8,5 @@ pub mod content;
 pub mod kernelspec;
 pub mod message;
 pub mod mime;
-//pub mod nbformat;
+pub mod nbformat;
 pub mod wire;

@@ -1,0 +1,276 @@
+//! The protocol between the agent and its front ends (`docs/events.md`): commands in, events out.
+//!
+//! Everything a front end can do is a [`Command`], everything it can see is an [`Event`]. Both are plain data with a
+//! stable JSON form; `sponde ask --json` prints the events, one a line.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::jupyter::mime::MimeBundle;
+use crate::jupyter::nbformat::Output;
+use crate::kernel::OutputEvent;
+
+/// What a front end can ask for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum Command {
+    /// A question to the model.
+    Submit {
+        /// The words.
+        text: String,
+    },
+    /// The answer to [`EventKind::ApprovalRequested`].
+    Decide {
+        /// Which cell.
+        cell: String,
+        /// What shall happen.
+        decision: Decision,
+    },
+    /// The answer to [`EventKind::InputRequested`].
+    Reply {
+        /// Which cell.
+        cell: String,
+        /// The line, without newline.
+        value: String,
+    },
+    /// Code of the person's own.
+    Run {
+        /// The code.
+        code: String,
+    },
+    /// Stop what is going on; twice within two seconds restarts the kernel.
+    Interrupt,
+    /// End the session.
+    Shutdown,
+}
+
+/// What shall happen with proposed code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "decision", rename_all = "snake_case")]
+pub enum Decision {
+    /// Run it.
+    Run,
+    /// Run it, and do not ask again in this session.
+    Always,
+    /// Run this instead.
+    Change {
+        /// The new code.
+        source: String,
+    },
+    /// Do not run it.
+    Decline {
+        /// Words for the model.
+        reason: Option<String>,
+    },
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Event {
+    /// Counts the events of a session from 1.
+    pub sequence: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// What can happen.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum EventKind {
+    /// The session is there.
+    SessionStarted {
+        /// `provider/name` of the model, if there is one.
+        model: Option<String>,
+        /// Name of the kernelspec.
+        kernel: String,
+        /// Where the notebook is kept.
+        notebook: String,
+    },
+    /// The kernel answers.
+    KernelReady {
+        /// Name of the kernelspec.
+        kernel: String,
+        /// Connection file, for `jupyter console --existing`.
+        connection_file: String,
+    },
+    /// The kernel is gone, and all variables with it; a new one starts.
+    KernelDied {
+        /// How.
+        reason: String,
+    },
+    /// The kernel could not be started.
+    KernelFailed {
+        /// What happened.
+        message: String,
+        /// What the kernel's process wrote about it.
+        log: Option<String>,
+    },
+    /// A request to the model begins.
+    StepStarted {
+        /// Number of the request within the session, from 1.
+        step: u32,
+    },
+    /// More words of the model.
+    Text {
+        /// Which cell.
+        cell: String,
+        /// The words.
+        text: String,
+    },
+    /// More of the model's reasoning, which is no part of the conversation.
+    Reasoning {
+        /// The words.
+        text: String,
+    },
+    /// More code, while the model writes it.
+    CodeDelta {
+        /// Which cell it will be.
+        cell: String,
+        /// The code.
+        text: String,
+    },
+    /// A cell of code is complete.
+    CodeProposed {
+        /// Which cell.
+        cell: String,
+        /// The language.
+        language: String,
+        /// All of the code.
+        source: String,
+    },
+    /// The code waits for a [`Command::Decide`].
+    ApprovalRequested {
+        /// Which cell.
+        cell: String,
+    },
+    /// The kernel took the code.
+    CodeStarted {
+        /// Which cell.
+        cell: String,
+    },
+    /// The code waits for a [`Command::Reply`].
+    InputRequested {
+        /// Which cell.
+        cell: String,
+        /// What to show before the cursor.
+        prompt: String,
+        /// Whether the answer must be hidden.
+        password: bool,
+    },
+    /// Output of the code.
+    Output {
+        /// Which cell.
+        cell: String,
+        /// The change.
+        #[serde(flatten)]
+        change: OutputChange,
+    },
+    /// The code was stopped with this many interrupts and still runs.
+    StillRunning {
+        /// Which cell.
+        cell: String,
+        /// How many interrupts it got.
+        interrupts: u32,
+    },
+    /// The end of the code.
+    CodeFinished {
+        /// Which cell.
+        cell: String,
+        /// `ok`, `error`, `interrupted`, `timed out`, `not run`, `declined`, `kernel died`.
+        status: String,
+        /// The `In [n]` number.
+        count: Option<i64>,
+    },
+    /// Something a person should know.
+    Notice {
+        /// The words.
+        message: String,
+    },
+    /// The agent is idle again.
+    TurnFinished {
+        /// How the turn ended.
+        #[serde(flatten)]
+        end: TurnEnd,
+        /// Tokens of the session so far.
+        input_tokens: u64,
+        /// Tokens of the session so far.
+        output_tokens: u64,
+        /// Where the notebook is, if it could be written.
+        notebook: Option<String>,
+    },
+}
+
+/// A change to a cell's outputs, in the notebook's terms.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+pub enum OutputChange {
+    /// A new output; text of a stream continues the last one of that stream.
+    Append {
+        /// As nbformat has it.
+        output: Output,
+    },
+    /// New data for the displays of that name, in any cell.
+    Update {
+        /// Which displays.
+        display_id: String,
+        /// The representations.
+        data: MimeBundle,
+        /// Metadata for each of them.
+        metadata: Map<String, Value>,
+    },
+    /// Clear the outputs of the cell.
+    Clear {
+        /// When the next output comes, not now.
+        wait: bool,
+    },
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum TurnEnd {
+    /// The model was done, or the person's own cell ran well.
+    Done,
+    /// The person's own cell failed.
+    CellFailed,
+    /// The person stopped it.
+    Interrupted,
+    /// The model used all its steps.
+    StepLimit {
+        /// How many it had.
+        steps: u32,
+    },
+    /// The model ran the same failing code for the third time.
+    Repeating,
+    /// Code was not allowed to run and nobody was there to ask.
+    Declined,
+    /// The model could not be asked.
+    ModelFailed {
+        /// What happened.
+        message: String,
+        /// The environment variable that holds the key, if the key was the problem.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        key_variable: Option<String>,
+    },
+    /// There is no kernel.
+    KernelFailed {
+        /// What happened.
+        message: String,
+    },
+}
+
+impl From<OutputEvent> for OutputChange {
+    fn from(event: OutputEvent) -> Self {
+        let append = |output| Self::Append { output };
+        match event {
+            OutputEvent::Stream(stream) => append(Output::stream(stream.name, stream.text)),
+            OutputEvent::Display { data, metadata, .. } => append(Output::display(data, metadata)),
+            OutputEvent::Result { data, metadata, count, .. } => append(Output::result(count, data, metadata)),
+            OutputEvent::Error(error) => append(Output::error(error.ename, error.evalue, error.traceback)),
+            OutputEvent::Update { data, metadata, display_id } => Self::Update { display_id, data, metadata },
+            OutputEvent::Clear { wait } => Self::Clear { wait },
+            OutputEvent::Lost(what) => append(Output::stream("stderr", format!("[sponde: {what}]\n"))),
+        }
+    }
+}

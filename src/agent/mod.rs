@@ -1,0 +1,20 @@
+//! Floor 3: the agent. The only floor that knows kernels and models.
+//!
+//! Deciding is pure ([`turn`]), doing is at the edge ([`run`]). Front ends send a [`Command`] and see an [`Event`];
+//! all of them share these two types.
+
+pub mod approval;
+pub mod event;
+pub mod facts;
+pub mod nudge;
+pub mod prompt;
+pub mod replay;
+pub mod run;
+mod sampling;
+mod save;
+pub mod tools;
+pub mod turn;
+
+pub use event::{Command, Decision, Event, EventKind, OutputChange, TurnEnd};
+pub use run::{Agent, AgentOptions};
+pub use save::write_atomically;

@@ -1,0 +1,385 @@
+//! Performs what [`super::turn`] decides: asks the model, runs cells, keeps the transcript and its notebook.
+//!
+//! One task owns the session as plain locals. Commands come in by channel, events go out by a bounded one; outputs are
+//! coalesced to at most 20 events a second, never dropped. The notebook is written after every cell and at the end of
+//! every turn.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use super::approval::Approval;
+use super::event::{Command, Event, EventKind};
+use super::nudge::{self, Nudges};
+use super::sampling::Sampling;
+use super::save::write_atomically;
+use super::tools;
+use super::turn::{Input, State, Turn};
+use crate::jupyter::nbformat::random_cell_id;
+use crate::kernel::task::{self, Task};
+use crate::kernel::{
+    ExecuteOptions, Execution, ExitReason, KernelError, LaunchOptions, OutputEvent, Verdict,
+};
+use crate::llm::types::{Prompt, Provider, ProviderError};
+use crate::session::notebook::{self, verdict_name};
+use crate::session::summarize::Budget;
+use crate::session::transcript::{Author, KernelIdentity};
+use crate::session::{CodeStatus, Edit, Transcript, context};
+
+mod effects;
+mod kernel_slot;
+
+use kernel_slot::KernelSlot;
+
+/// At most one output event a cell in this time.
+const COALESCE: Duration = Duration::from_millis(50);
+/// Events that may wait for the front end: few, because each can hold much output.
+const EVENTS: usize = 16;
+
+/// What a session needs.
+pub struct AgentOptions {
+    /// The model; `None` if only the person runs code.
+    pub provider: Option<Arc<dyn Provider>>,
+    /// The system prompt; never changes.
+    pub system: String,
+    /// Facts about the workspace, said to the model before the first question.
+    pub facts: Option<String>,
+    /// What is pointed out to the model when it forgets it.
+    pub nudges: Nudges,
+    /// The kernel.
+    pub kernel: LaunchOptions,
+    /// Where the notebook is kept; its directory exists.
+    pub notebook: PathBuf,
+    /// When to ask.
+    pub approval: Approval,
+    /// Requests to the model in one turn.
+    pub max_steps: u32,
+    /// How long a cell may run.
+    pub cell_timeout: Option<Duration>,
+    /// Whether somebody can answer `input()`.
+    pub allow_stdin: bool,
+    /// Bytes of a cell's text outputs that the model gets.
+    pub output_budget: usize,
+    /// Sampling temperature, if it is to be set.
+    pub temperature: Option<f64>,
+}
+
+/// A running session. Dropping it ends the session and its kernel.
+#[derive(Debug)]
+pub struct Agent {
+    /// Commands go in here.
+    pub commands: mpsc::Sender<Command>,
+    /// Events come out here; it ends when the session has ended.
+    pub events: mpsc::Receiver<Event>,
+    task: Option<Task>,
+}
+
+impl Agent {
+    /// Starts a session; the kernel starts in the background.
+    pub fn start(options: AgentOptions) -> Self {
+        let (commands, inbox) = mpsc::channel(64);
+        let (events_tx, events) = mpsc::channel(EVENTS);
+        let task = task::spawn("session", Session::new(options, events_tx).run(inbox));
+        Self {
+            commands,
+            events,
+            task: Some(task),
+        }
+    }
+
+    /// Ends the session in good order: the kernel is shut down, the notebook is written.
+    pub async fn shutdown(mut self) {
+        let _ = self.commands.send(Command::Shutdown).await;
+        // The session may have more to say; nobody listens any more, but it must not block.
+        while self.events.recv().await.is_some() {}
+        if let Some(task) = self.task.take() {
+            task.join().await;
+        }
+    }
+}
+
+/// The state of a session's task.
+struct Session {
+    options: AgentOptions,
+    transcript: Transcript,
+    turn: Turn,
+    steps: u32,
+    kernel: KernelSlot,
+    sampling: Option<Sampling>,
+    running: Option<Running>,
+    question: String,
+    events: mpsc::Sender<Event>,
+    sequence: u64,
+    begun: Instant,
+    saved_revision: u64,
+}
+
+/// The cell that is in the kernel, or waits for it.
+struct Running {
+    cell: String,
+    execution: Option<Execution>,
+    /// Outputs that were not told yet, and when they will be.
+    pending: Vec<OutputEvent>,
+    flush_at: Option<Instant>,
+}
+
+impl Session {
+    fn new(options: AgentOptions, events: mpsc::Sender<Event>) -> Self {
+        Self {
+            turn: Turn::new(options.approval, options.max_steps),
+            transcript: Transcript::default(),
+            steps: 0,
+            kernel: KernelSlot::starting(options.kernel.clone()),
+            sampling: None,
+            running: None,
+            question: String::new(),
+            events,
+            sequence: 0,
+            begun: Instant::now(),
+            saved_revision: 0,
+            options,
+        }
+    }
+
+    async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
+        let model = self.options.provider.as_ref().map(|provider| provider.info().name.clone());
+        if let Some(model) = &model {
+            self.edit(Edit::SetModel(model.clone()));
+        }
+        self.tell(EventKind::SessionStarted {
+            model,
+            kernel: self.options.kernel.kernel.name.clone(),
+            notebook: self.options.notebook.display().to_string(),
+        })
+        .await;
+        if let Some(facts) = self.options.facts.take() {
+            self.edit(Edit::Note { cell: random_cell_id(), text: facts });
+        }
+        loop {
+            let flush_at = self.running.as_ref().and_then(|running| running.flush_at);
+            tokio::select! {
+                command = inbox.recv() => match command {
+                    None | Some(Command::Shutdown) => break,
+                    Some(command) => self.obey(command).await,
+                },
+                delta = next_delta(self.sampling.as_mut()) => self.sampled(delta).await,
+                event = next_execution_event(self.running.as_mut()) => self.executed(event).await,
+                ready = self.kernel.changed() => self.kernel_changed(ready).await,
+                () = sleep_until(flush_at.unwrap_or_else(Instant::now)), if flush_at.is_some() => self.flush().await,
+            }
+        }
+        self.finish().await;
+    }
+
+    async fn obey(&mut self, command: Command) {
+        match command {
+            Command::Submit { text } if self.turn.state == State::Idle => {
+                self.question.clone_from(&text);
+                self.edit(Edit::Say { cell: random_cell_id(), text });
+                self.drive(Input::Submit).await;
+            }
+            Command::Run { code } if self.turn.state == State::Idle => {
+                let cell = random_cell_id();
+                self.edit(Edit::Propose { cell: cell.clone(), author: Author::Person, source: code });
+                self.drive(Input::RunOwn { cell }).await;
+            }
+            Command::Submit { .. } | Command::Run { .. } => {
+                self.notice("still busy with the last turn: interrupt it first").await;
+            }
+            Command::Decide { cell, decision } => self.drive(Input::Decided { cell, decision }).await,
+            Command::Reply { cell, value } => self.reply(&cell, value).await,
+            Command::Interrupt => {
+                let at = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+                self.drive(Input::Interrupt { at }).await;
+            }
+            Command::Shutdown => {}
+        }
+    }
+
+    async fn reply(&mut self, cell: &str, value: String) {
+        if let Some(Running { cell: running, execution: Some(execution), .. }) = &self.running
+            && running == cell
+            && let Some(kernel) = self.kernel.ready()
+        {
+            // A kernel that is gone finishes its execution, which tells.
+            let _ = kernel.reply(&execution.id, value).await;
+        }
+    }
+
+    /// The provider's stream yielded `delta`; `None` is its end.
+    async fn sampled(&mut self, delta: Option<Result<crate::llm::types::Delta, ProviderError>>) {
+        use super::sampling::Progress;
+        let Some(sampling) = &mut self.sampling else {
+            return;
+        };
+        match delta {
+            Some(Ok(delta)) => match sampling.take(delta, &mut random_cell_id) {
+                Progress::Text(text) => {
+                    let cell = sampling.text_cell.get_or_insert_with(random_cell_id).clone();
+                    let step = sampling.step;
+                    self.edit(Edit::AppendText { cell: cell.clone(), step, text: text.clone() });
+                    self.tell(EventKind::Text { cell, text }).await;
+                }
+                Progress::Reasoning(text) => self.tell(EventKind::Reasoning { text }).await,
+                Progress::Code { cell, text } => self.tell(EventKind::CodeDelta { cell, text }).await,
+                Progress::Nothing => {}
+                Progress::Complete { usage, .. } => {
+                    self.edit(Edit::Spend(usage));
+                    if let Some(sampling) = self.sampling.take() {
+                        self.replied(sampling).await;
+                    }
+                }
+            },
+            Some(Err(error)) => {
+                self.sampling = None;
+                self.drive(model_failed(&error)).await;
+            }
+            None => {
+                self.sampling = None;
+                let message = "the reply ended without an end".to_owned();
+                self.drive(Input::ModelFailed { message, key_variable: None }).await;
+            }
+        }
+    }
+
+    /// Turns the calls of a complete reply into cells.
+    async fn replied(&mut self, sampling: Sampling) {
+        let mut calls = Vec::new();
+        let mut broken = false;
+        let language = self.language();
+        for call in sampling.calls {
+            let (source, raw, reason) = match tools::parse(&call.name, &call.arguments) {
+                Ok(code) => (code, None, None),
+                Err(reason) => (String::new(), Some(call.arguments.clone()), Some(reason)),
+            };
+            let author = Author::Model { step: sampling.step, call_id: call.id, broken: raw };
+            self.edit(Edit::Propose { cell: call.cell.clone(), author, source: source.clone() });
+            if let Some(reason) = reason {
+                broken = true;
+                self.notice(&format!("the model's call could not be run: {reason}")).await;
+                self.end_cell(&call.cell, CodeStatus::NotRun(reason));
+                continue;
+            }
+            self.tell(EventKind::CodeProposed {
+                cell: call.cell.clone(),
+                language: language.clone(),
+                source: source.clone(),
+            })
+            .await;
+            calls.push(super::turn::Call { cell: call.cell, code: source });
+        }
+        let nudge = (calls.is_empty() && !broken)
+            .then(|| nudge::after_answer(self.options.nudges, &self.question, &sampling.text, &self.turn_cells()))
+            .flatten();
+        self.drive(Input::Replied { calls, broken, nudge }).await;
+    }
+
+    fn language(&self) -> String {
+        self.options.kernel.kernel.spec.language.clone()
+    }
+
+    fn prompt(&self) -> Prompt {
+        let vision = self.options.provider.as_ref().is_some_and(|provider| provider.info().vision);
+        let budget = Budget { text: self.options.output_budget, vision };
+        Prompt {
+            system: self.options.system.clone(),
+            messages: context::messages(&self.transcript, tools::RUN_CODE, budget),
+            tools: vec![tools::run_code(&self.language())],
+            max_output_tokens: None,
+            temperature: self.options.temperature,
+            reply_schema: None,
+        }
+    }
+
+    /// The code cells since the last question.
+    fn turn_cells(&self) -> Vec<&crate::session::Cell> {
+        let cells = self.transcript.cells();
+        let start = cells
+            .iter()
+            .rposition(|cell| cell.kind == crate::session::CellKind::User)
+            .unwrap_or(0);
+        cells.get(start..).unwrap_or_default().iter().collect()
+    }
+
+    fn edit(&mut self, edit: Edit) {
+        // Ids are ours and fresh, so an edit always fits; if not, it is a bug worth a log line and no crash.
+        if let Err(error) = self.transcript.apply(edit) {
+            tracing::error!(%error, "an edit did not fit the transcript");
+        }
+    }
+
+    fn end_cell(&mut self, cell: &str, status: CodeStatus) {
+        self.edit(Edit::Finish { cell: cell.to_owned(), status, at: now() });
+    }
+
+    async fn tell(&mut self, kind: EventKind) {
+        self.sequence += 1;
+        // A front end that went away also closed the command channel, which ends the session.
+        let _ = self.events.send(Event { sequence: self.sequence, kind }).await;
+    }
+
+    async fn notice(&mut self, message: &str) {
+        self.tell(EventKind::Notice { message: message.to_owned() }).await;
+    }
+
+    /// Writes the notebook if anything changed. Says so when it cannot; the session goes on.
+    async fn save(&mut self) -> bool {
+        if self.saved_revision == self.transcript.revision() {
+            return true;
+        }
+        let text = notebook::render(&self.transcript).to_json();
+        let path = self.options.notebook.clone();
+        let written = tokio::task::spawn_blocking(move || write_atomically(&path, text.as_bytes())).await;
+        let reason = match written {
+            Ok(Ok(())) => {
+                self.saved_revision = self.transcript.revision();
+                return true;
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        let path = self.options.notebook.display().to_string();
+        self.notice(&format!("could not write the notebook `{path}`: {reason}; it is kept in memory")).await;
+        false
+    }
+
+    async fn finish(mut self) {
+        self.sampling = None;
+        if let Some(running) = self.running.take() {
+            self.end_cell(&running.cell, CodeStatus::Finished(Verdict::KernelDied(ExitReason::Requested)));
+        }
+        self.save().await;
+        self.kernel.shutdown().await;
+    }
+}
+
+async fn next_delta(
+    sampling: Option<&mut Sampling>,
+) -> Option<Result<crate::llm::types::Delta, ProviderError>> {
+    match sampling {
+        Some(sampling) => futures_util::StreamExt::next(&mut sampling.stream).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn next_execution_event(running: Option<&mut Running>) -> Option<crate::kernel::ExecutionEvent> {
+    match running {
+        Some(Running { execution: Some(execution), .. }) => execution.next().await,
+        _ => std::future::pending().await,
+    }
+}
+
+fn model_failed(error: &ProviderError) -> Input {
+    let key_variable = match error {
+        ProviderError::Unauthorized { variable, .. } => variable.clone(),
+        _ => None,
+    };
+    Input::ModelFailed { message: error.to_string(), key_variable }
+}
+
+fn now() -> String {
+    jiff::Timestamp::now().to_string()
+}

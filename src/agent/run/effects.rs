@@ -1,0 +1,269 @@
+//! The effects of a turn, one by one, and what comes back from kernel and model.
+
+use super::{
+    COALESCE, Edit, EventKind, ExecuteOptions, ExitReason, Input, Instant, KernelError, KernelIdentity,
+    KernelSlot, OutputEvent, Running, Sampling, Session, Verdict, nudge, now, random_cell_id, verdict_name,
+};
+use crate::agent::event::{OutputChange, TurnEnd};
+use crate::agent::turn::Effect;
+use crate::kernel::{ExecutionEvent, Outcome};
+use crate::session::CodeStatus;
+
+impl Session {
+    /// Gives `input` to the turn and performs what it says, and what that leads to at once.
+    pub(super) async fn drive(&mut self, input: Input) {
+        let mut next = Some(input);
+        while let Some(input) = next.take() {
+            for effect in self.turn.step(input) {
+                if let Some(input) = self.perform(effect).await {
+                    next = Some(input);
+                }
+            }
+        }
+    }
+
+    async fn perform(&mut self, effect: Effect) -> Option<Input> {
+        match effect {
+            Effect::Sample => return self.sample().await,
+            Effect::CancelSampling => {
+                if let Some(sampling) = self.sampling.take()
+                    && let Some(cell) = sampling.text_cell
+                {
+                    let text = "\n\n*(interrupted)*".to_owned();
+                    self.edit(Edit::AppendText { cell, step: sampling.step, text });
+                }
+            }
+            Effect::Note(text) => {
+                tracing::debug!(text, "pointed out to the model");
+                self.edit(Edit::Note { cell: random_cell_id(), text });
+            }
+            Effect::Ask { cell } => self.tell(EventKind::ApprovalRequested { cell }).await,
+            Effect::Execute { cell } => return self.execute(cell).await,
+            Effect::Change { cell, source } => self.edit(Edit::Change { cell, source }),
+            Effect::Decline { cell, reason } => {
+                self.end_cell(&cell, CodeStatus::Declined(reason));
+                self.tell(finished(cell, "declined", None)).await;
+            }
+            Effect::Skip { cell, reason } => {
+                self.end_cell(&cell, CodeStatus::NotRun(reason));
+                self.tell(finished(cell, "not run", None)).await;
+            }
+            Effect::InterruptKernel => {
+                if let Some(kernel) = self.kernel.ready() {
+                    // A dead kernel has nothing to interrupt.
+                    let _ = kernel.interrupt().await;
+                } else if self.running.as_ref().is_some_and(|running| running.execution.is_none()) {
+                    // The cell waits for a kernel that is still starting.
+                    return self.abandon(&Verdict::Interrupted).await;
+                }
+            }
+            Effect::RestartKernel => {
+                if let Some(kernel) = self.kernel.ready().cloned() {
+                    self.tell(EventKind::KernelDied {
+                        reason: "it is restarted; all variables are lost".to_owned(),
+                    })
+                    .await;
+                    self.kernel = KernelSlot::restarting(kernel);
+                }
+            }
+            Effect::End(end) => self.end_turn(end).await,
+        }
+        None
+    }
+
+    async fn sample(&mut self) -> Option<Input> {
+        let Some(provider) = self.options.provider.clone() else {
+            return Some(Input::ModelFailed {
+                message: "no model is configured".to_owned(),
+                key_variable: None,
+            });
+        };
+        self.steps += 1;
+        let step = self.steps;
+        self.tell(EventKind::StepStarted { step }).await;
+        self.sampling = Some(Sampling::new(provider.stream(self.prompt()), step));
+        None
+    }
+
+    /// Sends the cell to the kernel, or lets it wait for one that is starting.
+    async fn execute(&mut self, cell: String) -> Option<Input> {
+        let source = self.transcript.cell(&cell)?.source.clone();
+        let mut running = Running { cell, execution: None, pending: Vec::new(), flush_at: None };
+        match &mut self.kernel {
+            KernelSlot::Starting { .. } => {}
+            KernelSlot::Failed(error) => {
+                let message = error.to_string();
+                self.end_cell(&running.cell, CodeStatus::NotRun(message.clone()));
+                return Some(Input::KernelFailed { message });
+            }
+            KernelSlot::Ready(kernel) => {
+                let options = ExecuteOptions {
+                    code: source,
+                    silent: false,
+                    allow_stdin: self.options.allow_stdin,
+                    timeout: self.options.cell_timeout,
+                };
+                match kernel.execute(options).await {
+                    Ok(execution) => {
+                        running.execution = Some(execution);
+                        let cell = running.cell.clone();
+                        self.edit(Edit::Start { cell: cell.clone(), at: now() });
+                        self.tell(EventKind::CodeStarted { cell }).await;
+                    }
+                    // It died between two cells: start it again, the cell waits.
+                    Err(KernelError::Dead { reason, .. }) => {
+                        let kernel = kernel.clone();
+                        self.kernel = KernelSlot::restarting(kernel);
+                        let reason = format!("{reason}; all variables are lost");
+                        self.tell(EventKind::KernelDied { reason }).await;
+                    }
+                    Err(error) => {
+                        let message = error.to_string();
+                        self.end_cell(&running.cell, CodeStatus::NotRun(message.clone()));
+                        return Some(Input::KernelFailed { message });
+                    }
+                }
+            }
+        }
+        self.running = Some(running);
+        None
+    }
+
+    pub(super) async fn kernel_changed(&mut self, ready: Result<(), KernelError>) {
+        match (ready, self.kernel.ready().cloned()) {
+            (Ok(()), Some(kernel)) => {
+                if let Ok(info) = kernel.info().await {
+                    let source = &self.options.kernel.kernel;
+                    let identity = KernelIdentity {
+                        name: source.name.clone(),
+                        display_name: source.spec.display_name.clone(),
+                        language: source.spec.language.clone(),
+                        language_info: info.language_info,
+                    };
+                    self.edit(Edit::SetKernel(identity));
+                }
+                if let Ok(file) = kernel.connection_file().await {
+                    let kernel = self.options.kernel.kernel.name.clone();
+                    let connection_file = file.display().to_string();
+                    self.tell(EventKind::KernelReady { kernel, connection_file }).await;
+                }
+                if let Some(running) = self.running.take_if(|running| running.execution.is_none())
+                    && let Some(input) = self.execute(running.cell).await
+                {
+                    self.drive(input).await;
+                }
+            }
+            (Err(error), _) => {
+                self.tell(EventKind::KernelFailed {
+                    message: error.to_string(),
+                    log: error.log().map(str::to_owned),
+                })
+                .await;
+                if let Some(running) = self.running.take() {
+                    let message = error.to_string();
+                    self.end_cell(&running.cell, CodeStatus::NotRun(message.clone()));
+                    self.drive(Input::KernelFailed { message }).await;
+                }
+            }
+            (Ok(()), None) => {}
+        }
+    }
+
+    pub(super) async fn executed(&mut self, event: Option<ExecutionEvent>) {
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        let cell = running.cell.clone();
+        match event {
+            Some(ExecutionEvent::Started { count }) => {
+                if let Some(count) = count {
+                    self.edit(Edit::Number { cell, count });
+                }
+            }
+            Some(ExecutionEvent::Output(output)) => {
+                running.flush_at.get_or_insert_with(|| Instant::now() + COALESCE);
+                merge(&mut running.pending, output.clone());
+                self.edit(Edit::Emit { cell, output });
+            }
+            Some(ExecutionEvent::InputRequested(request)) => {
+                self.flush().await;
+                self.tell(EventKind::InputRequested { cell, prompt: request.prompt, password: request.password })
+                    .await;
+            }
+            Some(ExecutionEvent::StillRunning { interrupts }) => {
+                self.flush().await;
+                self.tell(EventKind::StillRunning { cell, interrupts }).await;
+            }
+            Some(ExecutionEvent::Finished(outcome)) => {
+                self.flush().await;
+                self.running = None;
+                self.cell_finished(cell, outcome).await;
+            }
+            None => self.running = None,
+        }
+    }
+
+    async fn cell_finished(&mut self, cell: String, outcome: Outcome) {
+        let Outcome { verdict, count } = outcome;
+        if let Some(count) = count {
+            self.edit(Edit::Number { cell: cell.clone(), count });
+        }
+        self.end_cell(&cell, CodeStatus::Finished(verdict.clone()));
+        self.save().await;
+        if let Verdict::KernelDied(reason) = &verdict
+            && *reason != ExitReason::Requested
+        {
+            self.notice(&format!("the kernel died: {reason}")).await;
+        }
+        self.tell(finished(cell, verdict_name(&verdict), count)).await;
+        let nudge = nudge::after_cell(self.options.nudges, &self.question, &self.turn_cells());
+        self.drive(Input::Ran { verdict, nudge }).await;
+    }
+
+    /// Gives up a cell that waits for a kernel.
+    async fn abandon(&mut self, verdict: &Verdict) -> Option<Input> {
+        let running = self.running.take()?;
+        self.end_cell(&running.cell, CodeStatus::Finished(verdict.clone()));
+        self.tell(finished(running.cell, verdict_name(verdict), None)).await;
+        Some(Input::Ran { verdict: verdict.clone(), nudge: None })
+    }
+
+    /// Tells the outputs that were held back.
+    pub(super) async fn flush(&mut self) {
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        running.flush_at = None;
+        let cell = running.cell.clone();
+        for output in std::mem::take(&mut running.pending) {
+            self.tell(EventKind::Output { cell: cell.clone(), change: OutputChange::from(output) }).await;
+        }
+    }
+
+    async fn end_turn(&mut self, end: TurnEnd) {
+        let saved = self.save().await;
+        let usage = self.transcript.usage();
+        let notebook = saved.then(|| self.options.notebook.display().to_string());
+        self.tell(EventKind::TurnFinished {
+            end,
+            input_tokens: usage.input,
+            output_tokens: usage.output,
+            notebook,
+        })
+        .await;
+    }
+}
+
+fn finished(cell: String, status: &str, count: Option<i64>) -> EventKind {
+    EventKind::CodeFinished { cell, status: status.to_owned(), count }
+}
+
+/// Consecutive text of one stream is told as one.
+fn merge(pending: &mut Vec<OutputEvent>, output: OutputEvent) {
+    match (pending.last_mut(), output) {
+        (Some(OutputEvent::Stream(last)), OutputEvent::Stream(new)) if last.name == new.name => {
+            last.text.push_str(&new.text);
+        }
+        (_, output) => pending.push(output),
+    }
+}

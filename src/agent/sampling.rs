@@ -1,0 +1,99 @@
+//! One reply of the model while it streams: its text, its calls, and what of them is new to show.
+
+use super::tools;
+use crate::llm::types::{BoxStream, Delta, ProviderError, StopReason, Usage};
+
+/// A reply on its way.
+pub(super) struct Sampling {
+    pub(super) stream: BoxStream<'static, Result<Delta, ProviderError>>,
+    pub(super) step: u32,
+    /// The assistant cell, once there is text.
+    pub(super) text_cell: Option<String>,
+    pub(super) text: String,
+    pub(super) calls: Vec<PartialCall>,
+}
+
+/// A call on its way.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct PartialCall {
+    pub(super) cell: String,
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) arguments: String,
+    /// The code that was shown so far.
+    shown: String,
+}
+
+/// What a delta means for the session.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// More words.
+    Text(String),
+    /// More reasoning.
+    Reasoning(String),
+    /// More code of the cell that this call will be.
+    Code { cell: String, text: String },
+    /// Nothing to show.
+    Nothing,
+    /// The reply is complete.
+    Complete { reason: StopReason, usage: Usage },
+}
+
+impl Sampling {
+    pub(super) fn new(stream: BoxStream<'static, Result<Delta, ProviderError>>, step: u32) -> Self {
+        Self {
+            stream,
+            step,
+            text_cell: None,
+            text: String::new(),
+            calls: Vec::new(),
+        }
+    }
+
+    /// Takes a delta; `new_id` names new cells.
+    pub(super) fn take(&mut self, delta: Delta, new_id: &mut dyn FnMut() -> String) -> Progress {
+        match delta {
+            Delta::Text(text) => {
+                self.text.push_str(&text);
+                Progress::Text(text)
+            }
+            Delta::Reasoning(text) => Progress::Reasoning(text),
+            Delta::CallStart { index, id, name } => {
+                let call = self.call(index, new_id);
+                // Without an id the answer could not name its call.
+                call.id = if id.is_empty() { format!("call_{}", call.cell) } else { id };
+                call.name = name;
+                Progress::Nothing
+            }
+            Delta::CallArguments { index, fragment } => {
+                let call = self.call(index, new_id);
+                call.arguments.push_str(&fragment);
+                let code = tools::partial_code(&call.arguments);
+                match code.strip_prefix(&call.shown) {
+                    Some(new) if !new.is_empty() => {
+                        let text = new.to_owned();
+                        call.shown = code;
+                        Progress::Code { cell: call.cell.clone(), text }
+                    }
+                    _ => Progress::Nothing,
+                }
+            }
+            Delta::Finished { reason, usage } => Progress::Complete { reason, usage },
+        }
+    }
+
+    fn call(&mut self, index: usize, new_id: &mut dyn FnMut() -> String) -> &mut PartialCall {
+        // A reply with more calls than this is none; the rest goes to the last one and fails to parse.
+        const MOST: usize = 64;
+        let index = index.min(MOST - 1);
+        while self.calls.len() <= index {
+            let cell = new_id();
+            self.calls.push(PartialCall {
+                id: format!("call_{cell}"),
+                cell,
+                ..PartialCall::default()
+            });
+        }
+        &mut self.calls[index]
+    }
+}

@@ -1,0 +1,54 @@
+//! Writing a file so that it is whole at every instant: temporary file, fsync, rename.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+
+/// Replaces `path` by `bytes`; whoever reads it sees the old content or the new, never a part. Permissions of an
+/// existing file are kept; a symlink is followed.
+///
+/// # Errors
+/// What the operating system said; the old file is then untouched.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let dir = match target.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    let name = target
+        .file_name()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not a file name"))?
+        .to_string_lossy();
+    let temporary = dir.join(format!(".{name}.{}.tmp", std::process::id()));
+    let written = (|| {
+        let mut file = std::fs::File::create(&temporary)?;
+        if let Ok(metadata) = std::fs::metadata(&target) {
+            file.set_permissions(metadata.permissions())?;
+        }
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, &target)
+    })();
+    if written.is_err() {
+        // The first error says what went wrong.
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write_atomically;
+
+    #[test]
+    fn replaces_or_leaves_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.ipynb");
+        write_atomically(&path, b"one").unwrap();
+        write_atomically(&path, b"two").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
+        let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(names, ["a.ipynb"]);
+        assert!(write_atomically(&dir.path().join("none/a.ipynb"), b"x").is_err());
+        assert!(write_atomically(dir.path(), b"x").is_err());
+    }
+}

@@ -1,0 +1,422 @@
+//! The notebook file: read 4.0 to 4.5 (and 2, 3), hold 4.5, write the bytes Jupyter would write.
+//!
+//! Invariants:
+//! - Lossless: unknown fields, cell types and output types survive reading and writing.
+//! - Byte-stable: [`Notebook::to_json`] gives what Python's `nbformat.write` (5.11) gives, so a
+//!   notebook that only passes through makes no diff.
+//! - In memory there is one form: text is one string, text in MIME bundles too; line arrays exist in
+//!   the file only.
+//! - Pure: bytes in, bytes out; new cell ids come from the caller's closure.
+//!
+//! Limits, told and not hidden: numbers are JSON's as `serde_json` holds them. An integer beyond
+//! 64 bits becomes a float, `NaN` and the infinities (which Python writes although JSON has none)
+//! become null, both with a [`Warning`]; `-0` becomes `-0.0`.
+//!
+//! Deliberately not here: files, locks, the JSON schema, sessions, signing.
+
+mod error;
+mod lexical;
+mod read;
+mod read_output;
+mod upgrade;
+mod validate;
+mod write;
+
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use super::mime::MimeBundle;
+pub use error::{NbformatError, Warning};
+pub use validate::{Problem, Rule, is_cell_id, validate};
+
+/// The major version written, and the newest read.
+pub const MAJOR: u64 = 4;
+/// The minor version written.
+pub const MINOR: u64 = 5;
+
+/// Root metadata that describes one copy of a notebook: read, but neither kept nor written.
+const TRANSIENT: [&str; 3] = ["orig_nbformat", "orig_nbformat_minor", "signature"];
+/// The same of a cell.
+const TRANSIENT_CELL: [&str; 1] = ["trusted"];
+
+/// A notebook in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Notebook {
+    /// `kernelspec`, `language_info` and whatever tools keep there.
+    pub metadata: Map<String, Value>,
+    /// The cells, top to bottom.
+    pub cells: Vec<Cell>,
+    /// The minor version as read (0 for notebooks of version 3 and older). Written is
+    /// [`MINOR`], or this if it is newer: a file from the future keeps its version with its fields.
+    pub nbformat_minor: u64,
+    /// Fields of the root that 4.5 does not know.
+    pub extra: Map<String, Value>,
+}
+
+/// One cell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// 1 to 64 of `[a-zA-Z0-9-_]`, unique in the notebook (JEP 62).
+    pub id: String,
+    /// Code, text or neither, with what only that kind has.
+    pub kind: CellType,
+    /// The text, lines joined.
+    pub source: String,
+    /// The cell's metadata: `tags`, `execution` and whatever tools keep there.
+    pub metadata: Map<String, Value>,
+    /// File name to MIME bundle; `None` if the cell has no such field.
+    pub attachments: Option<Map<String, Value>>,
+    /// Fields that 4.5 does not know for this kind of cell.
+    pub extra: Map<String, Value>,
+}
+
+/// The kinds of cell.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CellType {
+    /// Runs in the kernel.
+    Code {
+        /// The number in the brackets; `None` if it did not run.
+        execution_count: Option<i64>,
+        /// What came out, in order.
+        outputs: Vec<Output>,
+    },
+    /// Text in Markdown.
+    Markdown,
+    /// Text that is passed through.
+    Raw,
+    /// A kind that 4.5 does not have.
+    Other {
+        /// The file's word for it.
+        cell_type: String,
+        /// Whether it has a `source` at all: a kind we do not know need not.
+        has_source: bool,
+    },
+}
+
+/// One output of a code cell.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Output {
+    /// Text written to stdout or stderr.
+    Stream {
+        /// `stdout` or `stderr`.
+        name: String,
+        /// The text, lines joined.
+        text: String,
+        /// Fields that 4.5 does not know.
+        extra: Map<String, Value>,
+    },
+    /// Something shown by `display()`.
+    DisplayData {
+        /// Its representations.
+        data: MimeBundle,
+        /// Metadata by MIME type.
+        metadata: Map<String, Value>,
+        /// Fields that 4.5 does not know.
+        extra: Map<String, Value>,
+    },
+    /// The value of the cell.
+    ExecuteResult {
+        /// The number in the brackets.
+        execution_count: Option<i64>,
+        /// Its representations.
+        data: MimeBundle,
+        /// Metadata by MIME type.
+        metadata: Map<String, Value>,
+        /// Fields that 4.5 does not know.
+        extra: Map<String, Value>,
+    },
+    /// An exception.
+    Error {
+        /// Its name; some kernels leave it empty.
+        ename: String,
+        /// Its message.
+        evalue: String,
+        /// The traceback, one frame or line an entry, often with ANSI colours.
+        traceback: Vec<String>,
+        /// Fields that 4.5 does not know.
+        extra: Map<String, Value>,
+    },
+    /// An output of a type that 4.5 does not have, or whose fields do not fit its type: kept whole.
+    Other(Value),
+}
+
+/// What reading gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// The notebook, in the form of 4.5.
+    pub notebook: Notebook,
+    /// What was not as it should be. Empty for a valid notebook of a version we know.
+    pub warnings: Vec<Warning>,
+}
+
+impl Notebook {
+    /// An empty notebook.
+    pub fn new() -> Self {
+        Self {
+            metadata: Map::new(),
+            cells: Vec::new(),
+            nbformat_minor: MINOR,
+            extra: Map::new(),
+        }
+    }
+
+    /// Reads a notebook of version 2 to 4 and brings it to 4.5. Cells that have no id, as every cell
+    /// before 4.5, get one from `new_id`, as does the second of two with the same; [`random_cell_id`]
+    /// is what Jupyter does.
+    pub fn read(bytes: &[u8], new_id: &mut dyn FnMut() -> String) -> Result<Loaded, NbformatError> {
+        read::read(bytes, new_id)
+    }
+
+    /// The file's text: what Python's `nbformat.write` writes, with the newline at the end.
+    pub fn to_json(&self) -> String {
+        write::notebook(self)
+    }
+}
+
+impl Default for Notebook {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Cell {
+    /// A code cell that has not run.
+    pub fn code(id: impl Into<String>, source: impl Into<String>) -> Self {
+        let kind = CellType::Code {
+            execution_count: None,
+            outputs: Vec::new(),
+        };
+        Self::with_kind(id, source, kind)
+    }
+
+    /// A Markdown cell.
+    pub fn markdown(id: impl Into<String>, source: impl Into<String>) -> Self {
+        Self::with_kind(id, source, CellType::Markdown)
+    }
+
+    /// A raw cell.
+    pub fn raw(id: impl Into<String>, source: impl Into<String>) -> Self {
+        Self::with_kind(id, source, CellType::Raw)
+    }
+
+    /// The outputs; none for cells that are not code.
+    pub fn outputs(&self) -> &[Output] {
+        match &self.kind {
+            CellType::Code { outputs, .. } => outputs,
+            CellType::Markdown | CellType::Raw | CellType::Other { .. } => &[],
+        }
+    }
+
+    fn with_kind(id: impl Into<String>, source: impl Into<String>, kind: CellType) -> Self {
+        Self {
+            id: id.into(),
+            kind,
+            source: source.into(),
+            metadata: Map::new(),
+            attachments: None,
+            extra: Map::new(),
+        }
+    }
+}
+
+impl CellType {
+    /// The word of the file format.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Code { .. } => "code",
+            Self::Markdown => "markdown",
+            Self::Raw => "raw",
+            Self::Other { cell_type, .. } => cell_type,
+        }
+    }
+
+    /// Whether a cell of this kind has a `source` in the file.
+    fn has_source(&self) -> bool {
+        match self {
+            Self::Code { .. } | Self::Markdown | Self::Raw => true,
+            Self::Other { has_source, .. } => *has_source,
+        }
+    }
+}
+
+impl Output {
+    /// Text written to stdout or stderr.
+    pub fn stream(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::Stream {
+            name: name.into(),
+            text: text.into(),
+            extra: Map::new(),
+        }
+    }
+
+    /// Something shown.
+    pub fn display(data: MimeBundle, metadata: Map<String, Value>) -> Self {
+        Self::DisplayData {
+            data,
+            metadata,
+            extra: Map::new(),
+        }
+    }
+
+    /// The value of a cell.
+    pub fn result(
+        execution_count: Option<i64>,
+        data: MimeBundle,
+        metadata: Map<String, Value>,
+    ) -> Self {
+        Self::ExecuteResult {
+            execution_count,
+            data,
+            metadata,
+            extra: Map::new(),
+        }
+    }
+
+    /// An exception.
+    pub fn error(
+        ename: impl Into<String>,
+        evalue: impl Into<String>,
+        traceback: Vec<String>,
+    ) -> Self {
+        Self::Error {
+            ename: ename.into(),
+            evalue: evalue.into(),
+            traceback,
+            extra: Map::new(),
+        }
+    }
+
+    /// The representations of a display or a result.
+    pub fn data(&self) -> Option<&MimeBundle> {
+        match self {
+            Self::DisplayData { data, .. } | Self::ExecuteResult { data, .. } => Some(data),
+            Self::Stream { .. } | Self::Error { .. } | Self::Other(_) => None,
+        }
+    }
+
+    /// Reads one output as it stands in a file or a message. Never fails: what does not fit is
+    /// [`Output::Other`].
+    pub fn from_value(value: Value) -> Self {
+        read_output::output(value, &mut |_, _| ())
+    }
+
+    /// The output as JSON, text as one string (the file's line arrays are the writer's business).
+    pub fn to_value(&self) -> Value {
+        // Strings, numbers and maps with string keys: nothing in it can fail.
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+impl Serialize for Output {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let Self::Other(whole) = self {
+            return whole.serialize(serializer);
+        }
+        let mut fields = serializer.serialize_map(None)?;
+        let extra = match self {
+            Self::Stream { name, text, extra } => {
+                fields.serialize_entry("output_type", "stream")?;
+                fields.serialize_entry("name", name)?;
+                fields.serialize_entry("text", text)?;
+                extra
+            }
+            Self::DisplayData {
+                data,
+                metadata,
+                extra,
+            } => {
+                fields.serialize_entry("output_type", "display_data")?;
+                fields.serialize_entry("data", data)?;
+                fields.serialize_entry("metadata", metadata)?;
+                extra
+            }
+            Self::ExecuteResult {
+                execution_count,
+                data,
+                metadata,
+                extra,
+            } => {
+                fields.serialize_entry("output_type", "execute_result")?;
+                fields.serialize_entry("execution_count", execution_count)?;
+                fields.serialize_entry("data", data)?;
+                fields.serialize_entry("metadata", metadata)?;
+                extra
+            }
+            Self::Error {
+                ename,
+                evalue,
+                traceback,
+                extra,
+            } => {
+                fields.serialize_entry("output_type", "error")?;
+                fields.serialize_entry("ename", ename)?;
+                fields.serialize_entry("evalue", evalue)?;
+                fields.serialize_entry("traceback", traceback)?;
+                extra
+            }
+            Self::Other(_) => return fields.end(),
+        };
+        for (name, value) in extra {
+            fields.serialize_entry(name, value)?;
+        }
+        fields.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Output {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(Self::from_value)
+    }
+}
+
+/// A cell id as Jupyter makes them: 8 random hexadecimal digits.
+pub fn random_cell_id() -> String {
+    let mut id = uuid::Uuid::new_v4().simple().to_string();
+    id.truncate(8);
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn outputs_go_through_json_unchanged() {
+        let mut with_extra = Output::stream("stderr", "a\nb");
+        if let Output::Stream { extra, .. } = &mut with_extra {
+            extra.insert("later".to_owned(), json!([1]));
+        }
+        let outputs = [
+            with_extra,
+            Output::display(MimeBundle::text("x"), Map::new()),
+            Output::result(Some(1), MimeBundle::png(b"x"), Map::new()),
+            Output::result(None, MimeBundle::new(), Map::new()),
+            Output::error("E", "v", vec!["t".to_owned()]),
+            Output::Other(json!({"output_type": "new", "text": "x"})),
+            Output::Other(json!(7)),
+        ];
+        for output in outputs {
+            let text = serde_json::to_string(&output).unwrap();
+            assert_eq!(serde_json::from_str::<Output>(&text).unwrap(), output);
+            assert_eq!(Output::from_value(output.to_value()), output);
+        }
+    }
+
+    #[test]
+    fn a_message_becomes_an_output() {
+        let content = json!({
+            "output_type": "display_data", "data": {"text/plain": ["a\n", "b"]}, "metadata": {},
+        });
+        let expected = Output::display(MimeBundle::text("a\nb"), Map::new());
+        assert_eq!(Output::from_value(content), expected);
+    }
+
+    #[test]
+    fn random_ids_have_the_form_of_ids() {
+        let id = random_cell_id();
+        assert!(is_cell_id(&id) && id.len() == 8, "{id}");
+    }
+}

@@ -1,0 +1,365 @@
+//! Stands between our `zeromq` sockets and a kernel's sockets.
+//!
+//! The kernel runs code that nobody has read, and that code can write to the kernel's sockets. `zeromq` 0.7
+//! reserves as much memory as a frame header announces, so nine forged bytes abort our whole process. A [`Guard`]
+//! therefore listens on a private unix socket for one connection of ours, opens one to the kernel, and copies
+//! bytes both ways while it reads the frame headers (ZMTP 3.1, RFC 37). What breaks the protocol or a limit cuts
+//! the connection. The guard also says when the kernel's end closes, which `zeromq`'s `recv` never does.
+//!
+//! Invariants:
+//! - Of a refused frame neither the offending flags nor the last byte of the offending length reach `zeromq`.
+//! - A command reaches `zeromq` only if it is `READY`; `PING` is answered here, for `zeromq` cannot.
+//! - Memory is one chunk a direction: a side that does not read stops the other side from writing.
+//! - One [`GuardEvent`] a guard, after both connections are cut; none when the guard is dropped.
+//!
+//! Deliberately not here: what the frames say (`jupyter::wire`), and who does something about a lost connection
+//! (the kernel's actor).
+
+mod zmtp;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+pub use zmtp::Violation;
+use zmtp::{Phase, Refusal, Scanner};
+
+use super::task::{self, Task};
+use crate::jupyter::connection::Endpoint;
+
+/// What is copied at once. A chunk a direction is all that a guard buffers.
+const CHUNK: usize = 64 * 1024;
+/// Between two attempts to connect to a socket that does not exist yet.
+const POLL: Duration = Duration::from_millis(3);
+/// For what a kernel wrote before it stopped reading.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Unanswered `PING`s that are remembered; a kernel that sends more gets fewer answers.
+const PONGS: usize = 4;
+
+/// How much a kernel may send at once, and how long it may take to say hello.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GuardLimits {
+    /// Bytes of one frame. `zeromq` sets this much aside before the bytes come.
+    pub frame: u64,
+    /// Bytes of all frames of one message: what `zeromq` collects before it hands the message over.
+    pub message: u64,
+    /// Frames of one message.
+    pub frames_per_message: usize,
+    /// From the guard's start until both connections stand; a kernel that is slow to start needs it.
+    pub connect: Duration,
+    /// From then until the kernel has sent its greeting and `READY`.
+    pub handshake: Duration,
+}
+
+impl Default for GuardLimits {
+    /// A 20 MB image is a 27 MB frame, a kernel's printed text comes in frames of 1 MB; widgets send a frame a
+    /// buffer, some have hundreds.
+    fn default() -> Self {
+        Self {
+            frame: 64 << 20,
+            message: 128 << 20,
+            frames_per_message: 1024,
+            connect: Duration::from_mins(1),
+            handshake: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Why a guard has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GuardEvent {
+    /// The kernel sent what `zeromq` must not see; both connections are cut.
+    Hostile {
+        /// The name that the guard was started with.
+        name: String,
+        /// What it sent.
+        reason: Violation,
+    },
+    /// A connection ended, or never came to be.
+    Closed {
+        /// The name that the guard was started with.
+        name: String,
+        /// Which, and why.
+        cause: Closing,
+    },
+}
+
+/// How a connection ended that broke no rule.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Closing {
+    /// The kernel closed its end: it has died, or shuts down.
+    #[error("the kernel closed its end")]
+    Kernel,
+    /// Our own socket was dropped.
+    #[error("our own socket was closed")]
+    Client,
+    /// Our own socket did not connect in [`GuardLimits::connect`].
+    #[error("our own socket did not connect")]
+    Unused,
+    /// The kernel's socket could not be reached in [`GuardLimits::connect`].
+    #[error("the kernel's socket could not be reached within {waited:?} ({kind})")]
+    Unreachable {
+        /// How long was tried.
+        waited: Duration,
+        /// What the last attempt said.
+        kind: io::ErrorKind,
+    },
+}
+
+/// Nobody accepts connections at an endpoint.
+#[derive(Debug, Error)]
+#[error("nothing listens at {endpoint:?} after {waited:?}")]
+pub struct NotListening {
+    /// Where.
+    pub endpoint: Endpoint,
+    /// How long was tried.
+    pub waited: Duration,
+    /// What the last attempt said.
+    #[source]
+    pub last: io::Error,
+}
+
+/// One guarded connection. It ends when either side ends or breaks a rule, or when this is dropped; drop the
+/// `zeromq` socket first, then what it has sent still reaches the kernel.
+#[derive(Debug)]
+pub struct Guard {
+    path: PathBuf,
+    _task: Task,
+}
+
+impl Guard {
+    /// Listens at `listen_dir/name` and waits for our socket, then for the kernel's. `listen_dir` is ours alone
+    /// (mode 0700) and out of the kernel's sight; the path has at most 107 bytes; `name` goes into the event.
+    /// Our socket's `connect` returns as soon as the kernel has shaken hands. Call it inside a tokio runtime.
+    pub fn start(
+        upstream: Endpoint,
+        listen_dir: &Path,
+        name: &str,
+        limits: GuardLimits,
+        lost: mpsc::Sender<GuardEvent>,
+    ) -> io::Result<Self> {
+        let path = listen_dir.join(name);
+        let door = Door::open(path.clone())?;
+        let name = name.to_owned();
+        let task = task::spawn("guard", async move {
+            let event = match stand(&upstream, door, limits).await {
+                Ending::Hostile(reason) => GuardEvent::Hostile { name, reason },
+                Ending::Closed(cause) => GuardEvent::Closed { name, cause },
+            };
+            // An error says that the kernel's actor has gone, so nobody needs to know.
+            let _ = lost.send(event).await;
+        });
+        Ok(Self { path, _task: task })
+    }
+
+    /// The address for `zeromq`'s `connect`.
+    pub fn address(&self) -> String {
+        format!("ipc://{}", self.path.display())
+    }
+}
+
+/// Returns as soon as `endpoint` accepts a connection. `zeromq` itself would look again after 50, 100, 200 ... ms.
+/// Not needed before [`Guard::start`], which waits by itself.
+pub async fn wait_until_listening(
+    endpoint: &Endpoint,
+    deadline: Instant,
+) -> Result<(), NotListening> {
+    reach(endpoint, deadline).await.map(drop)
+}
+
+enum Ending {
+    Hostile(Violation),
+    Closed(Closing),
+}
+
+/// The listening socket, whose file goes when it does.
+struct Door {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Door {
+    fn open(path: PathBuf) -> io::Result<Self> {
+        let listener = UnixListener::bind(&path)?;
+        Ok(Self { listener, path })
+    }
+
+    /// Lets one connection of our own process in and closes the door.
+    async fn admit(self) -> io::Result<UnixStream> {
+        let ours = i32::try_from(std::process::id()).ok();
+        loop {
+            let (stream, _) = self.listener.accept().await?;
+            // Where the system does not name the peer's process, the directory's mode has to do.
+            match stream.peer_cred()?.pid() {
+                Some(peer) if Some(peer) != ours => {}
+                Some(_) | None => return Ok(stream),
+            }
+        }
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        // Failing leaves a dead socket file in a directory that is removed with the kernel.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+async fn stand(upstream: &Endpoint, door: Door, limits: GuardLimits) -> Ending {
+    let deadline = Instant::now() + limits.connect;
+    let Ok(Ok(client)) = timeout_at(deadline, door.admit()).await else {
+        return Ending::Closed(Closing::Unused);
+    };
+    match reach(upstream, deadline).await {
+        Ok(Peer::Unix(kernel)) => relay(client.into_split(), kernel.into_split(), limits).await,
+        Ok(Peer::Tcp(kernel)) => relay(client.into_split(), kernel.into_split(), limits).await,
+        Err(NotListening { waited, last, .. }) => Ending::Closed(Closing::Unreachable {
+            waited,
+            kind: last.kind(),
+        }),
+    }
+}
+
+enum Peer {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+async fn reach(endpoint: &Endpoint, deadline: Instant) -> Result<Peer, NotListening> {
+    use io::ErrorKind::{
+        ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, NotFound, WouldBlock,
+    };
+
+    let begun = Instant::now();
+    let failed = |last| NotListening {
+        endpoint: endpoint.clone(),
+        waited: begun.elapsed(),
+        last,
+    };
+    let mut last = io::Error::from(io::ErrorKind::TimedOut);
+    loop {
+        match timeout_at(deadline, connect(endpoint)).await {
+            Ok(Ok(peer)) => return Ok(peer),
+            Ok(Err(error)) => match error.kind() {
+                // Not bound, not listening, or its backlog is full: the kernel is still on its way.
+                NotFound | ConnectionRefused | ConnectionReset | ConnectionAborted | WouldBlock
+                | Interrupted => {
+                    last = error;
+                }
+                _ => return Err(failed(error)),
+            },
+            Err(_) => return Err(failed(last)),
+        }
+        if Instant::now() + POLL >= deadline {
+            return Err(failed(last));
+        }
+        sleep(POLL).await;
+    }
+}
+
+async fn connect(endpoint: &Endpoint) -> io::Result<Peer> {
+    match endpoint {
+        Endpoint::Ipc(path) => UnixStream::connect(path).await.map(Peer::Unix),
+        Endpoint::Tcp(host, port) => {
+            let stream = TcpStream::connect((host.as_str(), *port)).await?;
+            stream.set_nodelay(true)?;
+            Ok(Peer::Tcp(stream))
+        }
+    }
+}
+
+/// Both directions in one task, so that neither outlives the other.
+async fn relay(
+    (from_client, to_client): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    (from_kernel, to_kernel): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    limits: GuardLimits,
+) -> Ending {
+    let (asked, answers) = mpsc::channel(PONGS);
+    let inward = inward(from_kernel, to_client, asked, limits);
+    let outward = outward(from_client, to_kernel, answers);
+    tokio::pin!(inward);
+    tokio::select! {
+        ending = &mut inward => ending,
+        closing = outward => match closing {
+            // The kernel no longer reads, but what it wrote before must still arrive.
+            Closing::Kernel => timeout(LAST_WORDS, inward).await.unwrap_or(Ending::Closed(closing)),
+            Closing::Client | Closing::Unused | Closing::Unreachable { .. } => Ending::Closed(closing),
+        },
+    }
+}
+
+/// Kernel to client: every byte is judged before it is passed on.
+async fn inward(
+    mut kernel: impl AsyncRead + Unpin,
+    mut client: impl AsyncWrite + Unpin,
+    asked: mpsc::Sender<Vec<u8>>,
+    limits: GuardLimits,
+) -> Ending {
+    let mut scanner = Scanner::new(limits);
+    let mut buffer = vec![0; CHUNK];
+    let hello = Instant::now() + limits.handshake;
+    loop {
+        let read = kernel.read(&mut buffer);
+        let read = match scanner.phase {
+            Phase::Open => read.await,
+            Phase::Greeting | Phase::Handshake => match timeout_at(hello, read).await {
+                Ok(read) => read,
+                Err(_) => return Ending::Hostile(Violation::Handshake(limits.handshake)),
+            },
+        };
+        let Ok(count @ 1..) = read else {
+            return Ending::Closed(Closing::Kernel);
+        };
+        match scanner
+            .pass_on(&buffer[..count], &mut client, Some(&asked))
+            .await
+        {
+            Ok(()) => {}
+            Err(Refusal::Broken(violation)) => return Ending::Hostile(violation),
+            Err(Refusal::Unwritable) => return Ending::Closed(Closing::Client),
+        }
+    }
+}
+
+/// Client to kernel: ours is trusted, and read only to know where an answer to a `PING` may stand.
+async fn outward(
+    mut client: impl AsyncRead + Unpin,
+    mut kernel: impl AsyncWrite + Unpin,
+    mut answers: mpsc::Receiver<Vec<u8>>,
+) -> Closing {
+    let mut scanner = Scanner::new(GuardLimits {
+        frame: u64::MAX,
+        message: u64::MAX,
+        frames_per_message: usize::MAX,
+        ..GuardLimits::default()
+    });
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        tokio::select! {
+            read = client.read(&mut buffer) => {
+                let Ok(count @ 1..) = read else {
+                    return Closing::Client;
+                };
+                match scanner.pass_on(&buffer[..count], &mut kernel, None).await {
+                    Ok(()) => {}
+                    Err(Refusal::Broken(_)) => return Closing::Client,
+                    Err(Refusal::Unwritable) => return Closing::Kernel,
+                }
+            }
+            Some(answer) = answers.recv(), if scanner.is_between_messages() => {
+                if kernel.write_all(&answer).await.is_err() {
+                    return Closing::Kernel;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

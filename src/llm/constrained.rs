@@ -1,0 +1,376 @@
+//! Makes a model that cannot call tools reply with code or an answer, by constraining its JSON.
+//!
+//! Small local models write tool calls unreliably or not at all, but a server that samples under a
+//! JSON schema makes them reply `{"code": ...}` or `{"answer": ...}` and nothing else. From outside
+//! this looks like any provider: code streams as a tool call, the answer as text.
+//!
+//! Invariant: whether the next reply must be code depends on the prompt's messages alone
+//! ([`must_run_code`]), so that a session replayed asks the same. All wording is an option: what
+//! works is found by experiment, not here.
+
+mod reader;
+mod render;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures_util::stream::{self, StreamExt};
+use serde_json::{Value, json};
+
+use super::types::{
+    BoxStream, Delta, Message, ModelInfo, Prompt, Provider, ProviderError, StopReason,
+};
+use reader::{Piece, Reader};
+
+/// The key of a reply that is a cell to run; also the name of the code tool's argument.
+const CODE: &str = "code";
+
+/// The key of a reply that ends the turn in words.
+const ANSWER: &str = "answer";
+
+/// A provider that gets code and answers out of a small model.
+#[derive(Clone)]
+pub struct Constrained {
+    inner: Arc<dyn Provider>,
+    options: Arc<ConstrainedOptions>,
+}
+
+/// What the model is told, and how it is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConstrainedOptions {
+    /// Appended to the system prompt, after a blank line: how to reply. Empty appends nothing.
+    pub instructions: String,
+    /// An example conversation, put before the real one.
+    pub few_shot: Vec<Message>,
+    /// Before a cell's output.
+    pub output_heading: String,
+    /// In place of an output that is empty.
+    pub empty_output: String,
+    /// After the output of a cell that ran. Empty says nothing.
+    pub after_output: String,
+    /// After the output of a cell that failed. Empty says nothing.
+    pub after_error: String,
+    /// Bound on a reply where the prompt sets none: a small model may never stop by itself.
+    pub max_output_tokens: u64,
+    /// Temperature where the prompt sets none.
+    pub temperature: f64,
+}
+
+impl Default for ConstrainedOptions {
+    fn default() -> Self {
+        Self {
+            instructions: concat!(
+                "Reply with JSON only: {\"code\": \"...\"} runs a cell; ",
+                "{\"answer\": \"...\"} ends when the printed output answers the question."
+            )
+            .to_owned(),
+            few_shot: Vec::new(),
+            output_heading: "Output:\n".to_owned(),
+            empty_output: "[nothing printed]".to_owned(),
+            after_output: concat!(
+                "If the output answers the question, reply with {\"answer\"}; ",
+                "otherwise run another cell."
+            )
+            .to_owned(),
+            after_error: "Write the corrected cell.".to_owned(),
+            max_output_tokens: 1024,
+            temperature: 0.0,
+        }
+    }
+}
+
+impl Constrained {
+    /// `inner`, asked as `options` say. `inner` must honour [`Prompt::reply_schema`].
+    pub fn new(inner: Arc<dyn Provider>, options: ConstrainedOptions) -> Self {
+        Self {
+            inner,
+            options: Arc::new(options),
+        }
+    }
+}
+
+/// Whether the next reply must be code: after a question, and after a cell that failed.
+pub fn must_run_code(messages: &[Message]) -> bool {
+    match messages.last() {
+        Some(Message::User(_)) => true,
+        Some(Message::ToolResult { is_error, .. }) => *is_error,
+        Some(Message::Assistant { .. }) | None => false,
+    }
+}
+
+impl Provider for Constrained {
+    fn info(&self) -> &ModelInfo {
+        self.inner.info()
+    }
+
+    /// A prompt with tools is taken to have one, which runs code; one without is asked for free text.
+    fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Delta, ProviderError>> {
+        let Some(tool) = prompt.tools.first().map(|tool| tool.name.clone()) else {
+            return self.inner.stream(render::plain(prompt, &self.options));
+        };
+        let schema = if must_run_code(&prompt.messages) {
+            object(CODE)
+        } else {
+            json!({"anyOf": [object(CODE), object(ANSWER)]})
+        };
+        let translation = Translation {
+            reply: self
+                .inner
+                .stream(render::constrained(prompt, schema, &self.options)),
+            reader: Reader::default(),
+            tool,
+            called: false,
+            ready: VecDeque::new(),
+        };
+        Box::pin(stream::unfold(translation, |mut translation| async move {
+            let item = translation.next().await?;
+            Some((item, translation))
+        }))
+    }
+}
+
+fn object(key: &str) -> Value {
+    json!({
+        "type": "object",
+        "properties": {key: {"type": "string"}},
+        "required": [key],
+        "additionalProperties": false,
+    })
+}
+
+/// A constrained reply on its way to being an ordinary one.
+struct Translation {
+    reply: BoxStream<'static, Result<Delta, ProviderError>>,
+    reader: Reader,
+    /// The name the code tool goes by.
+    tool: String,
+    called: bool,
+    /// Deltas not yet taken: at most a handful.
+    ready: VecDeque<Delta>,
+}
+
+impl Translation {
+    async fn next(&mut self) -> Option<Result<Delta, ProviderError>> {
+        loop {
+            if let Some(delta) = self.ready.pop_front() {
+                return Some(Ok(delta));
+            }
+            match self.reply.next().await? {
+                Ok(Delta::Text(fragment)) => {
+                    let pieces = self.reader.read(&fragment);
+                    self.take(pieces);
+                }
+                Ok(Delta::Finished { reason, usage }) => {
+                    let pieces = self.reader.finish();
+                    self.take(pieces);
+                    let reason = match reason {
+                        StopReason::Done if self.called => StopReason::ToolCalls,
+                        reason => reason,
+                    };
+                    self.ready.push_back(Delta::Finished { reason, usage });
+                }
+                other => return Some(other),
+            }
+        }
+    }
+
+    fn take(&mut self, pieces: Vec<Piece>) {
+        for piece in pieces {
+            match piece {
+                Piece::Code(fragment) => {
+                    if !self.called {
+                        self.called = true;
+                        self.ready.push_back(Delta::CallStart {
+                            index: 0,
+                            id: format!("call_{}", uuid::Uuid::new_v4().simple()),
+                            name: self.tool.clone(),
+                        });
+                    }
+                    self.ready
+                        .push_back(Delta::CallArguments { index: 0, fragment });
+                }
+                Piece::Answer(words) => self.ready.push_back(Delta::Text(words)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llm::scripted::{Reply, ScriptedProvider, Step};
+    use crate::llm::types::{Part, ToolSpec, Usage};
+
+    fn text(text: &str) -> Vec<Part> {
+        vec![Part::Text(text.to_owned())]
+    }
+
+    fn prompt(messages: Vec<Message>) -> Prompt {
+        Prompt {
+            system: "s".to_owned(),
+            messages,
+            tools: vec![ToolSpec {
+                name: "run_code".to_owned(),
+                description: "runs a cell".to_owned(),
+                parameters: json!({"type": "object"}),
+            }],
+            max_output_tokens: None,
+            temperature: None,
+            reply_schema: None,
+        }
+    }
+
+    fn model(reply: Reply) -> ScriptedProvider {
+        let info = ModelInfo {
+            name: "scripted/one".to_owned(),
+            context_window: None,
+            vision: false,
+            small: true,
+        };
+        ScriptedProvider::new(info, [reply])
+    }
+
+    /// A reply streamed in fragments of five characters.
+    fn streamed(text: &str, reason: StopReason) -> Reply {
+        let chars: Vec<char> = text.chars().collect();
+        let fragments = chars
+            .chunks(5)
+            .map(|chunk| Step::Delta(Delta::Text(chunk.iter().collect())));
+        Reply::new(fragments.chain([Step::Delta(finished(reason))]))
+    }
+
+    fn finished(reason: StopReason) -> Delta {
+        Delta::Finished {
+            reason,
+            usage: Usage::default(),
+        }
+    }
+
+    /// What came out, with adjacent fragments joined and the call's id left out, and the schema asked.
+    async fn ask(messages: Vec<Message>, reply: Reply) -> (Vec<Delta>, Option<Value>) {
+        let model = model(reply);
+        let constrained = Constrained::new(Arc::new(model.clone()), ConstrainedOptions::default());
+        let mut told: Vec<Delta> = Vec::new();
+        let mut stream = constrained.stream(prompt(messages));
+        while let Some(item) = stream.next().await {
+            match (told.last_mut(), item.unwrap()) {
+                (Some(Delta::Text(text)), Delta::Text(more)) => text.push_str(&more),
+                (
+                    Some(Delta::CallArguments { fragment, .. }),
+                    Delta::CallArguments { fragment: more, .. },
+                ) => fragment.push_str(&more),
+                (_, Delta::CallStart { index, id, name }) => {
+                    assert!(id.starts_with("call_"), "{id}");
+                    told.push(Delta::CallStart {
+                        index,
+                        id: String::new(),
+                        name,
+                    });
+                }
+                (_, delta) => told.push(delta),
+            }
+        }
+        let schema = model.prompts().pop().unwrap().reply_schema;
+        (told, schema)
+    }
+
+    #[tokio::test]
+    async fn a_question_is_met_with_code() {
+        let (told, schema) = ask(
+            vec![Message::User(text("17*23?"))],
+            streamed(r#"{"code": "print(17*23)"}"#, StopReason::Done),
+        )
+        .await;
+
+        assert_eq!(
+            told,
+            vec![
+                Delta::CallStart {
+                    index: 0,
+                    id: String::new(),
+                    name: "run_code".to_owned()
+                },
+                Delta::CallArguments {
+                    index: 0,
+                    fragment: r#"{"code": "print(17*23)"}"#.to_owned()
+                },
+                finished(StopReason::ToolCalls),
+            ]
+        );
+        assert_eq!(schema, Some(object("code")));
+    }
+
+    #[tokio::test]
+    async fn an_output_may_be_met_with_an_answer() {
+        let (told, schema) = ask(
+            vec![
+                Message::User(text("17*23?")),
+                Message::ToolResult {
+                    call_id: "c1".to_owned(),
+                    parts: text("391"),
+                    is_error: false,
+                },
+            ],
+            streamed(r#"{"answer": "It is \u0033\u00391."}"#, StopReason::Done),
+        )
+        .await;
+
+        assert_eq!(
+            told,
+            vec![
+                Delta::Text("It is 391.".to_owned()),
+                finished(StopReason::Done)
+            ]
+        );
+        assert_eq!(
+            schema,
+            Some(json!({"anyOf": [object("code"), object("answer")]}))
+        );
+    }
+
+    #[tokio::test]
+    async fn a_cell_cut_at_the_limit_stays_cut() {
+        let (told, _) = ask(
+            vec![Message::User(text("17*23?"))],
+            streamed(r#"{"code": "print(17"#, StopReason::Length),
+        )
+        .await;
+
+        assert_eq!(
+            told.get(1..),
+            Some(
+                &[
+                    Delta::CallArguments {
+                        index: 0,
+                        fragment: r#"{"code": "print(17"#.to_owned()
+                    },
+                    finished(StopReason::Length),
+                ][..]
+            )
+        );
+    }
+
+    #[test]
+    fn code_is_forced_after_questions_and_errors() {
+        let result = |is_error| Message::ToolResult {
+            call_id: "c1".to_owned(),
+            parts: Vec::new(),
+            is_error,
+        };
+        let answer = Message::Assistant {
+            text: "391".to_owned(),
+            calls: Vec::new(),
+        };
+        let question = Message::User(text("17*23?"));
+        let cases = [
+            (vec![], false),
+            (vec![question.clone()], true),
+            (vec![question.clone(), result(true)], true),
+            (vec![question.clone(), result(true), result(false)], false),
+            (vec![question.clone(), answer], false),
+        ];
+        for (messages, expected) in cases {
+            assert_eq!(must_run_code(&messages), expected, "{messages:?}");
+        }
+    }
+}

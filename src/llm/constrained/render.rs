@@ -1,0 +1,262 @@
+//! The prompt a constrained model sees: its own past replies as the JSON it would write today, tool
+//! results as messages of the user, neighbours of one role joined (chat templates may insist).
+
+use serde_json::Value;
+
+use super::{ANSWER, CODE, ConstrainedOptions};
+use crate::llm::types::{Message, Part, Prompt, ToolCall};
+
+/// The prompt for a reply that must match `schema`.
+pub(super) fn constrained(prompt: Prompt, schema: Value, options: &ConstrainedOptions) -> Prompt {
+    let mut system = prompt.system;
+    if !options.instructions.is_empty() {
+        if !system.is_empty() {
+            system.push_str("\n\n");
+        }
+        system.push_str(&options.instructions);
+    }
+    let mut messages = rendered(&options.few_shot, options);
+    messages.extend(rendered(&prompt.messages, options));
+    Prompt {
+        system,
+        messages: joined(messages),
+        tools: Vec::new(),
+        max_output_tokens: Some(
+            prompt
+                .max_output_tokens
+                .unwrap_or(options.max_output_tokens),
+        ),
+        temperature: Some(prompt.temperature.unwrap_or(options.temperature)),
+        reply_schema: Some(schema),
+    }
+}
+
+/// The prompt for a reply in free text, or after the prompt's own schema.
+pub(super) fn plain(prompt: Prompt, options: &ConstrainedOptions) -> Prompt {
+    Prompt {
+        messages: joined(rendered(&prompt.messages, options)),
+        max_output_tokens: Some(
+            prompt
+                .max_output_tokens
+                .unwrap_or(options.max_output_tokens),
+        ),
+        ..prompt
+    }
+}
+
+fn rendered(messages: &[Message], options: &ConstrainedOptions) -> Vec<Message> {
+    messages
+        .iter()
+        .map(|message| match message {
+            Message::User(parts) => Message::User(parts.clone()),
+            Message::Assistant { text, calls } => Message::Assistant {
+                text: reply(text, calls),
+                calls: Vec::new(),
+            },
+            // Every result carries its hint, not only the last: a prompt that only ever grows at
+            // its end is one the server has mostly read before.
+            Message::ToolResult {
+                parts, is_error, ..
+            } => {
+                let hint = if *is_error {
+                    &options.after_error
+                } else {
+                    &options.after_output
+                };
+                Message::User(output(parts, hint, options))
+            }
+        })
+        .collect()
+}
+
+/// What a model would have to write today to say what it said then.
+fn reply(text: &str, calls: &[ToolCall]) -> String {
+    if calls.is_empty() {
+        return object(ANSWER, &Value::from(text));
+    }
+    let objects: Vec<String> = calls.iter().map(|call| code(&call.arguments)).collect();
+    objects.join("\n")
+}
+
+/// The arguments of a call: as they are if they hold the code alone, else reduced to it, since other
+/// models' tools may have had more.
+fn code(arguments: &str) -> String {
+    let parsed: Option<Value> = serde_json::from_str(arguments).ok();
+    let fields = parsed.as_ref().and_then(Value::as_object);
+    match fields.and_then(|fields| fields.get(CODE)) {
+        Some(code) if fields.is_some_and(|fields| fields.len() > 1) => object(CODE, code),
+        _ => arguments.trim().to_owned(),
+    }
+}
+
+/// One object with one key, spaced as models write it.
+fn object(key: &str, value: &Value) -> String {
+    format!("{{\"{key}\": {value}}}")
+}
+
+fn output(parts: &[Part], hint: &str, options: &ConstrainedOptions) -> Vec<Part> {
+    let mut words = String::new();
+    let mut images = Vec::new();
+    for part in parts {
+        match part {
+            Part::Text(text) => {
+                if !words.is_empty() {
+                    words.push('\n');
+                }
+                words.push_str(text.trim_end());
+            }
+            Part::Image { .. } => images.push(part.clone()),
+        }
+    }
+    if words.is_empty() {
+        words.push_str(&options.empty_output);
+    }
+    words.insert_str(0, &options.output_heading);
+    if !hint.is_empty() {
+        words.push_str("\n\n");
+        words.push_str(hint);
+    }
+    let mut output = vec![Part::Text(words)];
+    output.append(&mut images);
+    output
+}
+
+fn joined(messages: Vec<Message>) -> Vec<Message> {
+    let mut joined: Vec<Message> = Vec::with_capacity(messages.len());
+    for message in messages {
+        match (joined.last_mut(), message) {
+            (Some(Message::User(before)), Message::User(mut parts)) => {
+                // One text, so that servers without content arrays see it whole.
+                if let (Some(Part::Text(text)), Some(Part::Text(more))) =
+                    (before.last_mut(), parts.first())
+                {
+                    text.push_str("\n\n");
+                    text.push_str(more);
+                    parts.remove(0);
+                }
+                before.append(&mut parts);
+            }
+            (_, message) => joined.push(message),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Vec<Part> {
+        vec![Part::Text(text.to_owned())]
+    }
+
+    fn call(arguments: &str) -> Message {
+        Message::Assistant {
+            text: "Let me see.".to_owned(),
+            calls: vec![ToolCall {
+                id: "c1".to_owned(),
+                name: "run_code".to_owned(),
+                arguments: arguments.to_owned(),
+            }],
+        }
+    }
+
+    fn result(parts: Vec<Part>, is_error: bool) -> Message {
+        Message::ToolResult {
+            call_id: "c1".to_owned(),
+            parts,
+            is_error,
+        }
+    }
+
+    fn options() -> ConstrainedOptions {
+        ConstrainedOptions {
+            instructions: "Reply with JSON.".to_owned(),
+            after_output: "Answer or go on.".to_owned(),
+            after_error: "Correct it.".to_owned(),
+            few_shot: vec![
+                Message::User(text("2**10?")),
+                call(r#"{"code": "print(2**10)"}"#),
+                result(text("1024\n"), false),
+                Message::Assistant {
+                    text: "It is \"1024\".".to_owned(),
+                    calls: Vec::new(),
+                },
+            ],
+            max_output_tokens: 700,
+            ..ConstrainedOptions::default()
+        }
+    }
+
+    fn said(reply: &str) -> Message {
+        Message::Assistant {
+            text: reply.to_owned(),
+            calls: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_conversation_becomes_json_and_questions() {
+        let plot = Part::Image {
+            media_type: "image/png",
+            data: vec![1, 2, 3].into(),
+        };
+        let prompt = Prompt {
+            system: "You analyse data.".to_owned(),
+            messages: vec![
+                Message::User(text("17*23?")),
+                call(r#"{"code":"print(17*","language":"python"}"#),
+                result(text("SyntaxError\n"), true),
+                call(r#"{"code":"plot()"}"#),
+                result(vec![plot.clone()], false),
+                Message::User(text("and 3*3?")),
+            ],
+            tools: Vec::new(),
+            max_output_tokens: None,
+            temperature: None,
+            reply_schema: None,
+        };
+
+        let expected = Prompt {
+            system: "You analyse data.\n\nReply with JSON.".to_owned(),
+            messages: vec![
+                Message::User(text("2**10?")),
+                said(r#"{"code": "print(2**10)"}"#),
+                Message::User(text("Output:\n1024\n\nAnswer or go on.")),
+                said(r#"{"answer": "It is \"1024\"."}"#),
+                Message::User(text("17*23?")),
+                said(r#"{"code": "print(17*"}"#),
+                Message::User(text("Output:\nSyntaxError\n\nCorrect it.")),
+                said(r#"{"code":"plot()"}"#),
+                Message::User(vec![
+                    Part::Text("Output:\n[nothing printed]\n\nAnswer or go on.".to_owned()),
+                    plot,
+                    Part::Text("and 3*3?".to_owned()),
+                ]),
+            ],
+            tools: Vec::new(),
+            max_output_tokens: Some(700),
+            temperature: Some(0.0),
+            reply_schema: Some(Value::Bool(true)),
+        };
+        assert_eq!(constrained(prompt, Value::Bool(true), &options()), expected);
+    }
+
+    #[test]
+    fn neighbours_of_one_role_are_joined() {
+        let messages = vec![
+            Message::User(text("a")),
+            Message::User(text("b")),
+            said("x"),
+            Message::User(text("c")),
+        ];
+        assert_eq!(
+            joined(messages),
+            vec![
+                Message::User(text("a\n\nb")),
+                said("x"),
+                Message::User(text("c")),
+            ]
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! The HTTP client every provider of a session shares.
+//!
+//! TLS is rustls with ring, chosen here and nowhere else. Root certificates come from the system and
+//! are read only when a base URL is `https`: a machine without any can still use a server at home.
+//! Deliberately not here: timeouts of whole replies (a model may think for minutes; see
+//! [`super::rig::RigOptions::idle_timeout`]) and retries ([`super::retry`]).
+
+use std::time::Duration;
+
+use reqwest::{Client, Url, redirect};
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What we call ourselves to servers.
+const USER_AGENT: &str = concat!("sponde/", env!("CARGO_PKG_VERSION"));
+
+/// Builds the client for a base URL. Costs a few milliseconds for `https` (root certificates are
+/// read), next to nothing for `http`.
+pub fn client(base_url: &str) -> Result<Client, HttpError> {
+    let url = Url::parse(base_url).map_err(|error| HttpError::BadUrl {
+        message: error.to_string(),
+    })?;
+
+    // An error only means that somebody installed a provider before us, which is just as well.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+
+    let mut builder = Client::builder()
+        .user_agent(USER_AGENT)
+        .connect_timeout(CONNECT_TIMEOUT)
+        // A redirected POST would arrive as a GET; better to show the server's answer.
+        .redirect(redirect::Policy::none());
+    if url.scheme() != "https" {
+        builder = builder.tls_certs_only([]);
+    }
+    if is_loopback(&url) {
+        builder = builder.no_proxy();
+    }
+    builder.build().map_err(|error| HttpError::NotBuilt {
+        message: causes(&error),
+    })
+}
+
+/// Why no client could be built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HttpError {
+    /// The base URL is none.
+    #[error("the base URL cannot be read: {message}")]
+    BadUrl {
+        /// What is wrong with it.
+        message: String,
+    },
+    /// Mostly: the system has no root certificates.
+    #[error("TLS could not be set up: {message}")]
+    NotBuilt {
+        /// What the TLS layer said.
+        message: String,
+    },
+}
+
+/// An error with everything below it, outermost first, without repetition.
+pub(super) fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut below = error.source();
+    while let Some(cause) = below {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        below = cause.source();
+    }
+    text
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let Some(host) = url.host_str() else {
+        return false;
+    };
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost"
+        || address
+            .parse()
+            .is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_told_from_the_rest() {
+        let cases = [
+            ("http://localhost:11434", true),
+            ("http://127.0.0.1:8080/v1", true),
+            ("http://[::1]:8080/v1", true),
+            ("https://api.example.com/v1", false),
+            ("http://10.0.0.7:8000/v1", false),
+            ("http://localhost.example.com/v1", false),
+        ];
+        for (url, expected) in cases {
+            let parsed = Url::parse(url).unwrap();
+            assert_eq!(is_loopback(&parsed), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_bad_base_url_is_an_error_and_not_a_panic() {
+        assert_eq!(
+            client("not a url").unwrap_err(),
+            HttpError::BadUrl {
+                message: "relative URL without a base".to_owned()
+            }
+        );
+    }
+
+    #[test]
+    fn clients_are_built_for_both_schemes() {
+        client("http://127.0.0.1:1/v1").unwrap();
+        match client("https://api.example.com/v1") {
+            // The second outcome is that of a machine without root certificates.
+            Ok(_) | Err(HttpError::NotBuilt { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Language models: a [`Prompt`] goes in, a stream of [`Delta`]s comes out.
+//!
+//! This floor knows wires, vendors and keys, and nothing of kernels, notebooks or front ends. A
+//! provider is asked through one trait, [`Provider`]; wrappers add what a caller wants
+//! ([`retry`], [`constrained`]) and look the same from outside.
+//!
+//! Invariants: no type of the provider library leaves [`rig`]; a key is a [`endpoint::Secret`] and
+//! never reaches a log or an error; the environment is passed in, never read here; every wait ends.
+
+pub mod catalog;
+pub mod constrained;
+pub mod detect;
+pub mod endpoint;
+pub mod http;
+pub mod local;
+pub mod providers;
+pub mod retry;
+pub mod rig;
+pub mod scripted;
+pub mod types;
+
+pub use types::{
+    BoxStream, Delta, Message, ModelInfo, Part, Prompt, Provider, ProviderError, StopReason,
+    ToolCall, ToolSpec, Usage,
+};

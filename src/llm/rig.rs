@@ -1,0 +1,156 @@
+//! The provider library `rig-core`, behind our own trait.
+//!
+//! Invariant: no type of the library leaves this module. Its traps are handled here and only here:
+//! tool arguments go out as the raw text the model wrote (never the library's repaired object), call
+//! ids are ours, a stalled stream is given up, errors become [`ProviderError`].
+//! Deliberately not here: retries, prompts, the agent loop.
+
+mod decode;
+mod encode;
+mod errors;
+pub(super) mod models;
+#[cfg(test)]
+mod tests;
+mod transport;
+mod wires;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt};
+use rig_core::DynModel;
+use rig_core::operation::Completion;
+use rig_core::streaming::{CompletionStream, Item};
+use serde_json::{Map, Value};
+
+use super::endpoint::Endpoint;
+use super::types::{BoxStream, Delta, ModelInfo, Prompt, Provider, ProviderError};
+use decode::Decoder;
+use errors::Origin;
+use transport::Transport;
+use wires::Wire;
+
+/// A model served somewhere, over whichever wire its server speaks.
+pub struct RigProvider {
+    info: ModelInfo,
+    model: DynModel<Completion>,
+    wire: Wire,
+    origin: Arc<Origin>,
+    options: RigOptions,
+}
+
+/// What may be chosen about how a model is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RigOptions {
+    /// How long a server may send nothing before we give up. It must cover the time a slow machine
+    /// takes to read the prompt.
+    pub idle_timeout: Duration,
+    /// Fields added to the body of requests over OpenAI's chat wire, such as `seed`. Other wires
+    /// ignore them.
+    pub extra: Map<String, Value>,
+}
+
+impl Default for RigOptions {
+    fn default() -> Self {
+        Self {
+            idle_timeout: Duration::from_mins(5),
+            extra: Map::new(),
+        }
+    }
+}
+
+impl RigProvider {
+    /// A provider for the model at `endpoint`, asked through `client` (see [`super::http::client`]).
+    /// Nothing is sent yet.
+    pub fn new(endpoint: &Endpoint, client: reqwest::Client, options: RigOptions) -> Self {
+        let wire = Wire::of(endpoint);
+        Self {
+            info: endpoint.info.clone(),
+            model: wires::model(endpoint, wire, Transport::new(client)),
+            wire,
+            origin: Arc::new(Origin::of(endpoint)),
+            options,
+        }
+    }
+}
+
+impl Provider for RigProvider {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Delta, ProviderError>> {
+        let request = encode::request(&prompt, self.wire, &self.info, &self.options.extra);
+        let opened = request.and_then(|request| {
+            self.model
+                .stream(request)
+                .map_err(|error| error.to_string())
+        });
+        match opened {
+            Ok(reply) => {
+                let reading = Reading {
+                    reply: Some(reply),
+                    decoder: Decoder::default(),
+                    ready: VecDeque::new(),
+                    origin: Arc::clone(&self.origin),
+                    idle_timeout: self.options.idle_timeout,
+                };
+                Box::pin(stream::unfold(reading, |mut reading| async move {
+                    let item = reading.next().await?;
+                    Some((item, reading))
+                }))
+            }
+            // Nothing was sent: the library refuses what a wire cannot say.
+            Err(message) => {
+                let error = self.origin.unsendable(&message);
+                Box::pin(stream::iter([Err(error)]))
+            }
+        }
+    }
+}
+
+/// A reply being read. Ends after the first error, or after [`Delta::Finished`].
+struct Reading {
+    /// `None` once the reply ended.
+    reply: Option<CompletionStream>,
+    decoder: Decoder,
+    /// Deltas decoded and not yet taken: at most a handful, since one event makes two at most.
+    ready: VecDeque<Delta>,
+    origin: Arc<Origin>,
+    idle_timeout: Duration,
+}
+
+impl Reading {
+    async fn next(&mut self) -> Option<Result<Delta, ProviderError>> {
+        loop {
+            if let Some(delta) = self.ready.pop_front() {
+                return Some(Ok(delta));
+            }
+            let mut reply = self.reply.take()?;
+            let Ok(item) = tokio::time::timeout(self.idle_timeout, reply.next()).await else {
+                return Some(Err(self.origin.stalled(self.idle_timeout)));
+            };
+            match item {
+                Some(Ok(Item::Event(event))) => {
+                    self.decoder.event(event, &mut self.ready);
+                    self.reply = Some(reply);
+                }
+                // Something this version of the library does not know: a vendor's extra, no content.
+                Some(Ok(Item::Unknown(_))) => self.reply = Some(reply),
+                Some(Err(error)) => return Some(Err(self.origin.error(&error))),
+                None => return Some(self.finish(reply).await),
+            }
+        }
+    }
+
+    async fn finish(&mut self, reply: CompletionStream) -> Result<Delta, ProviderError> {
+        let response = reply
+            .finish()
+            .await
+            .map_err(|error| self.origin.error(&error))?;
+        self.decoder
+            .finish(&response)
+            .map_err(|message| self.origin.malformed(message))
+    }
+}

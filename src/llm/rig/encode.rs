@@ -1,0 +1,232 @@
+//! A [`Prompt`] as the library's request.
+
+use std::collections::HashMap;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use rig_core::completion::{
+    CacheRetention, CompletionRequest, GenerationOptions, OnUnsupported, ToolDefinition,
+};
+use rig_core::message::{
+    AssistantContent, AssistantMessage, CallId, DocumentSourceKind, EmptyToolName, Image,
+    ImageMediaType, Message as RigMessage, Text, ToolCall as RigCall, ToolFunction, ToolName,
+    ToolResult, ToolResultContent, UserContent,
+};
+use rig_core::schemars::Schema;
+use serde_json::{Map, Value, json};
+
+use super::super::types::{Message, ModelInfo, Part, Prompt, ToolCall, ToolSpec};
+use super::wires::Wire;
+
+/// Stands in for a tool's name where there is none: a result without its call, a call without name.
+const UNNAMED: &str = "unknown";
+
+/// The request for `prompt`, or why there is none.
+pub(super) fn request(
+    prompt: &Prompt,
+    wire: Wire,
+    info: &ModelInfo,
+    extra: &Map<String, Value>,
+) -> Result<CompletionRequest, String> {
+    let mut history = history(&prompt.messages).map_err(|error| error.to_string())?;
+    let last = history.pop().ok_or("the conversation is empty")?;
+    let tools = prompt.tools.iter().map(tool).collect::<Result<_, _>>();
+    let has_tools = !prompt.tools.is_empty();
+
+    let mut request = CompletionRequest::new(last)
+        .messages(history)
+        .options(options(wire, has_tools))
+        .tools(tools.map_err(|error| error.to_string())?)
+        .temperature(prompt.temperature)
+        .max_tokens(prompt.max_output_tokens)
+        // We judge unknown reasons ourselves, see `decode`.
+        .accept_unknown_finish_reasons(true);
+    if !prompt.system.is_empty() {
+        request = request.preamble(prompt.system.as_str());
+    }
+    let schema = prompt.reply_schema.as_ref();
+    if let Some(schema) = schema
+        && !matches!(wire, Wire::Chat { .. })
+    {
+        let schema = Schema::try_from(schema.clone()).map_err(|error| error.to_string())?;
+        request = request.output_schema(schema);
+    }
+    let body = body_fields(wire, has_tools, info, schema, extra);
+    if !body.is_empty() {
+        request = request.additional_params(Value::Object(body));
+    }
+    Ok(request)
+}
+
+/// Options of hosted models, whose abilities the library knows; what a model refuses is left out.
+fn options(wire: Wire, has_tools: bool) -> GenerationOptions {
+    let mut options = match wire {
+        // Setting anything here would make the library second-guess servers it does not know.
+        Wire::Chat { .. } | Wire::Gemini | Wire::Ollama => return GenerationOptions::new(),
+        Wire::Responses => GenerationOptions::new(),
+        Wire::Anthropic => GenerationOptions::new().cache(CacheRetention::Short),
+    };
+    options.on_unsupported = Some(OnUnsupported::Ignore);
+    if has_tools {
+        // One kernel runs one cell at a time.
+        options = options.parallel_tool_calls(false);
+    }
+    options
+}
+
+/// What the library has no word for.
+fn body_fields(
+    wire: Wire,
+    has_tools: bool,
+    info: &ModelInfo,
+    schema: Option<&Value>,
+    extra: &Map<String, Value>,
+) -> Map<String, Value> {
+    let mut body = Map::new();
+    match wire {
+        Wire::Chat { serial_calls } => {
+            if serial_calls && has_tools {
+                body.insert("parallel_tool_calls".to_owned(), Value::Bool(false));
+            }
+            // Not through the library's own field: it rewrites schemas to OpenAI's strict subset,
+            // which has no `anyOf` at the root.
+            if let Some(schema) = schema {
+                let format = json!({
+                    "type": "json_schema",
+                    "json_schema": {"name": "reply", "strict": true, "schema": schema},
+                });
+                body.insert("response_format".to_owned(), format);
+            }
+            body.extend(extra.clone());
+        }
+        // What people compute is nobody's to keep.
+        Wire::Responses => {
+            body.insert("store".to_owned(), Value::Bool(false));
+        }
+        // Left alone, the daemon cuts long prompts silently at its own small default.
+        Wire::Ollama => {
+            if let Some(window) = info.context_window {
+                body.insert("options".to_owned(), json!({ "num_ctx": window }));
+            }
+        }
+        Wire::Anthropic | Wire::Gemini => {}
+    }
+    body
+}
+
+fn tool(spec: &ToolSpec) -> Result<ToolDefinition, EmptyToolName> {
+    let name = tool_name(&spec.name)?;
+    let description = spec.description.as_str();
+    Ok(ToolDefinition::new(
+        name,
+        description,
+        spec.parameters.clone(),
+    ))
+}
+
+/// The conversation in the library's words. Results that follow each other become one message: some
+/// wires demand it. Messages that say nothing are left out: some wires refuse them.
+fn history(messages: &[Message]) -> Result<Vec<RigMessage>, EmptyToolName> {
+    let mut names: HashMap<&str, &str> = HashMap::new();
+    let mut history = Vec::with_capacity(messages.len());
+    let mut results: Vec<UserContent> = Vec::new();
+    for message in messages {
+        if let Message::ToolResult {
+            call_id,
+            parts,
+            is_error,
+        } = message
+        {
+            results.push(UserContent::ToolResult(ToolResult {
+                call: CallId::from_wire(call_id.as_str()),
+                name: tool_name(names.get(call_id.as_str()).copied().unwrap_or_default())?,
+                content: result_content(parts),
+                is_error: *is_error,
+            }));
+            continue;
+        }
+        push(&mut history, &mut results);
+        match message {
+            Message::ToolResult { .. } => {}
+            Message::User(parts) => {
+                let mut content = parts.iter().map(user_content).collect();
+                push(&mut history, &mut content);
+            }
+            Message::Assistant { text, calls } => {
+                names.extend(
+                    calls
+                        .iter()
+                        .map(|call| (call.id.as_str(), call.name.as_str())),
+                );
+                let content = assistant_content(text, calls)?;
+                if !content.is_empty() {
+                    history.push(RigMessage::Assistant(AssistantMessage::new(content)));
+                }
+            }
+        }
+    }
+    push(&mut history, &mut results);
+    Ok(history)
+}
+
+fn push(history: &mut Vec<RigMessage>, content: &mut Vec<UserContent>) {
+    if !content.is_empty() {
+        history.push(RigMessage::User {
+            content: std::mem::take(content),
+        });
+    }
+}
+
+fn assistant_content(
+    text: &str,
+    calls: &[ToolCall],
+) -> Result<Vec<AssistantContent>, EmptyToolName> {
+    let mut content = Vec::with_capacity(calls.len() + 1);
+    if !text.is_empty() {
+        content.push(AssistantContent::Text(Text::new(text)));
+    }
+    for call in calls {
+        // Wires want an object here, so what the model wrote wrongly is mended on its way back to
+        // it; the tool result that follows says what was wrong.
+        let function = ToolFunction::parse(tool_name(&call.name)?, &call.arguments);
+        let call = RigCall::from_wire(call.id.as_str(), function);
+        content.push(AssistantContent::ToolCall(call));
+    }
+    Ok(content)
+}
+
+fn user_content(part: &Part) -> UserContent {
+    match part {
+        Part::Text(text) => UserContent::Text(Text::new(text)),
+        Part::Image { media_type, data } => UserContent::Image(image(media_type, data)),
+    }
+}
+
+fn result_content(parts: &[Part]) -> Vec<ToolResultContent> {
+    let mut content: Vec<ToolResultContent> = parts
+        .iter()
+        .map(|part| match part {
+            Part::Text(text) => ToolResultContent::Text(Text::new(text)),
+            Part::Image { media_type, data } => ToolResultContent::Image(image(media_type, data)),
+        })
+        .collect();
+    if content.is_empty() {
+        content.push(ToolResultContent::Text(Text::new("")));
+    }
+    content
+}
+
+fn image(media_type: &str, data: &[u8]) -> Image {
+    Image {
+        data: DocumentSourceKind::Base64(BASE64_STANDARD.encode(data)),
+        media_type: Some(match media_type {
+            "image/jpeg" => ImageMediaType::JPEG,
+            _ => ImageMediaType::PNG,
+        }),
+        ..Image::default()
+    }
+}
+
+fn tool_name(name: &str) -> Result<ToolName, EmptyToolName> {
+    ToolName::new(if name.is_empty() { UNNAMED } else { name })
+}

@@ -1,0 +1,486 @@
+//! The provider against a server that says exactly what a test wants: what goes over the wire, and
+//! what is made of what comes back. Real servers are in `tests/it/llm_wire.rs`.
+
+use std::time::Duration;
+
+use futures_util::stream::StreamExt;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::llm::endpoint::{Key, ProviderKind, Secret};
+use crate::llm::http;
+use crate::llm::types::{Message, Part, StopReason, ToolCall, ToolSpec, Usage};
+
+/// How the server behaves after its response.
+#[derive(Debug, Clone, Copy)]
+enum Then {
+    /// Says that this was all.
+    End,
+    /// Closes the connection in the middle of a chunk.
+    Cut,
+    /// Keeps the connection open and says nothing.
+    Hang,
+}
+
+/// Answers one request with these events of a stream. Returns the request's head and body.
+async fn serve(events: &str, then: Then) -> (String, JoinHandle<(String, Value)>) {
+    let events = events.to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let request = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let request = read(&mut stream).await;
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+                    transfer-encoding: chunked\r\n\r\n";
+        let chunk = format!("{head}{:x}\r\n{events}\r\n", events.len());
+        stream.write_all(chunk.as_bytes()).await.unwrap();
+        match then {
+            Then::End => stream.write_all(b"0\r\n\r\n").await.unwrap(),
+            Then::Cut => stream.write_all(b"ff\r\ndata").await.unwrap(),
+            Then::Hang => {
+                // Until the client goes away.
+                let _ = stream.read(&mut [0]).await;
+            }
+        }
+        request
+    });
+    (base_url, request)
+}
+
+async fn read(stream: &mut TcpStream) -> (String, Value) {
+    let mut bytes = Vec::new();
+    loop {
+        let count = stream.read_buf(&mut bytes).await.unwrap();
+        assert_ne!(count, 0, "the client went away");
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some((head, body)) = text.split_once("\r\n\r\n")
+            && let Ok(body) = serde_json::from_str(body)
+        {
+            return (head.to_ascii_lowercase(), body);
+        }
+    }
+}
+
+fn endpoint(kind: ProviderKind, base_url: &str, key: Option<&str>) -> Endpoint {
+    Endpoint {
+        kind,
+        base_url: base_url.to_owned(),
+        key: key.map(|key| Key {
+            secret: Secret::new(key),
+            variable: None,
+        }),
+        model: "m".to_owned(),
+        info: ModelInfo {
+            name: "test/m".to_owned(),
+            context_window: Some(4096),
+            vision: true,
+            small: false,
+        },
+    }
+}
+
+fn provider(endpoint: &Endpoint, options: RigOptions) -> RigProvider {
+    RigProvider::new(endpoint, http::client(&endpoint.base_url).unwrap(), options)
+}
+
+fn text(text: &str) -> Vec<Part> {
+    vec![Part::Text(text.to_owned())]
+}
+
+fn question() -> Prompt {
+    Prompt {
+        system: "You analyse data.".to_owned(),
+        messages: vec![Message::User(text("17*23?"))],
+        tools: Vec::new(),
+        max_output_tokens: None,
+        temperature: None,
+        reply_schema: None,
+    }
+}
+
+/// A conversation with everything in it.
+fn conversation() -> Prompt {
+    let call = |id: &str, arguments: &str| ToolCall {
+        id: id.to_owned(),
+        name: "run_code".to_owned(),
+        arguments: arguments.to_owned(),
+    };
+    let result = |id: &str, parts: Vec<Part>, is_error| Message::ToolResult {
+        call_id: id.to_owned(),
+        parts,
+        is_error,
+    };
+    let png = Part::Image {
+        media_type: "image/png",
+        data: vec![1, 2, 3].into(),
+    };
+    Prompt {
+        messages: vec![
+            Message::User(vec![
+                Part::Text("17*23?".to_owned()),
+                Part::Text("And a plot.".to_owned()),
+            ]),
+            Message::Assistant {
+                text: "Let me see.".to_owned(),
+                calls: vec![
+                    call("c1", r#"{"code":"17*23"}"#),
+                    call("c2", r#"{"code": "plo"#),
+                ],
+            },
+            result("c1", vec![Part::Text("391".to_owned()), png], false),
+            result("c2", text("the arguments are not JSON"), true),
+            Message::Assistant {
+                text: String::new(),
+                calls: Vec::new(),
+            },
+            Message::User(text("Well?")),
+        ],
+        tools: vec![ToolSpec {
+            name: "run_code".to_owned(),
+            description: "Runs a cell.".to_owned(),
+            parameters: json!({"type": "object"}),
+        }],
+        max_output_tokens: Some(500),
+        temperature: Some(0.5),
+        ..question()
+    }
+}
+
+/// A stream of chat completion chunks.
+fn chunks(chunks: &[Value]) -> String {
+    let mut events = String::new();
+    for chunk in chunks {
+        events.push_str("data: ");
+        events.push_str(&chunk.to_string());
+        events.push_str("\n\n");
+    }
+    events.push_str("data: [DONE]\n\n");
+    events
+}
+
+fn chunk(delta: &Value, finish: Option<&str>) -> Value {
+    json!({
+        "id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+    })
+}
+
+fn greeting() -> String {
+    chunks(&[
+        chunk(&json!({"role": "assistant", "content": "391"}), None),
+        chunk(&json!({}), Some("stop")),
+    ])
+}
+
+async fn ask(provider: &RigProvider, prompt: Prompt) -> Vec<Result<Delta, ProviderError>> {
+    provider.stream(prompt).collect().await
+}
+
+#[tokio::test]
+async fn a_conversation_on_the_chat_wire() {
+    let (base_url, request) = serve(&greeting(), Then::End).await;
+    let endpoint = endpoint(ProviderKind::LlamaServer, &base_url, Some("sk-hunter2"));
+    let mut options = RigOptions::default();
+    options.extra.insert("seed".to_owned(), json!(1));
+
+    let deltas = ask(&provider(&endpoint, options), conversation()).await;
+    let (head, body) = request.await.unwrap();
+
+    assert_eq!(
+        deltas,
+        vec![
+            Ok(Delta::Text("391".to_owned())),
+            Ok(Delta::Finished {
+                reason: StopReason::Done,
+                usage: Usage::default()
+            }),
+        ]
+    );
+    assert!(head.starts_with("post /v1/chat/completions "), "{head}");
+    assert!(head.contains("authorization: bearer sk-hunter2"), "{head}");
+    assert!(
+        head.contains(concat!("user-agent: sponde/", env!("CARGO_PKG_VERSION"))),
+        "{head}"
+    );
+    assert_eq!(
+        body,
+        json!({
+            "model": "m",
+            "messages": [
+                {"role": "system", "content": "You analyse data."},
+                {"role": "user", "content": "17*23?\nAnd a plot."},
+                {"role": "assistant", "content": "Let me see.", "tool_calls": [
+                    {"type": "function", "id": "c1", "function":
+                        {"name": "run_code", "arguments": "{\"code\":\"17*23\"}"}},
+                    {"type": "function", "id": "c2", "function":
+                        {"name": "run_code", "arguments": "{\"code\":\"plo\"}"}},
+                ]},
+                {"role": "tool", "tool_call_id": "c1", "content": "391\n(see attached image)"},
+                {"role": "tool", "tool_call_id": "c2", "content": "the arguments are not JSON"},
+                {"role": "user", "content": [
+                    {"type": "text", "text": "Attached image(s) from tool result:"},
+                    {"type": "image_url", "image_url":
+                        {"url": "data:image/png;base64,AQID", "detail": "auto"}},
+                    {"type": "text", "text": "Well?"},
+                ]},
+            ],
+            "tools": [{"type": "function", "function": {
+                "name": "run_code", "description": "Runs a cell.", "parameters": {"type": "object"},
+            }}],
+            "temperature": 0.5,
+            "max_tokens": 500,
+            "parallel_tool_calls": false,
+            "seed": 1,
+            "stream": true,
+            "stream_options": {"include_usage": true},
+        })
+    );
+}
+
+#[tokio::test]
+async fn a_schema_goes_out_as_it_is_and_no_key_means_no_header() {
+    let (base_url, request) = serve(&greeting(), Then::End).await;
+    let endpoint = endpoint(ProviderKind::OpenAiCompatible, &base_url, None);
+    let schema = json!({"anyOf": [{"type": "object"}, {"type": "string"}]});
+    let prompt = Prompt {
+        reply_schema: Some(schema.clone()),
+        ..question()
+    };
+
+    ask(&provider(&endpoint, RigOptions::default()), prompt).await;
+    let (head, body) = request.await.unwrap();
+
+    assert!(!head.contains("authorization"), "{head}");
+    assert_eq!(
+        body,
+        json!({
+            "model": "m",
+            "messages": [
+                {"role": "system", "content": "You analyse data."},
+                {"role": "user", "content": "17*23?"},
+            ],
+            "response_format": {"type": "json_schema",
+                "json_schema": {"name": "reply", "strict": true, "schema": schema}},
+            "stream": true,
+            "stream_options": {"include_usage": true},
+        })
+    );
+}
+
+#[tokio::test]
+async fn a_reply_with_everything_in_it() {
+    let call = |index: u32, fields: Value| {
+        let mut call = json!({"index": index});
+        call.as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        chunk(&json!({"tool_calls": [call]}), None)
+    };
+    let arguments = |text: &str| json!({"function": {"arguments": text}});
+    let events = chunks(&[
+        chunk(
+            &json!({"role": "assistant", "reasoning_content": "Mul"}),
+            None,
+        ),
+        chunk(&json!({"reasoning_content": "tiply."}), None),
+        chunk(&json!({"content": "Let me"}), None),
+        chunk(&json!({"content": " see."}), None),
+        call(
+            0,
+            json!({"id": "p1", "type": "function", "function": {"name": "run_code", "arguments": ""}}),
+        ),
+        call(0, arguments("{\"code\":")),
+        call(0, arguments(" \"17*23\"}")),
+        call(
+            1,
+            json!({"id": "p2", "type": "function", "function": {"name": "run_code", "arguments": "{\"code\": \""}}),
+        ),
+        chunk(&json!({}), Some("tool_calls")),
+        json!({
+            "id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [],
+            "usage": {"prompt_tokens": 20, "completion_tokens": 9, "total_tokens": 29,
+                "prompt_tokens_details": {"cached_tokens": 12}},
+        }),
+    ]);
+    let (base_url, _request) = serve(&events, Then::End).await;
+    let endpoint = endpoint(ProviderKind::Vllm, &base_url, None);
+
+    let deltas = ask(&provider(&endpoint, RigOptions::default()), conversation()).await;
+
+    let mut ids = Vec::new();
+    let told: Vec<Delta> = deltas
+        .into_iter()
+        .map(|delta| match delta.unwrap() {
+            Delta::CallStart { index, id, name } => {
+                ids.push(id);
+                Delta::CallStart {
+                    index,
+                    id: String::new(),
+                    name,
+                }
+            }
+            delta => delta,
+        })
+        .collect();
+    let start = |index| Delta::CallStart {
+        index,
+        id: String::new(),
+        name: "run_code".to_owned(),
+    };
+    let arguments = |index, fragment: &str| Delta::CallArguments {
+        index,
+        fragment: fragment.to_owned(),
+    };
+    assert_eq!(
+        told,
+        vec![
+            Delta::Reasoning("Mul".to_owned()),
+            Delta::Reasoning("tiply.".to_owned()),
+            Delta::Text("Let me".to_owned()),
+            Delta::Text(" see.".to_owned()),
+            start(0),
+            arguments(0, "{\"code\":"),
+            arguments(0, " \"17*23\"}"),
+            start(1),
+            // Broken, and left so.
+            arguments(1, "{\"code\": \""),
+            Delta::Finished {
+                reason: StopReason::ToolCalls,
+                usage: Usage {
+                    input: 20,
+                    cached: 12,
+                    output: 9
+                },
+            },
+        ]
+    );
+    assert_eq!(ids.len(), 2);
+    assert_ne!(ids.first(), ids.last());
+}
+
+#[tokio::test]
+async fn reasons_to_stop() {
+    let said = json!({"role": "assistant", "content": "x"});
+    let silent = json!({"role": "assistant"});
+    let cases = [
+        (&said, "stop", Ok(StopReason::Done)),
+        (&said, "length", Ok(StopReason::Length)),
+        (&said, "content_filter", Ok(StopReason::Refused)),
+        (
+            &said,
+            "model_context_window_exceeded",
+            Ok(StopReason::Length),
+        ),
+        (&said, "eos_token", Ok(StopReason::Done)),
+        (&silent, "stop", Ok(StopReason::Done)),
+        (
+            &silent,
+            "weird",
+            Err("the model stopped without an answer, reason `weird`"),
+        ),
+    ];
+    for (delta, reason, expected) in cases {
+        let events = chunks(&[chunk(delta, None), chunk(&json!({}), Some(reason))]);
+        let (base_url, _request) = serve(&events, Then::End).await;
+        let endpoint = endpoint(ProviderKind::Vllm, &base_url, None);
+
+        let mut deltas = ask(&provider(&endpoint, RigOptions::default()), question()).await;
+
+        let expected = match expected {
+            Ok(reason) => Ok(Delta::Finished {
+                reason,
+                usage: Usage::default(),
+            }),
+            Err(message) => Err(ProviderError::Malformed {
+                endpoint: base_url,
+                message: message.to_owned(),
+            }),
+        };
+        assert_eq!(deltas.pop(), Some(expected), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn broken_streams() {
+    let begun = "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"created\":1,\
+                 \"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"39\"}}]}\n\n";
+    let garbage = format!("{begun}data: {{\"id\": nonsense\n\n");
+    let idle = Duration::from_millis(100);
+    let cases = [
+        (begun, Then::End),
+        (begun, Then::Cut),
+        (garbage.as_str(), Then::End),
+        (begun, Then::Hang),
+    ];
+    let mut errors = Vec::new();
+    for (events, then) in cases {
+        let (base_url, _request) = serve(events, then).await;
+        let endpoint = endpoint(ProviderKind::Vllm, &base_url, None);
+        let options = RigOptions {
+            idle_timeout: if matches!(then, Then::Hang) {
+                idle
+            } else {
+                Duration::from_secs(10)
+            },
+            ..RigOptions::default()
+        };
+
+        let deltas = ask(&provider(&endpoint, options), question()).await;
+
+        assert_eq!(deltas.first(), Some(&Ok(Delta::Text("39".to_owned()))));
+        assert_eq!(deltas.len(), 2, "{deltas:?}");
+        errors.push(
+            deltas
+                .last()
+                .unwrap()
+                .clone()
+                .unwrap_err()
+                .to_string()
+                .replace(&base_url, "URL"),
+        );
+    }
+    insta::assert_snapshot!(errors.join("\n"), @"
+    the reply from `URL` was cut off: the server closed the stream before the reply was complete
+    the reply from `URL` was cut off: error decoding response body: error reading a body from connection: end of file before message length reached
+    could not read the reply from `URL`: expected ident at line 1 column 9
+    `URL` sent nothing for 0 s
+    ");
+}
+
+#[tokio::test]
+async fn nobody_there() {
+    // Bound and closed again, so that nothing listens.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+    drop(listener);
+    let endpoint = endpoint(ProviderKind::Vllm, &base_url, None);
+
+    let deltas = ask(&provider(&endpoint, RigOptions::default()), question()).await;
+
+    match deltas.as_slice() {
+        [Err(ProviderError::Unreachable { endpoint, message })] => {
+            assert_eq!(endpoint, &base_url);
+            assert!(message.contains("Connection refused"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_empty_conversation_is_not_sent() {
+    let endpoint = endpoint(ProviderKind::Vllm, "http://127.0.0.1:9/v1", None);
+    let prompt = Prompt {
+        messages: Vec::new(),
+        ..question()
+    };
+    assert_eq!(
+        ask(&provider(&endpoint, RigOptions::default()), prompt).await,
+        vec![Err(ProviderError::Unsendable {
+            endpoint: "http://127.0.0.1:9/v1".to_owned(),
+            message: "the conversation is empty".to_owned(),
+        })]
+    );
+}

@@ -1,0 +1,124 @@
+//! Which wire an endpoint speaks, and the library's model for it.
+
+use rig_core::DynModel;
+use rig_core::operation::Completion;
+use rig_core::providers::anthropic::AnthropicConfig;
+use rig_core::providers::gemini::GeminiConfig;
+use rig_core::providers::ollama::OllamaConfig;
+use rig_core::providers::openai::OpenAIConfig;
+use rig_core::providers::openai::wire::{self as openai, Auth, BodyRewrite, Dialect, Quirks};
+
+use super::super::endpoint::{Endpoint, ProviderKind, Secret};
+use super::transport::Transport;
+
+/// Reply bound for Anthropic models the library does not know: the wire demands one.
+const ANTHROPIC_MAX_TOKENS: u64 = 8_192;
+
+/// The wire format of an endpoint, as far as requests differ by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wire {
+    /// OpenAI chat completions.
+    Chat {
+        /// Whether the server is known to take `parallel_tool_calls`; the odd one refuses fields
+        /// it does not know.
+        serial_calls: bool,
+    },
+    /// OpenAI Responses.
+    Responses,
+    /// Anthropic Messages.
+    Anthropic,
+    /// Gemini `generateContent`.
+    Gemini,
+    /// Ollama's own `/api/chat`.
+    Ollama,
+}
+
+impl Wire {
+    pub(super) fn of(endpoint: &Endpoint) -> Self {
+        match endpoint.kind {
+            // Its newer models take tools only there.
+            ProviderKind::OpenAi => Self::Responses,
+            ProviderKind::OpenRouter | ProviderKind::Groq | ProviderKind::Mistral => {
+                Self::Chat { serial_calls: true }
+            }
+            ProviderKind::LlamaServer | ProviderKind::Vllm => Self::Chat { serial_calls: true },
+            ProviderKind::DeepSeek | ProviderKind::LmStudio | ProviderKind::OpenAiCompatible => {
+                Self::Chat {
+                    serial_calls: false,
+                }
+            }
+            ProviderKind::Anthropic => Self::Anthropic,
+            ProviderKind::Gemini => Self::Gemini,
+            ProviderKind::Ollama => Self::Ollama,
+        }
+    }
+}
+
+pub(super) fn model(endpoint: &Endpoint, wire: Wire, http: Transport) -> DynModel<Completion> {
+    let key = endpoint.key.as_ref().map(|key| &key.secret);
+    let key = key.map_or("", Secret::expose);
+    let base_url = endpoint.base_url.as_str();
+    let model = endpoint.model.as_str();
+    match wire {
+        Wire::Chat { .. } => OpenAIConfig::with_key(&dialect(endpoint.kind), key)
+            .with_base_url(base_url)
+            .connect(http)
+            .chat(model)
+            .erase(),
+        Wire::Responses => OpenAIConfig::new(key)
+            .with_base_url(base_url)
+            .connect(http)
+            .responses(model)
+            .erase(),
+        Wire::Anthropic => {
+            let mut model = AnthropicConfig::new(key)
+                .with_base_url(base_url)
+                .connect(http)
+                .completion(model);
+            if model.wire.default_max_tokens.is_none() {
+                model.wire = model.wire.with_default_max_tokens(ANTHROPIC_MAX_TOKENS);
+            }
+            model.erase()
+        }
+        Wire::Gemini => GeminiConfig::new(key)
+            .with_base_url(base_url)
+            .connect(http)
+            .completion(model)
+            .erase(),
+        Wire::Ollama => {
+            let mut config = OllamaConfig::new().with_base_url(base_url);
+            if !key.is_empty() {
+                config = config.with_api_key(key);
+            }
+            config.connect(http).native_completion(model).erase()
+        }
+    }
+}
+
+/// The library's idea of what a server on the chat wire is like.
+fn dialect(kind: ProviderKind) -> Dialect {
+    match kind {
+        ProviderKind::OpenRouter => openai::OPENROUTER,
+        ProviderKind::Groq => openai::GROQ,
+        ProviderKind::DeepSeek => openai::DEEPSEEK,
+        ProviderKind::Mistral => openai::MISTRAL,
+        ProviderKind::OpenAiCompatible
+        | ProviderKind::LmStudio
+        | ProviderKind::LlamaServer
+        | ProviderKind::Vllm
+        // The last four are not on this wire; named so that a new kind has to be thought about.
+        | ProviderKind::OpenAi
+        | ProviderKind::Anthropic
+        | ProviderKind::Gemini
+        | ProviderKind::Ollama => compatible(),
+    }
+}
+
+/// The plainest chat completions there are: content that is only text goes as one string, since
+/// some servers and chat templates know no arrays; no key, no `Authorization` header.
+fn compatible() -> Dialect {
+    let mut quirks = Quirks::openai();
+    quirks.auth = Auth::OptionalBearer;
+    quirks.rewrite = BodyRewrite::Perplexity;
+    Dialect::gateway("openai-compatible", "", "").with_quirks(quirks)
+}

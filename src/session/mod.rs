@@ -1,0 +1,14 @@
+//! Floor 2: the transcript is the notebook.
+//!
+//! Every change to a session is one [`Edit`], applied in one place. The `.ipynb`, the model's prompt and the screen
+//! are renderings of the transcript; nobody keeps a second copy. Nothing here talks to a kernel, a model or the
+//! clock.
+
+pub mod context;
+pub mod notebook;
+pub mod outputs;
+pub mod summarize;
+pub mod transcript;
+
+pub use outputs::Outputs;
+pub use transcript::{Cell, CellKind, CodeCell, CodeStatus, Edit, EditError, Transcript};

@@ -1,0 +1,395 @@
+//! The conversation: cells in order, changed only through [`Transcript::apply`].
+//!
+//! What a person asks, what the model answers and the code that ran are all cells. A model's reply can be text and
+//! several calls; cells of one reply share their `step`, so that the prompt can be rebuilt exactly.
+
+use serde_json::{Map, Value};
+
+use super::outputs::Outputs;
+use crate::kernel::{OutputEvent, Verdict};
+use crate::llm::types::Usage;
+
+/// A session's conversation.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Transcript {
+    cells: Vec<Cell>,
+    revision: u64,
+    kernel: Option<KernelIdentity>,
+    model: Option<String>,
+    usage: Usage,
+}
+
+/// What a notebook says about its kernel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KernelIdentity {
+    /// The kernelspec's name.
+    pub name: String,
+    /// For people.
+    pub display_name: String,
+    /// The language.
+    pub language: String,
+    /// `language_info` as the kernel gave it.
+    pub language_info: Map<String, Value>,
+}
+
+/// One cell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// Its id, as the notebook stores it (JEP 62).
+    pub id: String,
+    /// What it is.
+    pub kind: CellKind,
+    /// The text or the code.
+    pub source: String,
+}
+
+/// What a cell is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CellKind {
+    /// The person speaks.
+    User,
+    /// A word to the model that no person typed: what is missing, what went wrong. Shown dim, kept in the notebook's
+    /// metadata order so that a prompt can be rebuilt.
+    Note,
+    /// The model speaks, in reply number `step`.
+    Assistant {
+        /// Number of the model's reply within the session, from 1.
+        step: u32,
+    },
+    /// Code.
+    Code(Box<CodeCell>),
+}
+
+/// Code, where it came from and what became of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CodeCell {
+    /// Who wrote it.
+    pub author: Author,
+    /// What became of it.
+    pub status: CodeStatus,
+    /// The `In [n]` number.
+    pub count: Option<i64>,
+    /// What came out.
+    pub outputs: Outputs,
+    /// When it started, ISO 8601.
+    pub started: Option<String>,
+    /// When it ended, ISO 8601.
+    pub finished: Option<String>,
+    /// The code as the model wrote it, if a person changed it.
+    pub original: Option<String>,
+}
+
+/// Who wrote a code cell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Author {
+    /// The person.
+    Person,
+    /// The model, as call `call_id` of reply `step`.
+    Model {
+        /// Number of the reply.
+        step: u32,
+        /// The provider's id of the call.
+        call_id: String,
+        /// The arguments as the model wrote them, if they were no valid call (then nothing runs).
+        broken: Option<String>,
+    },
+}
+
+/// What became of a code cell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CodeStatus {
+    /// Waits for a decision.
+    Proposed,
+    /// In the kernel.
+    Running,
+    /// Done.
+    Finished(Verdict),
+    /// The person said no, with these words if any.
+    Declined(Option<String>),
+    /// Never run, for this reason.
+    NotRun(String),
+}
+
+/// A change to a transcript.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Edit {
+    /// The person says something.
+    Say {
+        /// Id of the new cell.
+        cell: String,
+        /// The words.
+        text: String,
+    },
+    /// Something is pointed out to the model.
+    Note {
+        /// Id of the new cell.
+        cell: String,
+        /// The words.
+        text: String,
+    },
+    /// The model says something (more).
+    AppendText {
+        /// Id of the cell; it is made if it is not there.
+        cell: String,
+        /// Number of the reply.
+        step: u32,
+        /// The words.
+        text: String,
+    },
+    /// Code that may run.
+    Propose {
+        /// Id of the new cell.
+        cell: String,
+        /// Who wrote it.
+        author: Author,
+        /// The code.
+        source: String,
+    },
+    /// The person changed proposed code.
+    Change {
+        /// Which cell.
+        cell: String,
+        /// The new code.
+        source: String,
+    },
+    /// The kernel took the code.
+    Start {
+        /// Which cell.
+        cell: String,
+        /// When, ISO 8601.
+        at: String,
+    },
+    /// The kernel numbered the code.
+    Number {
+        /// Which cell.
+        cell: String,
+        /// The `In [n]` number.
+        count: i64,
+    },
+    /// Output of the code.
+    Emit {
+        /// Which cell.
+        cell: String,
+        /// What came.
+        output: OutputEvent,
+    },
+    /// The end of the code.
+    Finish {
+        /// Which cell.
+        cell: String,
+        /// How it ended.
+        status: CodeStatus,
+        /// When, ISO 8601.
+        at: String,
+    },
+    /// The kernel is known.
+    SetKernel(KernelIdentity),
+    /// Which model answers.
+    SetModel(String),
+    /// A request was paid for.
+    Spend(Usage),
+}
+
+/// Why an edit does not fit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EditError {
+    /// No such cell.
+    #[error("there is no cell `{0}`")]
+    NoCell(String),
+    /// The cell is there but not code.
+    #[error("cell `{0}` is not code")]
+    NotCode(String),
+    /// The id is taken.
+    #[error("there is already a cell `{0}`")]
+    Taken(String),
+}
+
+impl Transcript {
+    /// Applies one edit and returns the new revision. An edit that does not fit changes nothing.
+    ///
+    /// # Errors
+    /// [`EditError`].
+    pub fn apply(&mut self, edit: Edit) -> Result<u64, EditError> {
+        match edit {
+            Edit::Say { cell, text } => self.add(cell, CellKind::User, text)?,
+            Edit::Note { cell, text } => self.add(cell, CellKind::Note, text)?,
+            Edit::AppendText { cell, step, text } => {
+                match self.cells.iter_mut().find(|c| c.id == cell) {
+                    Some(found) if matches!(found.kind, CellKind::Assistant { .. }) => {
+                        found.source.push_str(&text);
+                    }
+                    Some(_) => return Err(EditError::Taken(cell)),
+                    None => self.add(cell, CellKind::Assistant { step }, text)?,
+                }
+            }
+            Edit::Propose { cell, author, source } => {
+                let code = CodeCell {
+                    author,
+                    status: CodeStatus::Proposed,
+                    count: None,
+                    outputs: Outputs::default(),
+                    started: None,
+                    finished: None,
+                    original: None,
+                };
+                self.add(cell, CellKind::Code(Box::new(code)), source)?;
+            }
+            Edit::Change { cell, source } => {
+                let (code, old) = self.code_mut(&cell)?;
+                if *old != source {
+                    code.original.get_or_insert_with(|| old.clone());
+                    *old = source;
+                }
+            }
+            Edit::Start { cell, at } => {
+                let (code, _) = self.code_mut(&cell)?;
+                code.status = CodeStatus::Running;
+                code.started = Some(at);
+            }
+            Edit::Number { cell, count } => self.code_mut(&cell)?.0.count = Some(count),
+            Edit::Emit { cell, output } => self.emit(&cell, output)?,
+            Edit::Finish { cell, status, at } => {
+                let (code, _) = self.code_mut(&cell)?;
+                code.status = status;
+                code.finished = Some(at);
+            }
+            Edit::SetKernel(kernel) => self.kernel = Some(kernel),
+            Edit::SetModel(model) => self.model = Some(model),
+            Edit::Spend(usage) => self.usage += usage,
+        }
+        self.revision += 1;
+        Ok(self.revision)
+    }
+
+    /// The cells, oldest first.
+    pub fn cells(&self) -> &[Cell] {
+        &self.cells
+    }
+
+    /// One cell.
+    pub fn cell(&self, id: &str) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.id == id)
+    }
+
+    /// One code cell.
+    pub fn code(&self, id: &str) -> Option<&CodeCell> {
+        match &self.cell(id)?.kind {
+            CellKind::Code(code) => Some(code),
+            CellKind::User | CellKind::Note | CellKind::Assistant { .. } => None,
+        }
+    }
+
+    /// How many edits were applied.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The kernel, once it is known.
+    pub fn kernel(&self) -> Option<&KernelIdentity> {
+        self.kernel.as_ref()
+    }
+
+    /// The model that answers.
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    /// Tokens of all requests so far.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    fn add(&mut self, id: String, kind: CellKind, source: String) -> Result<(), EditError> {
+        if self.cell(&id).is_some() {
+            return Err(EditError::Taken(id));
+        }
+        self.cells.push(Cell { id, kind, source });
+        Ok(())
+    }
+
+    fn code_mut(&mut self, id: &str) -> Result<(&mut CodeCell, &mut String), EditError> {
+        let cell = self
+            .cells
+            .iter_mut()
+            .find(|cell| cell.id == id)
+            .ok_or_else(|| EditError::NoCell(id.to_owned()))?;
+        match &mut cell.kind {
+            CellKind::Code(code) => Ok((code, &mut cell.source)),
+            CellKind::User | CellKind::Note | CellKind::Assistant { .. } => {
+                Err(EditError::NotCode(id.to_owned()))
+            }
+        }
+    }
+
+    /// A display may have been shown by an earlier cell than the one that updates it.
+    fn emit(&mut self, id: &str, output: OutputEvent) -> Result<(), EditError> {
+        if let OutputEvent::Update { data, metadata, display_id } = &output {
+            self.code_mut(id)?;
+            for cell in &mut self.cells {
+                if let CellKind::Code(code) = &mut cell.kind {
+                    code.outputs.update(display_id, data, metadata);
+                }
+            }
+        } else {
+            self.code_mut(id)?.0.outputs.apply(output);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jupyter::mime::MimeBundle;
+    use crate::jupyter::nbformat::Output;
+
+    fn propose(cell: &str) -> Edit {
+        Edit::Propose { cell: cell.to_owned(), author: Author::Person, source: "old".to_owned() }
+    }
+
+    #[test]
+    fn an_edit_that_does_not_fit_changes_nothing() {
+        let mut transcript = Transcript::default();
+        transcript.apply(Edit::Say { cell: "u".to_owned(), text: "hi".to_owned() }).unwrap();
+        let before = transcript.clone();
+        let number = |cell: &str| Edit::Number { cell: cell.to_owned(), count: 1 };
+        assert_eq!(transcript.apply(number("x")), Err(EditError::NoCell("x".to_owned())));
+        assert_eq!(transcript.apply(number("u")), Err(EditError::NotCode("u".to_owned())));
+        assert_eq!(transcript.apply(propose("u")), Err(EditError::Taken("u".to_owned())));
+        assert_eq!(transcript, before);
+    }
+
+    #[test]
+    fn a_change_keeps_the_first_original() {
+        let mut transcript = Transcript::default();
+        transcript.apply(propose("c")).unwrap();
+        for source in ["old", "new", "newer"] {
+            transcript.apply(Edit::Change { cell: "c".to_owned(), source: source.to_owned() }).unwrap();
+        }
+        assert_eq!(transcript.code("c").unwrap().original.as_deref(), Some("old"));
+        assert_eq!(transcript.cell("c").unwrap().source, "newer");
+    }
+
+    #[test]
+    fn a_later_cell_updates_an_earlier_display() {
+        let mut transcript = Transcript::default();
+        transcript.apply(propose("a")).unwrap();
+        transcript.apply(propose("b")).unwrap();
+        let emit = |cell: &str, output| Edit::Emit { cell: cell.to_owned(), output };
+        let shown = OutputEvent::Display {
+            data: MimeBundle::text("1"),
+            metadata: Map::new(),
+            display_id: Some("d".to_owned()),
+        };
+        let update = OutputEvent::Update {
+            data: MimeBundle::text("2"),
+            metadata: Map::new(),
+            display_id: "d".to_owned(),
+        };
+        transcript.apply(emit("a", shown)).unwrap();
+        transcript.apply(emit("b", update)).unwrap();
+        let outputs = |cell: &str| transcript.code(cell).unwrap().outputs.to_notebook();
+        assert_eq!(outputs("a"), [Output::display(MimeBundle::text("2"), Map::new())]);
+        assert_eq!(outputs("b"), []);
+    }
+}
