@@ -12,3 +12,9 @@ pub mod llm;
 pub mod session;
 
 pub mod agent;
+
+pub mod cli;
+
+pub mod config;
+pub mod error;
+pub mod paths;

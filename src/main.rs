@@ -1,1 +1,7 @@
-fn main() {}
+//! The `sponde` program: everything is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sponde::cli::main().into()
+}

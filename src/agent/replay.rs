@@ -55,7 +55,7 @@ pub async fn replay(
     kernel: &Kernel,
     options: ReplayOptions,
     control: &mut mpsc::Receiver<Control>,
-    tell: &mut (dyn FnMut(EventKind) + Send),
+    events: mpsc::Sender<EventKind>,
 ) -> Result<Report, KernelError> {
     let info = kernel.info().await?;
     if !info.language_info.is_empty() {
@@ -69,7 +69,7 @@ pub async fn replay(
             continue;
         }
         report.ran += 1;
-        let outcome = run_cell(cell, index, kernel, options, control, tell, &mut results).await?;
+        let outcome = run_cell(cell, index, kernel, options, control, &events, &mut results).await?;
         store(notebook, index, &outcome, &results);
         let tolerated = options.allow_errors || notebook.cells.get(index).is_some_and(|cell| has_tag(cell, "raises-exception"));
         let failed = match &outcome.verdict {
@@ -109,7 +109,7 @@ async fn run_cell(
     kernel: &Kernel,
     options: ReplayOptions,
     control: &mut mpsc::Receiver<Control>,
-    tell: &mut (dyn FnMut(EventKind) + Send),
+    events: &mpsc::Sender<EventKind>,
     results: &mut [Option<Outputs>],
 ) -> Result<Outcome, KernelError> {
     let id = cell.id.clone();
@@ -126,7 +126,7 @@ async fn run_cell(
     if let Some(slot) = results.get_mut(index) {
         *slot = Some(Outputs::default());
     }
-    tell(EventKind::CodeStarted { cell: id.clone() });
+    tell(events, EventKind::CodeStarted { cell: id.clone() }).await;
     let mut stamp = |key: &str| {
         timing.insert(key.to_owned(), jiff::Timestamp::now().to_string().into());
     };
@@ -136,28 +136,30 @@ async fn run_cell(
         match next(&mut execution, control, kernel, &execution_id).await {
             ExecutionEvent::Started { .. } => {}
             ExecutionEvent::Output(output) => {
-                tell(EventKind::Output { cell: id.clone(), change: OutputChange::from(output.clone()) });
+                let change = OutputChange::from(output.clone());
+                tell(events, EventKind::Output { cell: id.clone(), change }).await;
                 apply(results, index, output);
             }
-            ExecutionEvent::InputRequested(request) => tell(EventKind::InputRequested {
-                cell: id.clone(),
-                prompt: request.prompt,
-                password: request.password,
-            }),
+            ExecutionEvent::InputRequested(request) => {
+                let (prompt, password) = (request.prompt, request.password);
+                tell(events, EventKind::InputRequested { cell: id.clone(), prompt, password }).await;
+            }
             ExecutionEvent::StillRunning { interrupts } => {
-                tell(EventKind::StillRunning { cell: id.clone(), interrupts });
+                tell(events, EventKind::StillRunning { cell: id.clone(), interrupts }).await;
             }
             ExecutionEvent::Finished(outcome) => break outcome,
         }
     };
     stamp("shell.execute_reply");
-    tell(EventKind::CodeFinished {
-        cell: id,
-        status: verdict_name(&outcome.verdict).to_owned(),
-        count: outcome.count,
-    });
+    let status = verdict_name(&outcome.verdict).to_owned();
+    tell(events, EventKind::CodeFinished { cell: id, status, count: outcome.count }).await;
     cell.metadata.insert("execution".to_owned(), Value::Object(timing));
     Ok(outcome)
+}
+
+/// A front end that went away does not stop the run.
+async fn tell(events: &mpsc::Sender<EventKind>, event: EventKind) {
+    let _ = events.send(event).await;
 }
 
 /// The next event of `execution`, while the person's wishes are carried out.

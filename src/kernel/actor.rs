@@ -17,6 +17,7 @@ use super::{ExecuteOptions, KernelError, KernelState};
 use crate::jupyter::content::{Content, ExecuteRequest, ExecutionState, KernelInfo};
 use crate::jupyter::kernelspec::InterruptMode;
 use crate::jupyter::message::{Channel, Message};
+use crate::jupyter::wire::WireError;
 
 /// How long a kernel may take to answer a shutdown_request by exiting.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -153,6 +154,8 @@ struct Life {
     table: Table,
     /// `msg_id` of the fence that is on its way.
     fence: Option<String>,
+    /// Messages that were emptied for their size and will not be readable.
+    emptied: u32,
     // In the order in which they are to be dropped.
     link: Link,
     host: Host,
@@ -182,6 +185,7 @@ impl Life {
                         info,
                         table: Table::default(),
                         fence: None,
+                        emptied: 0,
                         link,
                         host,
                         files,
@@ -315,6 +319,18 @@ impl Life {
                 }
                 None
             }
+            Incoming::Emptied { bytes } => {
+                self.emptied += 1;
+                self.table.lost_output(&format!(
+                    "an output of {} MB was too large and is not kept; print less at a time",
+                    bytes / 1_000_000
+                ));
+                None
+            }
+            Incoming::Unreadable(_, WireError::BadSignature) if self.emptied > 0 => {
+                self.emptied -= 1;
+                None
+            }
             Incoming::Unreadable(channel, error) => {
                 tracing::warn!(kernel = self.kernel, channel = channel.name(), %error, "dropped an unreadable message");
                 self.table.lost_output(&format!(
@@ -376,7 +392,7 @@ impl Life {
                         // Strays have nobody to go to.
                         let _ = self.table.route(channel, *message, permit, Instant::now());
                     }
-                    Some(Incoming::Unreadable(..) | Incoming::Lost(_)) => {}
+                    Some(Incoming::Unreadable(..) | Incoming::Emptied { .. } | Incoming::Lost(_)) => {}
                     None => {
                         end.await;
                         return ExitReason::Requested;
@@ -437,6 +453,7 @@ async fn wait_ready(link: &mut Link, session: &str, username: &str) -> Result<Ke
                         _ => {}
                     }
                 }
+                Incoming::Emptied { .. } => {}
                 Incoming::Unreadable(channel, error) => {
                     tracing::warn!(channel = channel.name(), %error, "dropped an unreadable message");
                 }

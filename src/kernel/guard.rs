@@ -3,14 +3,18 @@
 //! The kernel runs code that nobody has read, and that code can write to the kernel's sockets. `zeromq` 0.7
 //! reserves as much memory as a frame header announces, so nine forged bytes abort our whole process. A [`Guard`]
 //! therefore listens on a private unix socket for one connection of ours, opens one to the kernel, and copies
-//! bytes both ways while it reads the frame headers (ZMTP 3.1, RFC 37). What breaks the protocol or a limit cuts
-//! the connection. The guard also says when the kernel's end closes, which `zeromq`'s `recv` never does.
+//! bytes both ways while it reads the frame headers (ZMTP 3.1, RFC 37). What breaks the protocol cuts the
+//! connection. The guard also says when the kernel's end closes, which `zeromq`'s `recv` never does.
+//!
+//! A frame that is honest but too large (`print("x" * 10**8)` is one frame of 100 MB) must not cost the kernel its
+//! life nor us the memory: an empty frame passes in its place, and [`GuardEvent::Emptied`] says so. The signature
+//! of that message no longer fits.
 //!
 //! Invariants:
-//! - Of a refused frame neither the offending flags nor the last byte of the offending length reach `zeromq`.
+//! - No byte of a frame that is refused or emptied reaches `zeromq`.
 //! - A command reaches `zeromq` only if it is `READY`; `PING` is answered here, for `zeromq` cannot.
 //! - Memory is one chunk a direction: a side that does not read stops the other side from writing.
-//! - One [`GuardEvent`] a guard, after both connections are cut; none when the guard is dropped.
+//! - The last [`GuardEvent`] is `Hostile` or `Closed`, after both connections are cut. A dropped guard sends none.
 //!
 //! Deliberately not here: what the frames say (`jupyter::wire`), and who does something about a lost connection
 //! (the kernel's actor).
@@ -28,7 +32,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 pub use zmtp::Violation;
-use zmtp::{Phase, Refusal, Scanner};
+use zmtp::{Note, Phase, Refusal, Scanner};
 
 use super::task::{self, Task};
 use crate::jupyter::connection::Endpoint;
@@ -45,35 +49,50 @@ const PONGS: usize = 4;
 /// How much a kernel may send at once, and how long it may take to say hello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuardLimits {
-    /// Bytes of one frame. `zeromq` sets this much aside before the bytes come.
+    /// Bytes of one frame, else it is emptied. `zeromq` sets this much aside before the bytes come.
     pub frame: u64,
-    /// Bytes of all frames of one message: what `zeromq` collects before it hands the message over.
+    /// Bytes of all frames of one message, else those that are too much are emptied: what `zeromq` collects
+    /// before it hands the message over.
     pub message: u64,
-    /// Frames of one message.
+    /// Bytes of a frame that is emptied; more is a forged header.
+    pub discard: u64,
+    /// Frames of one message; more is hostile.
     pub frames_per_message: usize,
     /// From the guard's start until both connections stand; a kernel that is slow to start needs it.
     pub connect: Duration,
     /// From then until the kernel has sent its greeting and `READY`.
     pub handshake: Duration,
+    /// Silence inside a message; more is a forged header, for a kernel has the whole message when it begins.
+    pub stall: Duration,
 }
 
 impl Default for GuardLimits {
-    /// A 20 MB image is a 27 MB frame, a kernel's printed text comes in frames of 1 MB; widgets send a frame a
-    /// buffer, some have hundreds.
+    /// A 20 MB image is a 27 MB frame; ipykernel sends what is printed in 0.2 s as one frame; widgets send a
+    /// frame a buffer, some have hundreds.
     fn default() -> Self {
         Self {
             frame: 64 << 20,
             message: 128 << 20,
+            discard: 2 << 30,
             frames_per_message: 1024,
             connect: Duration::from_mins(1),
             handshake: Duration::from_secs(10),
+            stall: Duration::from_secs(30),
         }
     }
 }
 
-/// Why a guard has ended.
+/// What a guard has to say about its kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuardEvent {
+    /// A frame was too large and an empty one passed in its place. The guard goes on. Left out when nobody takes
+    /// the events; the message with the signature that does not fit still comes.
+    Emptied {
+        /// The name that the guard was started with.
+        name: String,
+        /// How large the frame was.
+        bytes: u64,
+    },
     /// The kernel sent what `zeromq` must not see; both connections are cut.
     Hostile {
         /// The name that the guard was started with.
@@ -148,7 +167,12 @@ impl Guard {
         let door = Door::open(path.clone())?;
         let name = name.to_owned();
         let task = task::spawn("guard", async move {
-            let event = match stand(&upstream, door, limits).await {
+            let emptied = |bytes| {
+                let name = name.clone();
+                // Full: the end of the guard must not have to wait for this.
+                let _ = lost.try_send(GuardEvent::Emptied { name, bytes });
+            };
+            let event = match stand(&upstream, door, limits, emptied).await {
                 Ending::Hostile(reason) => GuardEvent::Hostile { name, reason },
                 Ending::Closed(cause) => GuardEvent::Closed { name, cause },
             };
@@ -211,14 +235,20 @@ impl Drop for Door {
     }
 }
 
-async fn stand(upstream: &Endpoint, door: Door, limits: GuardLimits) -> Ending {
+async fn stand(
+    upstream: &Endpoint,
+    door: Door,
+    limits: GuardLimits,
+    emptied: impl Fn(u64),
+) -> Ending {
     let deadline = Instant::now() + limits.connect;
     let Ok(Ok(client)) = timeout_at(deadline, door.admit()).await else {
         return Ending::Closed(Closing::Unused);
     };
+    let ours = client.into_split();
     match reach(upstream, deadline).await {
-        Ok(Peer::Unix(kernel)) => relay(client.into_split(), kernel.into_split(), limits).await,
-        Ok(Peer::Tcp(kernel)) => relay(client.into_split(), kernel.into_split(), limits).await,
+        Ok(Peer::Unix(kernel)) => relay(ours, kernel.into_split(), limits, emptied).await,
+        Ok(Peer::Tcp(kernel)) => relay(ours, kernel.into_split(), limits, emptied).await,
         Err(NotListening { waited, last, .. }) => Ending::Closed(Closing::Unreachable {
             waited,
             kind: last.kind(),
@@ -279,9 +309,15 @@ async fn relay(
     (from_client, to_client): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
     (from_kernel, to_kernel): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
     limits: GuardLimits,
+    emptied: impl Fn(u64),
 ) -> Ending {
     let (asked, answers) = mpsc::channel(PONGS);
-    let inward = inward(from_kernel, to_client, asked, limits);
+    let note = |note| match note {
+        // Full: the kernel asks faster than it reads answers.
+        Note::Answer(pong) => drop(asked.try_send(pong)),
+        Note::Emptied(bytes) => emptied(bytes),
+    };
+    let inward = inward(from_kernel, to_client, note, limits);
     let outward = outward(from_client, to_kernel, answers);
     tokio::pin!(inward);
     tokio::select! {
@@ -298,7 +334,7 @@ async fn relay(
 async fn inward(
     mut kernel: impl AsyncRead + Unpin,
     mut client: impl AsyncWrite + Unpin,
-    asked: mpsc::Sender<Vec<u8>>,
+    note: impl Fn(Note),
     limits: GuardLimits,
 ) -> Ending {
     let mut scanner = Scanner::new(limits);
@@ -306,20 +342,25 @@ async fn inward(
     let hello = Instant::now() + limits.handshake;
     loop {
         let read = kernel.read(&mut buffer);
-        let read = match scanner.phase {
-            Phase::Open => read.await,
-            Phase::Greeting | Phase::Handshake => match timeout_at(hello, read).await {
-                Ok(read) => read,
-                Err(_) => return Ending::Hostile(Violation::Handshake(limits.handshake)),
-            },
+        let (read, late) = match scanner.phase {
+            Phase::Greeting | Phase::Handshake => (
+                timeout_at(hello, read).await,
+                Violation::Handshake(limits.handshake),
+            ),
+            Phase::Open if scanner.is_between_messages() => {
+                (Ok(read.await), Violation::Stalled(limits.stall))
+            }
+            Phase::Open => (
+                timeout(limits.stall, read).await,
+                Violation::Stalled(limits.stall),
+            ),
         };
-        let Ok(count @ 1..) = read else {
-            return Ending::Closed(Closing::Kernel);
+        let count = match read {
+            Ok(Ok(count @ 1..)) => count,
+            Ok(Ok(0) | Err(_)) => return Ending::Closed(Closing::Kernel),
+            Err(_) => return Ending::Hostile(late),
         };
-        match scanner
-            .pass_on(&buffer[..count], &mut client, Some(&asked))
-            .await
-        {
+        match scanner.pass_on(&buffer[..count], &mut client, &note).await {
             Ok(()) => {}
             Err(Refusal::Broken(violation)) => return Ending::Hostile(violation),
             Err(Refusal::Unwritable) => return Ending::Closed(Closing::Client),
@@ -336,6 +377,7 @@ async fn outward(
     let mut scanner = Scanner::new(GuardLimits {
         frame: u64::MAX,
         message: u64::MAX,
+        discard: u64::MAX,
         frames_per_message: usize::MAX,
         ..GuardLimits::default()
     });
@@ -346,7 +388,7 @@ async fn outward(
                 let Ok(count @ 1..) = read else {
                     return Closing::Client;
                 };
-                match scanner.pass_on(&buffer[..count], &mut kernel, None).await {
+                match scanner.pass_on(&buffer[..count], &mut kernel, drop).await {
                     Ok(()) => {}
                     Err(Refusal::Broken(_)) => return Closing::Client,
                     Err(Refusal::Unwritable) => return Closing::Kernel,

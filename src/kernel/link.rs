@@ -45,6 +45,8 @@ pub(super) enum Incoming {
     Message(Channel, Box<Message>, Option<OwnedSemaphorePermit>),
     /// Something that is not a message of ours; it was dropped.
     Unreadable(Channel, WireError),
+    /// A message too large for us was emptied on its way: what is left of it will be [`Incoming::Unreadable`].
+    Emptied { bytes: u64 },
     /// A socket is gone.
     Lost(LinkLoss),
 }
@@ -121,12 +123,15 @@ pub(super) async fn connect(
         let incoming = incoming_tx.clone();
         task::spawn("kernel losses", async move {
             while let Some(event) = lost.recv().await {
-                let loss = match event {
-                    GuardEvent::Hostile { name, reason } => LinkLoss::Hostile(format!("on its {name} socket it {reason}")),
+                let item = match event {
+                    GuardEvent::Emptied { bytes, .. } => Incoming::Emptied { bytes },
+                    GuardEvent::Hostile { name, reason } => {
+                        Incoming::Lost(LinkLoss::Hostile(format!("on its {name} socket it {reason}")))
+                    }
                     GuardEvent::Closed { cause: Closing::Client, .. } => continue,
-                    GuardEvent::Closed { .. } => LinkLoss::Closed,
+                    GuardEvent::Closed { .. } => Incoming::Lost(LinkLoss::Closed),
                 };
-                if incoming.send(Incoming::Lost(loss)).await.is_err() {
+                if incoming.send(item).await.is_err() {
                     return;
                 }
             }

@@ -4,8 +4,6 @@
 //! running ([`super::detect`]), and the models Sponde runs itself, which are only named
 //! ([`Resolved::Local`]).
 
-use reqwest::Url;
-
 use super::endpoint::{Endpoint, ProviderKind};
 use super::providers::{Provider, set};
 

@@ -2,7 +2,7 @@
 //! this machine.
 //!
 //! Keys are only looked at. Servers are asked for their models, all at once, each within
-//! [`PATIENCE`]; what does not answer in time, or does not answer like a model server, is not there.
+//! a third of a second; what does not answer in time, or does not answer like a model server, is not there.
 
 use std::time::Duration;
 

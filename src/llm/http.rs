@@ -37,8 +37,20 @@ pub fn client(base_url: &str) -> Result<Client, HttpError> {
         builder = builder.no_proxy();
     }
     builder.build().map_err(|error| HttpError::NotBuilt {
-        message: causes(&error),
+        message: root_cause(&error),
     })
+}
+
+/// Builds the client for large files: redirects are followed, and a closed network is noticed soon.
+pub fn downloads() -> Result<Client, HttpError> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::builder()
+        .user_agent(USER_AGENT)
+        .connect_timeout(super::local::pull::CONNECT_TIMEOUT)
+        .build()
+        .map_err(|error| HttpError::NotBuilt {
+            message: root_cause(&error),
+        })
 }
 
 /// Why no client could be built.
@@ -58,19 +70,14 @@ pub enum HttpError {
     },
 }
 
-/// An error with everything below it, outermost first, without repetition.
-pub(super) fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut below = error.source();
-    while let Some(cause) = below {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            text.push_str(": ");
-            text.push_str(&said);
-        }
-        below = cause.source();
+/// What is at the bottom of an error: the words of the operating system or of the TLS layer. The
+/// layers above repeat the URL, which may hold a key.
+pub(super) fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(below) = cause.source() {
+        cause = below;
     }
-    text
+    cause.to_string()
 }
 
 fn is_loopback(url: &Url) -> bool {

@@ -82,11 +82,12 @@ impl Provider for RigProvider {
 
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Delta, ProviderError>> {
         let request = encode::request(&prompt, self.wire, &self.info, &self.options.extra);
-        let opened = request.and_then(|request| {
-            self.model
-                .stream(request)
-                .map_err(|error| error.to_string())
-        });
+        let opened = request
+            .map_err(|message| self.origin.unsendable(&message))
+            .and_then(|request| {
+                let reply = self.model.stream(request);
+                reply.map_err(|error| self.origin.error(&error))
+            });
         match opened {
             Ok(reply) => {
                 let reading = Reading {
@@ -102,10 +103,7 @@ impl Provider for RigProvider {
                 }))
             }
             // Nothing was sent: the library refuses what a wire cannot say.
-            Err(message) => {
-                let error = self.origin.unsendable(&message);
-                Box::pin(stream::iter([Err(error)]))
-            }
+            Err(error) => Box::pin(stream::iter([Err(error)])),
         }
     }
 }

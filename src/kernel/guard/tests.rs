@@ -13,6 +13,7 @@ fn limits() -> GuardLimits {
     GuardLimits {
         frame: 100_000,
         message: 400_000,
+        discard: 1_000_000,
         frames_per_message: 8,
         ..GuardLimits::default()
     }
@@ -191,13 +192,48 @@ async fn copies_both_ways_byte_by_byte() {
 
 #[tokio::test]
 async fn a_forged_header_cuts_the_connection_after_the_good_messages() {
-    let sent = [frame(0, b"last words"), header(2, 1 << 45), b"x".to_vec()].concat();
+    let good = frame(0, b"last words");
+    let sent = [good.clone(), header(2, 1 << 45), b"x".to_vec()].concat();
     let got = Stand::new(limits()).await.kernel_says(&sent).await;
-    let reason = Violation::Frame {
-        length: 1 << 45,
-        limit: 100_000,
-    };
-    assert_eq!(got, (sent[..sent.len() - 2].to_vec(), hostile(reason)));
+    let (length, limit) = (1 << 45, 1_000_000);
+    assert_eq!(got, (good, hostile(Violation::Frame { length, limit })));
+}
+
+#[tokio::test]
+async fn a_forged_header_of_a_likely_length_is_not_waited_for() {
+    let stall = Duration::from_millis(50);
+    let sent = [header(2, 1_000), b"x".to_vec()].concat();
+    let stand = Stand::new(GuardLimits { stall, ..limits() }).await;
+    let got = stand.kernel_says(&sent).await;
+    assert_eq!(got, (sent, hostile(Violation::Stalled(stall))));
+}
+
+#[tokio::test]
+async fn a_frame_that_is_too_large_is_told_and_costs_nothing_else() {
+    let Stand {
+        mut client,
+        mut kernel,
+        mut events,
+        held: _held,
+    } = Stand::new(limits()).await;
+    let large = [frame(1, b"stream"), frame(0, &vec![7; 200_000])].concat();
+    let sent = [hello(), large, frame(0, b"next")].concat();
+    let expected = [
+        hello(),
+        frame(1, b"stream"),
+        frame(0, b""),
+        frame(0, b"next"),
+    ]
+    .concat();
+    kernel.write_all(&sent).await.unwrap();
+    let mut got = vec![0; expected.len()];
+    timeout(PATIENCE, client.read_exact(&mut got))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(got, expected);
+    let (name, bytes) = ("shell".to_owned(), 200_000);
+    assert_eq!(next(&mut events).await, GuardEvent::Emptied { name, bytes });
 }
 
 #[tokio::test]

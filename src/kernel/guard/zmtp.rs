@@ -1,13 +1,13 @@
 //! Reads one direction of a ZMTP 3.1 connection (RFC 37), in whatever pieces it comes.
 //!
-//! A pure state machine but for [`Scanner::pass_on`], which writes what may pass. It keeps back greetings and
-//! commands until they are whole; parts of messages pass at once and are never collected.
+//! A pure state machine but for [`Scanner::pass_on`], which writes what may pass. Greetings, commands and headers
+//! that are cut in two are kept back until they are whole; bodies of messages pass at once, never collected.
 
+use std::mem;
 use std::time::Duration;
 
 use thiserror::Error;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
 
 use super::GuardLimits;
 
@@ -16,7 +16,7 @@ const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
 /// The longest command, `READY` with its metadata, that is looked at.
-const COMMAND_LIMIT: usize = 8 * 1024;
+const COMMAND_LIMIT: u64 = 8 * 1024;
 /// After the name of a `PING`: two bytes of time-to-live, which are not part of the answer.
 const PING_TTL: usize = 2;
 /// What a `PING` may want back at most.
@@ -25,19 +25,11 @@ const PING_CONTEXT: usize = 16;
 /// What a kernel did against ZMTP or against the [`GuardLimits`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Violation {
-    /// A frame above [`GuardLimits::frame`], or a forged header.
+    /// A frame above [`GuardLimits::discard`]: most likely a forged header.
     #[error("announced a frame of {length} bytes (limit {limit})")]
     Frame {
         /// The announced length.
         length: u64,
-        /// The limit.
-        limit: u64,
-    },
-    /// A message above [`GuardLimits::message`].
-    #[error("announced a message of at least {bytes} bytes (limit {limit})")]
-    Message {
-        /// The frames so far, with the one that went too far.
-        bytes: u64,
         /// The limit.
         limit: u64,
     },
@@ -87,6 +79,9 @@ pub enum Violation {
     /// Greeting or `READY` did not come in [`GuardLimits::handshake`].
     #[error("did not complete the handshake within {0:?}")]
     Handshake(Duration),
+    /// A message that was begun did not go on for [`GuardLimits::stall`]; its header may be forged.
+    #[error("began a message and sent nothing more for {0:?}")]
+    Stalled(Duration),
 }
 
 /// Why a chunk was not passed on.
@@ -95,14 +90,22 @@ pub(super) enum Refusal {
     Unwritable,
 }
 
+/// What the guard has to do beside copying.
+pub(super) enum Note {
+    /// Send this frame, the answer to a `PING`, back.
+    Answer(Vec<u8>),
+    /// A frame of this many bytes is replaced by an empty one.
+    Emptied(u64),
+}
+
 /// Reads one direction of a ZMTP 3 connection, in whatever pieces it comes.
 pub(super) struct Scanner {
     limits: GuardLimits,
     pub(super) phase: Phase,
     place: Place,
-    /// The greeting, or the latest command with its header.
+    /// The part that has come of a greeting, a command or a header.
     kept: Vec<u8>,
-    /// Frames and bytes of the message so far.
+    /// Frames of the message so far, and the bytes of those that passed.
     frames: usize,
     bytes: u64,
 }
@@ -114,25 +117,30 @@ pub(super) enum Phase {
     Open,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    Greeting,
-    Command,
-    Flags,
-    Length { flags: u8, missing: u8, length: u64 },
-    Body { flags: u8, left: u64 },
+    Header,
+    Body { fate: Fate, flags: u8, left: u64 },
+}
+
+/// What becomes of a frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Pass,
+    /// It is too large: an empty one passes in its place.
+    Empty,
 }
 
 /// What the next bytes of a chunk are.
 enum Step {
     /// Parts of messages, to pass on.
     Pass(usize),
-    /// A part of a greeting or command, or the rest of a command that is of no use.
+    /// A part of something that is not whole yet, or that does not pass.
     Keep(usize),
-    /// The rest of a greeting or of `READY`: pass on what was kept.
-    Release(usize),
-    /// The rest of a `PING`, and the frame that answers it.
-    Answer(usize, Vec<u8>),
+    /// The end of something that was kept: pass this on in its place.
+    Release(usize, Vec<u8>),
+    /// The same, with something to do.
+    Noted(usize, Vec<u8>, Note),
 }
 
 impl Scanner {
@@ -140,7 +148,7 @@ impl Scanner {
         Self {
             limits,
             phase: Phase::Greeting,
-            place: Place::Greeting,
+            place: Place::Header,
             kept: Vec::new(),
             frames: 0,
             bytes: 0,
@@ -148,26 +156,24 @@ impl Scanner {
     }
 
     pub(super) fn is_between_messages(&self) -> bool {
-        self.phase == Phase::Open && self.frames == 0 && matches!(self.place, Place::Flags)
+        let nothing_begun = self.frames == 0 && self.kept.is_empty();
+        self.phase == Phase::Open && self.place == Place::Header && nothing_begun
     }
 
     pub(super) async fn pass_on(
         &mut self,
         mut chunk: &[u8],
         to: &mut (impl AsyncWrite + Unpin),
-        asked: Option<&mpsc::Sender<Vec<u8>>>,
+        mut note: impl FnMut(Note),
     ) -> Result<(), Refusal> {
         while !chunk.is_empty() {
             let (taken, written) = match self.scan(chunk).map_err(Refusal::Broken)? {
                 Step::Pass(count) => (count, to.write_all(&chunk[..count]).await),
                 Step::Keep(count) => (count, Ok(())),
-                Step::Release(count) => (count, to.write_all(&self.kept).await),
-                Step::Answer(count, pong) => {
-                    if let Some(asked) = asked {
-                        // Full: the kernel asks faster than it reads answers.
-                        let _ = asked.try_send(pong);
-                    }
-                    (count, Ok(()))
+                Step::Release(count, bytes) => (count, to.write_all(&bytes).await),
+                Step::Noted(count, bytes, noted) => {
+                    note(noted);
+                    (count, to.write_all(&bytes).await)
                 }
             };
             if written.is_err() {
@@ -178,49 +184,50 @@ impl Scanner {
         Ok(())
     }
 
-    /// Takes at least one byte of a chunk that is not empty. A violation is reported when it stands at the chunk's
-    /// start, so that all before it is passed on first.
+    /// Takes at least one byte of a chunk that is not empty: as many as may pass at once, or else the next thing
+    /// that needs a closer look. So whatever stands before a violation is passed on first.
     fn scan(&mut self, chunk: &[u8]) -> Result<Step, Violation> {
+        if self.phase == Phase::Greeting {
+            return self.scan_greeting(chunk);
+        }
         let mut at = 0;
-        while let Some(&byte) = chunk.get(at) {
-            match self.place {
-                Place::Greeting | Place::Command if at > 0 => break,
-                Place::Greeting => return self.scan_greeting(chunk),
-                Place::Command => return self.scan_command(chunk),
-                Place::Flags if byte & COMMAND != 0 => {
-                    self.kept.clear();
-                    self.place = Place::Command;
-                }
-                Place::Flags => match self.scan_flags(byte) {
-                    Ok(()) => at += 1,
-                    Err(_) if at > 0 => break,
-                    Err(violation) => return Err(violation),
+        while let Some(rest) = chunk.get(at..).filter(|rest| !rest.is_empty()) {
+            at += match self.place {
+                Place::Header => match self.passable(rest) {
+                    Some(head) => {
+                        self.enter_frame(head, Fate::Pass);
+                        head.size
+                    }
+                    None if at > 0 => break,
+                    None => return self.scan_kept(chunk),
                 },
-                Place::Length {
-                    flags,
-                    missing,
-                    length,
-                } => match self.scan_length(flags, missing - 1, length << 8 | u64::from(byte)) {
-                    Ok(()) => at += 1,
-                    Err(_) if at > 0 => break,
-                    Err(violation) => return Err(violation),
-                },
-                Place::Body { flags, left } => {
-                    let rest = chunk.len() - at;
-                    let count = usize::try_from(left).map_or(rest, |left| left.min(rest));
-                    at += count;
-                    self.enter_body(flags, left - count as u64);
+                Place::Body {
+                    fate: Fate::Empty, ..
+                } if at > 0 => break,
+                Place::Body { fate, flags, left } => {
+                    let count =
+                        usize::try_from(left).map_or(rest.len(), |left| left.min(rest.len()));
+                    self.enter_body(fate, flags, left - count as u64);
+                    match fate {
+                        Fate::Pass => count,
+                        Fate::Empty => return Ok(Step::Keep(count)),
+                    }
                 }
-            }
+            };
         }
         Ok(Step::Pass(at))
     }
 
-    /// The first byte of a message frame. Nothing changes when it is refused.
-    fn scan_flags(&mut self, flags: u8) -> Result<(), Violation> {
-        if flags & !(MORE | LONG) != 0 {
-            return Err(Violation::Flags { flags });
-        }
+    /// The whole header at the start of `bytes`, if its frame passes as it is.
+    fn passable(&self, bytes: &[u8]) -> Option<Head> {
+        let head = Head::read(bytes).ok().flatten()?;
+        let passes =
+            self.kept.is_empty() && !head.is_command() && self.judge(head) == Ok(Fate::Pass);
+        passes.then_some(head)
+    }
+
+    /// What becomes of a message's frame.
+    fn judge(&self, head: Head) -> Result<Fate, Violation> {
         if self.phase != Phase::Open {
             return Err(Violation::Early);
         }
@@ -228,46 +235,29 @@ impl Scanner {
         if self.frames >= limit {
             return Err(Violation::Frames { limit });
         }
-        let missing = if flags & LONG == 0 { 1 } else { 8 };
-        self.enter_length(flags, missing, 0);
-        Ok(())
-    }
-
-    /// One byte of a message frame's length. Nothing changes when it is refused.
-    fn scan_length(&mut self, flags: u8, missing: u8, length: u64) -> Result<(), Violation> {
-        if missing > 0 {
-            self.enter_length(flags, missing, length);
-            return Ok(());
-        }
-        let limit = self.limits.frame;
+        let (length, limit) = (head.length, self.limits.discard);
         if length > limit {
             return Err(Violation::Frame { length, limit });
         }
-        let limit = self.limits.message;
         let bytes = self.bytes.saturating_add(length);
-        if bytes > limit {
-            return Err(Violation::Message { bytes, limit });
-        }
-        self.bytes = bytes;
+        let fits = length <= self.limits.frame && bytes <= self.limits.message;
+        Ok(if fits { Fate::Pass } else { Fate::Empty })
+    }
+
+    fn enter_frame(&mut self, head: Head, fate: Fate) {
         self.frames += 1;
-        self.enter_body(flags, length);
-        Ok(())
+        if fate == Fate::Pass {
+            self.bytes = self.bytes.saturating_add(head.length);
+        }
+        self.enter_body(fate, head.flags, head.length);
     }
 
-    fn enter_length(&mut self, flags: u8, missing: u8, length: u64) {
-        self.place = Place::Length {
-            flags,
-            missing,
-            length,
-        };
-    }
-
-    fn enter_body(&mut self, flags: u8, left: u64) {
+    fn enter_body(&mut self, fate: Fate, flags: u8, left: u64) {
         if left > 0 {
-            self.place = Place::Body { flags, left };
+            self.place = Place::Body { fate, flags, left };
             return;
         }
-        self.place = Place::Flags;
+        self.place = Place::Header;
         if flags & MORE == 0 {
             self.frames = 0;
             self.bytes = 0;
@@ -288,52 +278,43 @@ impl Scanner {
                 return Err(Violation::Greeting { at, found });
             }
         }
-        let Some(mechanism) = self
-            .kept
-            .get(12..32)
-            .filter(|_| self.kept.len() == GREETING)
-        else {
+        if self.kept.len() < GREETING {
             return Ok(Step::Keep(count));
-        };
-        let mechanism = mechanism
-            .split(|&byte| byte == 0)
-            .next()
-            .unwrap_or_default();
+        }
+        let mechanism = self.kept[12..32].split(|&byte| byte == 0).next();
+        let mechanism = mechanism.unwrap_or_default();
         if mechanism != b"NULL" {
-            return Err(Violation::Mechanism {
-                found: printable(mechanism),
-            });
+            let found = printable(mechanism);
+            return Err(Violation::Mechanism { found });
         }
         self.phase = Phase::Handshake;
-        self.place = Place::Flags;
-        Ok(Step::Release(count))
+        Ok(Step::Release(count, mem::take(&mut self.kept)))
     }
 
-    /// A command stands alone between frames, and `libzmq` may put one between two frames of a message.
-    fn scan_command(&mut self, chunk: &[u8]) -> Result<Step, Violation> {
+    /// A command, a header that came in two parts, or a frame that does not pass as it is.
+    fn scan_kept(&mut self, chunk: &[u8]) -> Result<Step, Violation> {
         let mut count = 0;
         loop {
-            let whole = command_length(&self.kept)?;
-            if self.kept.len() == whole {
-                break;
+            let head = Head::read(&self.kept)?;
+            let whole = match head {
+                None => self.kept.len() + 1,
+                Some(head) if head.is_command() => head.command_size()?,
+                Some(head) => head.size,
+            };
+            if let Some(head) = head
+                && self.kept.len() == whole
+            {
+                let kept = mem::take(&mut self.kept);
+                return if head.is_command() {
+                    self.end_command(count, kept, head)
+                } else {
+                    self.end_header(count, kept, head)
+                };
             }
             if count == chunk.len() {
                 return Ok(Step::Keep(count));
             }
             count += self.keep(&chunk[count..], whole);
-        }
-        self.place = Place::Flags;
-        let (name, data) = command_parts(&self.kept);
-        match (self.phase, name) {
-            (Phase::Handshake, b"READY") => {
-                self.phase = Phase::Open;
-                Ok(Step::Release(count))
-            }
-            (Phase::Open, b"PING") => Ok(Step::Answer(count, pong(data))),
-            (Phase::Open, b"PONG") => Ok(Step::Keep(count)),
-            (Phase::Greeting | Phase::Handshake | Phase::Open, _) => Err(Violation::Command {
-                name: printable(name),
-            }),
         }
     }
 
@@ -343,44 +324,85 @@ impl Scanner {
         self.kept.extend_from_slice(&chunk[..count]);
         count
     }
+
+    /// A command stands alone between frames, and `libzmq` may put one between two frames of a message.
+    fn end_command(&mut self, count: usize, kept: Vec<u8>, head: Head) -> Result<Step, Violation> {
+        // A name that claims to be longer than the command is an empty one.
+        let (name, data) = kept[head.size..]
+            .split_first()
+            .and_then(|(&length, rest)| rest.split_at_checked(length.into()))
+            .unwrap_or_default();
+        match (self.phase, name) {
+            (Phase::Handshake, b"READY") => {
+                self.phase = Phase::Open;
+                Ok(Step::Release(count, kept))
+            }
+            (Phase::Open, b"PING") => Ok(Step::Noted(count, Vec::new(), Note::Answer(pong(data)))),
+            (Phase::Open, b"PONG") => Ok(Step::Keep(count)),
+            (Phase::Greeting | Phase::Handshake | Phase::Open, _) => {
+                let name = printable(name);
+                Err(Violation::Command { name })
+            }
+        }
+    }
+
+    fn end_header(&mut self, count: usize, kept: Vec<u8>, head: Head) -> Result<Step, Violation> {
+        let fate = self.judge(head)?;
+        self.enter_frame(head, fate);
+        Ok(match fate {
+            Fate::Pass => Step::Release(count, kept),
+            Fate::Empty => {
+                let empty = vec![head.flags & MORE, 0];
+                Step::Noted(count, empty, Note::Emptied(head.length))
+            }
+        })
+    }
 }
 
-/// How long a command is with its header, or its header as far as that is known yet.
-fn command_length(kept: &[u8]) -> Result<usize, Violation> {
-    let Some((&flags, length)) = kept.split_first() else {
-        return Ok(1);
-    };
-    if flags & !LONG != COMMAND {
-        return Err(Violation::Flags { flags });
-    }
-    let header = if flags & LONG == 0 { 2 } else { 9 };
-    let Some(length) = length.get(..header - 1) else {
-        return Ok(header);
-    };
-    let length = length
-        .iter()
-        .fold(0, |sum: u64, &byte| sum << 8 | u64::from(byte));
-    match usize::try_from(length) {
-        Ok(length) if length <= COMMAND_LIMIT => Ok(header + length),
-        Ok(_) | Err(_) => Err(Violation::LongCommand {
+/// The header of a frame.
+#[derive(Clone, Copy)]
+struct Head {
+    flags: u8,
+    length: u64,
+    /// Of the header itself.
+    size: usize,
+}
+
+impl Head {
+    /// None if `bytes` are less than a header.
+    fn read(bytes: &[u8]) -> Result<Option<Self>, Violation> {
+        let Some((&flags, rest)) = bytes.split_first() else {
+            return Ok(None);
+        };
+        let is_known = flags & !(MORE | LONG | COMMAND) == 0;
+        if !is_known || flags & (MORE | COMMAND) == MORE | COMMAND {
+            return Err(Violation::Flags { flags });
+        }
+        let size = if flags & LONG == 0 { 2 } else { 9 };
+        let length = rest.get(..size - 1).map(|length| {
+            length
+                .iter()
+                .fold(0, |sum: u64, &byte| sum << 8 | u64::from(byte))
+        });
+        Ok(length.map(|length| Self {
+            flags,
             length,
-            limit: COMMAND_LIMIT as u64,
-        }),
+            size,
+        }))
     }
-}
 
-/// Name and data of a complete command; a name that claims to be longer than the command is empty.
-fn command_parts(kept: &[u8]) -> (&[u8], &[u8]) {
-    let header = if kept.first().is_some_and(|flags| flags & LONG == 0) {
-        2
-    } else {
-        9
-    };
-    let body = kept.get(header..).unwrap_or_default();
-    let parts = body
-        .split_first()
-        .and_then(|(&length, rest)| rest.split_at_checked(length.into()));
-    parts.unwrap_or_default()
+    fn is_command(self) -> bool {
+        self.flags & COMMAND != 0
+    }
+
+    /// Of the command with its header.
+    fn command_size(self) -> Result<usize, Violation> {
+        let (length, limit) = (self.length, COMMAND_LIMIT);
+        match usize::try_from(length) {
+            Ok(size) if length <= limit => Ok(self.size + size),
+            Ok(_) | Err(_) => Err(Violation::LongCommand { length, limit }),
+        }
+    }
 }
 
 /// The frame that answers a `PING` with this data: its context comes back.
@@ -393,8 +415,8 @@ fn pong(data: &[u8]) -> Vec<u8> {
 }
 
 fn printable(name: &[u8]) -> String {
-    name.iter()
-        .take(32)
+    let shown = name.iter().take(32);
+    shown
         .flat_map(|byte| byte.escape_ascii())
         .map(char::from)
         .collect()

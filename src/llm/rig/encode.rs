@@ -18,6 +18,9 @@ use serde_json::{Map, Value, json};
 use super::super::types::{Message, ModelInfo, Part, Prompt, ToolCall, ToolSpec};
 use super::wires::Wire;
 
+/// Stands in for a picture the model cannot see.
+const UNSEEN: &str = "(a picture, which you cannot see)";
+
 /// Stands in for a tool's name where there is none: a result without its call, a call without name.
 const UNNAMED: &str = "unknown";
 
@@ -28,7 +31,7 @@ pub(super) fn request(
     info: &ModelInfo,
     extra: &Map<String, Value>,
 ) -> Result<CompletionRequest, String> {
-    let mut history = history(&prompt.messages).map_err(|error| error.to_string())?;
+    let mut history = history(&prompt.messages, info.vision).map_err(|error| error.to_string())?;
     let last = history.pop().ok_or("the conversation is empty")?;
     let tools = prompt.tools.iter().map(tool).collect::<Result<_, _>>();
     let has_tools = !prompt.tools.is_empty();
@@ -126,7 +129,7 @@ fn tool(spec: &ToolSpec) -> Result<ToolDefinition, EmptyToolName> {
 
 /// The conversation in the library's words. Results that follow each other become one message: some
 /// wires demand it. Messages that say nothing are left out: some wires refuse them.
-fn history(messages: &[Message]) -> Result<Vec<RigMessage>, EmptyToolName> {
+fn history(messages: &[Message], vision: bool) -> Result<Vec<RigMessage>, EmptyToolName> {
     let mut names: HashMap<&str, &str> = HashMap::new();
     let mut history = Vec::with_capacity(messages.len());
     let mut results: Vec<UserContent> = Vec::new();
@@ -140,7 +143,7 @@ fn history(messages: &[Message]) -> Result<Vec<RigMessage>, EmptyToolName> {
             results.push(UserContent::ToolResult(ToolResult {
                 call: CallId::from_wire(call_id.as_str()),
                 name: tool_name(names.get(call_id.as_str()).copied().unwrap_or_default())?,
-                content: result_content(parts),
+                content: result_content(parts, vision),
                 is_error: *is_error,
             }));
             continue;
@@ -149,7 +152,10 @@ fn history(messages: &[Message]) -> Result<Vec<RigMessage>, EmptyToolName> {
         match message {
             Message::ToolResult { .. } => {}
             Message::User(parts) => {
-                let mut content = parts.iter().map(user_content).collect();
+                let mut content = parts
+                    .iter()
+                    .map(|part| user_content(part, vision))
+                    .collect();
                 push(&mut history, &mut content);
             }
             Message::Assistant { text, calls } => {
@@ -195,19 +201,23 @@ fn assistant_content(
     Ok(content)
 }
 
-fn user_content(part: &Part) -> UserContent {
+fn user_content(part: &Part, vision: bool) -> UserContent {
     match part {
         Part::Text(text) => UserContent::Text(Text::new(text)),
-        Part::Image { media_type, data } => UserContent::Image(image(media_type, data)),
+        Part::Image { media_type, data } if vision => UserContent::Image(image(media_type, data)),
+        Part::Image { .. } => UserContent::Text(Text::new(UNSEEN)),
     }
 }
 
-fn result_content(parts: &[Part]) -> Vec<ToolResultContent> {
+fn result_content(parts: &[Part], vision: bool) -> Vec<ToolResultContent> {
     let mut content: Vec<ToolResultContent> = parts
         .iter()
         .map(|part| match part {
             Part::Text(text) => ToolResultContent::Text(Text::new(text)),
-            Part::Image { media_type, data } => ToolResultContent::Image(image(media_type, data)),
+            Part::Image { media_type, data } if vision => {
+                ToolResultContent::Image(image(media_type, data))
+            }
+            Part::Image { .. } => ToolResultContent::Text(Text::new(UNSEEN)),
         })
         .collect();
     if content.is_empty() {

@@ -8,7 +8,7 @@ use rig_core::http_client::{Error as HttpError, HeaderMap};
 use serde_json::Value;
 
 use super::super::endpoint::{Endpoint, Key};
-use super::super::http::causes;
+use super::super::http::root_cause;
 use super::super::types::ProviderError;
 
 /// As much of a server's words as an error carries.
@@ -52,9 +52,9 @@ impl Origin {
                 self.truncated("the server closed the stream before the reply was complete")
             }
             RigError::Json(error) => self.malformed(error.to_string()),
-            RigError::Request(_) | RigError::UnsupportedOption(_) | RigError::Url(_) => {
-                self.unsendable(&error.to_string())
-            }
+            RigError::Request(error) => self.unsendable(&error.to_string()),
+            RigError::UnsupportedOption(error) => self.unsendable(&error.to_string()),
+            RigError::Url(error) => self.unsendable(&error.to_string()),
             error => self.malformed(error.to_string()),
         }
     }
@@ -90,7 +90,7 @@ impl Origin {
     fn transport(&self, error: &HttpError) -> ProviderError {
         match error {
             HttpError::Instance(cause) => {
-                let message = causes(cause.as_ref());
+                let message = root_cause(cause.as_ref());
                 match cause.downcast_ref::<reqwest::Error>() {
                     Some(error) if error.is_body() || error.is_decode() => self.truncated(&message),
                     _ => ProviderError::Unreachable {
@@ -492,7 +492,7 @@ mod tests {
                 RigError::request("no such thing"),
                 ProviderError::Unsendable {
                     endpoint: ENDPOINT.to_owned(),
-                    message: "RequestError: no such thing".to_owned(),
+                    message: "no such thing".to_owned(),
                 },
             ),
         ];

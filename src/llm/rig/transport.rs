@@ -30,7 +30,7 @@ impl Transport {
             .request(parts.method, parts.uri.to_string())
             .headers(parts.headers)
             .body(body);
-        async move { request.send().await.map_err(Error::instance) }
+        async move { request.send().await.map_err(failed) }
     }
 }
 
@@ -48,7 +48,7 @@ impl HttpClientExt for Transport {
             let response = sent.await?;
             let head = head(&response);
             let body: LazyBody<U> = Box::pin(async move {
-                let bytes = response.bytes().await.map_err(Error::instance)?;
+                let bytes = response.bytes().await.map_err(failed)?;
                 Ok(U::from(bytes))
             });
             Ok(head.map(|()| body))
@@ -80,7 +80,7 @@ impl HttpClientExt for Transport {
         async move {
             let response = sent.await?;
             let head = head(&response);
-            let chunks = response.bytes_stream().map_err(Error::instance);
+            let chunks = response.bytes_stream().map_err(failed);
             Ok(head.map(|()| Box::pin(chunks) as _))
         }
     }
@@ -91,4 +91,9 @@ fn head(response: &reqwest::Response) -> Response<()> {
     *head.status_mut() = response.status();
     head.headers_mut().clone_from(response.headers());
     head
+}
+
+/// Gemini's key travels in the URL, which must not travel in an error.
+fn failed(error: reqwest::Error) -> Error {
+    Error::instance(error.without_url())
 }

@@ -131,7 +131,7 @@ async fn a_forged_header_does_not_abort_zeromq() {
 
     let good = timeout(PATIENCE, client.recv()).await.unwrap().unwrap();
     assert_eq!(good.into_vec(), [Bytes::from("good")]);
-    let limit = GuardLimits::default().frame;
+    let limit = GuardLimits::default().discard;
     assert_eq!(
         next(&mut events).await,
         hostile(Violation::Frame {

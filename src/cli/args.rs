@@ -1,0 +1,197 @@
+//! The command line, as clap parses it. Nothing is decided here.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Ask in plain words; a model writes code, a real Jupyter kernel on this machine runs it, and the conversation is a
+/// notebook.
+#[derive(Debug, Parser)]
+#[command(
+    name = "sponde",
+    version,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  sponde                                        chat, with a kernel that remembers
+  sponde ask 'plot the monthly rain' -f rain.csv --yes
+  sponde ask 'why is revenue falling?' -f sales.csv --notebook report.ipynb
+  sponde run analysis.ipynb -o executed.ipynb   execute a notebook, no model
+  sponde run -c '1+1'
+
+Models: set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, run Ollama or another local server, or get a small
+model for this machine with `sponde models pull`. `sponde doctor` says what is missing.
+
+Exit codes: 0 done, 1 the turn or a cell failed, 2 usage, 3 approval needed or denied, 4 kernel, 5 model, 130 interrupted."
+)]
+pub struct Cli {
+    /// What to do; without it: chat.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// How to do it, for a chat.
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// Say more about what happens inside (again: even more); the log goes to stderr.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Answer one question and exit.
+    Ask(AskArgs),
+    /// Execute a notebook, a script or a line of code, without a model.
+    Run(RunArgs),
+    /// The kernels there are, and how to get one.
+    Kernels(KernelsArgs),
+    /// The models there are, and how to get one.
+    Models(ModelsArgs),
+    /// Turn a notebook into a script, Markdown or a clean notebook.
+    Export(ExportArgs),
+    /// Check what this machine has and say what is missing.
+    Doctor,
+}
+
+/// What every session needs.
+#[derive(Debug, Clone, Args)]
+pub struct SessionArgs {
+    /// The model, as provider/name (openai/gpt-5.2, anthropic/claude-sonnet-5, ollama/qwen3, local/qwen2.5-coder-1.5b)
+    /// or a bare name at OPENAI_BASE_URL.
+    #[arg(short, long, env = "SPONDE_MODEL", value_name = "MODEL")]
+    pub model: Option<String>,
+    /// The kernel: a name from `sponde kernels`, or the path of a virtual environment or interpreter.
+    #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL")]
+    pub kernel: Option<String>,
+    /// Run the model's code without asking.
+    #[arg(short, long)]
+    pub yes: bool,
+    /// A file the model is told about; can be given several times.
+    #[arg(short, long = "file", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Keep the notebook here instead of with the other sessions.
+    #[arg(long, value_name = "OUT.ipynb")]
+    pub notebook: Option<PathBuf>,
+    /// How often the model may be asked for one question.
+    #[arg(long, value_name = "N")]
+    pub max_steps: Option<u32>,
+    /// How many seconds a cell of the model may run.
+    #[arg(long, value_name = "SECONDS")]
+    pub cell_timeout: Option<u64>,
+}
+
+/// `sponde ask`.
+#[derive(Debug, Args)]
+pub struct AskArgs {
+    /// The question; `-` reads it from stdin.
+    pub question: String,
+    /// How.
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// Print events as JSON, one a line (docs/events.md).
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sponde run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// A notebook (.ipynb) or a script; `-` reads a script from stdin.
+    #[arg(required_unless_present = "code", conflicts_with = "code")]
+    pub path: Option<PathBuf>,
+    /// Code to run instead.
+    #[arg(short, long)]
+    pub code: Option<String>,
+    /// Write the executed notebook here.
+    #[arg(short, long, value_name = "OUT.ipynb")]
+    pub output: Option<PathBuf>,
+    /// How many seconds a cell may run.
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<u64>,
+    /// Go on after a cell that failed.
+    #[arg(long)]
+    pub allow_errors: bool,
+    /// The kernel; default is the notebook's own, else python3.
+    #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL")]
+    pub kernel: Option<String>,
+    /// Print events as JSON, one a line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sponde kernels`.
+#[derive(Debug, Args)]
+pub struct KernelsArgs {
+    /// What to do; default is `list`.
+    #[command(subcommand)]
+    pub command: Option<KernelsCommand>,
+}
+
+/// What can be done with kernels.
+#[derive(Debug, Subcommand)]
+pub enum KernelsCommand {
+    /// Every kernel that is found, where, and why one cannot be used.
+    List {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a kernel work, in Sponde's private environment.
+    Install {
+        /// Which one.
+        #[arg(value_enum, default_value = "python3")]
+        name: Installable,
+    },
+}
+
+/// Kernels that can be installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Installable {
+    /// ipykernel with pandas and matplotlib.
+    Python3,
+}
+
+/// `sponde models`.
+#[derive(Debug, Args)]
+pub struct ModelsArgs {
+    /// What to do; default is `list`.
+    #[command(subcommand)]
+    pub command: Option<ModelsCommand>,
+}
+
+/// What can be done with models.
+#[derive(Debug, Subcommand)]
+pub enum ModelsCommand {
+    /// What can be used here and now.
+    List,
+    /// Get a small model that runs on this machine.
+    Pull {
+        /// Which one.
+        #[arg(default_value = crate::llm::local::DEFAULT_MODEL)]
+        name: String,
+    },
+}
+
+/// `sponde export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// The notebook.
+    pub notebook: PathBuf,
+    /// Into what.
+    #[arg(long, value_enum, default_value = "script")]
+    pub to: ExportFormat,
+    /// Where to; default is stdout.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// What a notebook can be turned into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// The code, in percent format (`# %%`).
+    Script,
+    /// Text, code and outputs; images go beside the file.
+    Md,
+    /// The notebook itself, normalised to nbformat 4.5.
+    Ipynb,
+}

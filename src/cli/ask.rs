@@ -1,0 +1,109 @@
+//! `sponde ask`: one question, one answer.
+
+use std::io::Read as _;
+
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::sync::mpsc;
+
+use super::args::AskArgs;
+use super::interact::{self, Ended};
+use super::render::Renderer;
+use super::session;
+use super::signals::{self, Ask};
+use super::{Context, print, style};
+use crate::agent::{Agent, Command, Decision, EventKind, TurnEnd};
+use crate::error::{Exit, Failure};
+
+/// Runs it.
+pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failure> {
+    let question = match args.question.as_str() {
+        "-" => {
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .map_err(|error| Failure::usage(format!("could not read the question from stdin: {error}")))?;
+            text
+        }
+        question => question.to_owned(),
+    };
+    if question.trim().is_empty() {
+        return Err(Failure::usage("the question is empty"));
+    }
+    let interactive = style::is_interactive() && !args.json && args.question != "-";
+    let (mut signals, _listening) = signals::listen();
+    let mut session = tokio::select! {
+        started = session::start(&args.session, interactive, context) => started?,
+        Some(_) = signals.recv() => return Ok(Exit::Interrupted),
+    };
+    let submitted = session.agent.commands.send(Command::Submit { text: question.trim().to_owned() }).await;
+    let ended = if submitted.is_err() {
+        Ended::Gone
+    } else if args.json {
+        json_lines(&mut session.agent, &mut signals).await?
+    } else {
+        let mut renderer = Renderer::new(session::pictures_dir(&session.notebook));
+        let mut typed = interactive.then(|| BufReader::new(tokio::io::stdin()).lines());
+        interact::turn(&mut session.agent, &mut renderer, typed.as_mut(), &mut signals).await
+    };
+    // The kernel may take its time to end; a second Ctrl-C does not wait for it.
+    tokio::select! {
+        _ = tokio::time::timeout(interact::END_WITHIN, session::end(session)) => {}
+        Some(_) = signals.recv() => {}
+    }
+    outcome(ended, interactive)
+}
+
+/// Prints every event. Nobody is there to approve code, so what needs it is declined.
+async fn json_lines(agent: &mut Agent, signals: &mut mpsc::Receiver<Ask>) -> Result<Ended, Failure> {
+    loop {
+        tokio::select! {
+            event = agent.events.recv() => {
+                let Some(event) = event else { return Ok(Ended::Gone) };
+                let line = serde_json::to_string(&event)
+                    .map_err(|error| Failure::new(Exit::Failed, format!("could not write an event: {error}")))?;
+                print(&format!("{line}\n"))?;
+                let command = match event.kind {
+                    EventKind::ApprovalRequested { cell } => {
+                        Command::Decide { cell, decision: Decision::Decline { reason: None } }
+                    }
+                    EventKind::InputRequested { .. } => Command::Interrupt,
+                    EventKind::TurnFinished { end, .. } => return Ok(Ended::Turn(end)),
+                    _ => continue,
+                };
+                if agent.commands.send(command).await.is_err() {
+                    return Ok(Ended::Gone);
+                }
+            }
+            Some(ask) = signals.recv() => match ask {
+                Ask::Interrupt => {
+                    let _ = agent.commands.send(Command::Interrupt).await;
+                }
+                Ask::End => return Ok(Ended::End),
+            },
+        }
+    }
+}
+
+fn outcome(ended: Ended, interactive: bool) -> Result<Exit, Failure> {
+    let end = match ended {
+        Ended::Turn(end) => end,
+        Ended::Gone => return Err(Failure::new(Exit::Failed, "the session ended unexpectedly; run with -v to see why")),
+        Ended::End => return Ok(Exit::Interrupted),
+    };
+    match end {
+        TurnEnd::Done => Ok(Exit::Done),
+        TurnEnd::CellFailed | TurnEnd::StepLimit { .. } | TurnEnd::Repeating => Ok(Exit::Failed),
+        TurnEnd::Interrupted => Ok(Exit::Interrupted),
+        TurnEnd::Declined if interactive => Ok(Exit::Approval),
+        TurnEnd::Declined => Err(Failure::new(Exit::Approval, "the model's code needs approval and nobody is there to give it")
+            .hint("run in a terminal, or allow its code with --yes")),
+        TurnEnd::ModelFailed { message, key_variable } => {
+            let failure = Failure::new(Exit::Provider, message);
+            Err(match key_variable {
+                Some(variable) => failure.hint(format!("check the key in `{variable}`")),
+                None => failure.hint("`sponde models` shows what can be reached; -v says more"),
+            })
+        }
+        TurnEnd::KernelFailed { message } => Err(Failure::new(Exit::Kernel, message).hint("`sponde doctor` checks the kernel")),
+    }
+}

@@ -1,0 +1,134 @@
+//! `sponde`: a chat, line by line. `!code` runs code of one's own in the same kernel.
+
+use std::io::IsTerminal as _;
+
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use super::args::SessionArgs;
+use super::interact::{self, Ended, Typed};
+use super::render::Renderer;
+use super::session;
+use super::signals::{self, Ask};
+use super::style::{DIM, HINT, paint, stderr_colours};
+use super::{Context, eprint};
+use crate::agent::Command;
+use crate::error::{Exit, Failure};
+
+const HELP: &str = "\
+Ask in plain words. A line that ends in \\ goes on in the next.
+  !CODE    run code of your own in the kernel
+  /help    this
+  /exit    end (or Ctrl-D)
+Ctrl-C stops what is going on; twice restarts the kernel.
+";
+
+/// What a line means.
+enum Said {
+    Command(Command),
+    Help,
+    Nothing,
+    Unknown(String),
+    End,
+}
+
+/// Runs it.
+pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, Failure> {
+    let (mut signals, _listening) = signals::listen();
+    let mut session = tokio::select! {
+        started = session::start(&args, true, context) => started?,
+        Some(_) = signals.recv() => return Ok(Exit::Interrupted),
+    };
+    let colours = stderr_colours();
+    let interactive = std::io::stdin().is_terminal();
+    let mut renderer = Renderer::new(session::pictures_dir(&session.notebook));
+    let mut typed = BufReader::new(tokio::io::stdin()).lines();
+    // The session's first event names model and kernel.
+    if let Some(event) = session.agent.events.recv().await {
+        renderer.show(&event.kind);
+    }
+    if interactive {
+        eprint(&paint(DIM, "Ask in plain words; /help says more, Ctrl-D ends.\n", colours));
+    }
+    let exit = loop {
+        if interactive {
+            eprint(&format!("\n{} ", paint(HINT, ">", colours)));
+        }
+        let line = tokio::select! {
+            line = read(&mut typed, interactive) => line,
+            Some(ask) = signals.recv() => match ask {
+                Ask::Interrupt => {
+                    eprint(&paint(DIM, "\n(Ctrl-D or /exit ends)", colours));
+                    continue;
+                }
+                Ask::End => break Exit::Interrupted,
+            },
+        };
+        let command = match said(line) {
+            Said::Command(command) => command,
+            Said::Help => {
+                eprint(HELP);
+                continue;
+            }
+            Said::Nothing => continue,
+            Said::Unknown(name) => {
+                eprint(&format!("there is no `{name}`; /help lists what there is\n"));
+                continue;
+            }
+            Said::End => break Exit::Done,
+        };
+        if session.agent.commands.send(command).await.is_err() {
+            break Exit::Failed;
+        }
+        // The lines of a pipe are questions; only a person at a terminal can approve.
+        let answering = interactive.then_some(&mut typed);
+        match interact::turn(&mut session.agent, &mut renderer, answering, &mut signals).await {
+            Ended::Turn(_) => {}
+            Ended::Gone => break Exit::Failed,
+            Ended::End => break Exit::Interrupted,
+        }
+    };
+    if interactive {
+        eprint("\n");
+    }
+    tokio::select! {
+        _ = tokio::time::timeout(interact::END_WITHIN, session::end(session)) => {}
+        Some(_) = signals.recv() => {}
+    }
+    Ok(exit)
+}
+
+/// One line, or several joined by a backslash; `None` at the end of input.
+async fn read(typed: &mut Typed, interactive: bool) -> Option<String> {
+    let mut text = String::new();
+    loop {
+        let line = typed.next_line().await.ok().flatten()?;
+        match line.strip_suffix('\\') {
+            Some(begun) => {
+                text.push_str(begun);
+                text.push('\n');
+                if interactive {
+                    eprint("… ");
+                }
+            }
+            None => {
+                text.push_str(&line);
+                return Some(text);
+            }
+        }
+    }
+}
+
+fn said(line: Option<String>) -> Said {
+    let Some(line) = line else { return Said::End };
+    let text = line.trim();
+    match text {
+        "" => Said::Nothing,
+        "/exit" | "/quit" | "exit" | "quit" => Said::End,
+        "/help" | "/?" | "help" => Said::Help,
+        _ if text.starts_with('/') && !text.contains(' ') && !text[1..].contains('/') => Said::Unknown(text.to_owned()),
+        _ => Said::Command(match text.strip_prefix('!') {
+            Some(code) => Command::Run { code: code.to_owned() },
+            None => Command::Submit { text: text.to_owned() },
+        }),
+    }
+}

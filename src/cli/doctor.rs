@@ -1,0 +1,141 @@
+//! `sponde doctor`: what works on this machine and what is missing, each with what to do.
+
+use std::time::Instant;
+
+use super::style::{BAD, GOOD, HINT, WARN, paint, stdout_colours};
+use super::{Context, print, session};
+use crate::error::{Exit, Failure};
+use crate::kernel::{ExecuteOptions, Kernel, OutputEvent};
+use crate::llm::detect::{self, Found};
+use crate::llm::local;
+
+/// One finding.
+enum Finding {
+    Good(String),
+    Poor(String, &'static str),
+    Bad(String, &'static str),
+}
+
+/// Runs it. Exit code 4 without a kernel, 5 without a model.
+pub(super) async fn doctor(context: &Context) -> Result<Exit, Failure> {
+    let mut exit = Exit::Done;
+    let models = models(context).await;
+    if matches!(models, Finding::Bad(..)) {
+        exit = Exit::Provider;
+    }
+    let kernel = kernel(context).await;
+    if matches!(kernel, Finding::Bad(..)) {
+        exit = Exit::Kernel;
+    }
+    let findings = [
+        Finding::Good(format!("sponde {}, data in {}", env!("CARGO_PKG_VERSION"), context.paths.data.display())),
+        writable(context),
+        python(context),
+        kernel,
+        models,
+    ];
+    let colours = stdout_colours();
+    let mut text = String::new();
+    for finding in findings {
+        let (mark, words, hint) = match finding {
+            Finding::Good(words) => (paint(GOOD, "ok      ", colours), words, None),
+            Finding::Poor(words, hint) => (paint(WARN, "note    ", colours), words, Some(hint)),
+            Finding::Bad(words, hint) => (paint(BAD, "missing ", colours), words, Some(hint)),
+        };
+        text.push_str(&format!("{mark} {words}\n"));
+        if let Some(hint) = hint {
+            text.push_str(&format!("         {} {hint}\n", paint(HINT, "hint:", colours)));
+        }
+    }
+    print(&text)?;
+    Ok(exit)
+}
+
+fn writable(context: &Context) -> Finding {
+    let dir = context.paths.sessions();
+    let probe = dir.join(format!(".probe-{}", std::process::id()));
+    let written = std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(&probe, ""));
+    let _ = std::fs::remove_file(&probe);
+    match written {
+        Ok(()) => Finding::Good(format!("sessions can be written to {}", dir.display())),
+        Err(error) => Finding::Bad(
+            format!("sessions cannot be written to {}: {error}", dir.display()),
+            "set SPONDE_DATA_DIR to a directory that can be written",
+        ),
+    }
+}
+
+fn python(context: &Context) -> Finding {
+    match context.paths.python() {
+        Some(python) => Finding::Good(format!("private Python environment: {}", python.display())),
+        None => Finding::Poor(
+            "no private Python environment".to_owned(),
+            "`sponde kernels install python3` makes one; not needed if another kernel works",
+        ),
+    }
+}
+
+async fn kernel(context: &Context) -> Finding {
+    const HINT: &str = "`sponde kernels install python3` makes one; `sponde kernels` shows what was found";
+    let source = match session::find_kernel(context.config.kernel.as_deref(), context) {
+        Ok(source) => source,
+        Err(failure) => return Finding::Bad(failure.message, HINT),
+    };
+    let (name, python) = (source.name.clone(), source.spec.language == "python");
+    let begin = Instant::now();
+    let options = session::launch_options(source, std::env::temp_dir(), context);
+    let kernel = match Kernel::launch(options).await {
+        Ok(kernel) => kernel,
+        Err(error) => {
+            let log = error.log().and_then(|log| log.lines().last()).unwrap_or_default();
+            return Finding::Bad(format!("{error} {log}"), HINT);
+        }
+    };
+    let ready = begin.elapsed().as_millis();
+    let libraries = if python { libraries(&kernel).await } else { String::new() };
+    kernel.shutdown().await;
+    Finding::Good(format!("kernel `{name}` answers after {ready} ms{libraries}"))
+}
+
+/// Which of the usual libraries the kernel has.
+async fn libraries(kernel: &Kernel) -> String {
+    let code = "import importlib.util as _u\nprint(*[n for n in ('pandas', 'matplotlib', 'numpy', 'scipy', 'sklearn', \
+                'seaborn', 'plotly', 'polars') if _u.find_spec(n)])";
+    let Ok(execution) = kernel.execute(ExecuteOptions::cell(code)).await else {
+        return String::new();
+    };
+    let (outputs, _) = execution.collect().await;
+    let printed: String = outputs
+        .iter()
+        .filter_map(|output| match output {
+            OutputEvent::Stream(stream) => Some(stream.text.as_str()),
+            _ => None,
+        })
+        .collect();
+    match printed.split_whitespace().collect::<Vec<_>>().join(", ") {
+        names if names.is_empty() => String::new(),
+        names => format!(", with {names}"),
+    }
+}
+
+async fn models(context: &Context) -> Finding {
+    let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let mut names: Vec<String> = detect::detect(&env)
+        .await
+        .into_iter()
+        .filter_map(|found| match found {
+            Found::Key { model, variable, .. } => Some(format!("{model} (key in {variable})")),
+            Found::Server(server) => Some(format!("{} at {}", server.models.first()?, server.base_url)),
+        })
+        .collect();
+    names.extend(
+        local::installed_models(&context.paths.models()).iter().map(|model| format!("local/{model}")),
+    );
+    if names.is_empty() {
+        return Finding::Bad(
+            "no model".to_owned(),
+            "set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, start Ollama, or `sponde models pull`",
+        );
+    }
+    Finding::Good(format!("models: {}", names.join("; ")))
+}

@@ -1,0 +1,170 @@
+//! One turn with a person at the terminal: events are shown, questions are asked, Ctrl-C is passed on.
+
+use std::io::Write as _;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use tokio::io::{BufReader, Lines, Stdin};
+use tokio::sync::mpsc;
+
+use super::render::Renderer;
+use super::signals::Ask;
+use super::style::{HINT, paint, stderr_colours};
+use crate::agent::{Agent, Command, Decision, EventKind, TurnEnd};
+
+/// Where a person's lines come from.
+pub(super) type Typed = Lines<BufReader<Stdin>>;
+
+/// How a turn ended for the front end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// As the agent says.
+    Turn(TurnEnd),
+    /// The session is gone.
+    Gone,
+    /// The person wants the program to end.
+    End,
+}
+
+/// Runs until the turn ends. `typed` is `None` when nobody can answer: then code that needs approval is declined.
+pub(super) async fn turn(
+    agent: &mut Agent,
+    renderer: &mut Renderer,
+    mut typed: Option<&mut Typed>,
+    signals: &mut mpsc::Receiver<Ask>,
+) -> Ended {
+    let mut sources = std::collections::HashMap::new();
+    loop {
+        tokio::select! {
+            event = agent.events.recv() => {
+                let Some(event) = event else { return Ended::Gone };
+                renderer.show(&event.kind);
+                if renderer.broken_pipe {
+                    return Ended::End;
+                }
+                match event.kind {
+                    EventKind::CodeProposed { cell, source, .. } => {
+                        sources.insert(cell, source);
+                    }
+                    EventKind::ApprovalRequested { cell } => {
+                        let source = sources.get(&cell).cloned().unwrap_or_default();
+                        let decision = match &mut typed {
+                            Some(typed) => decide(typed, &source, signals).await,
+                            None => Some(Decision::Decline { reason: None }),
+                        };
+                        let command = decision.map_or(Command::Interrupt, |decision| Command::Decide { cell, decision });
+                        if agent.commands.send(command).await.is_err() {
+                            return Ended::Gone;
+                        }
+                    }
+                    EventKind::InputRequested { cell, prompt, password } => {
+                        let line = match &mut typed {
+                            Some(typed) => ask_line(typed, &prompt, password, signals).await,
+                            None => None,
+                        };
+                        let command = line.map_or(Command::Interrupt, |value| Command::Reply { cell, value });
+                        if agent.commands.send(command).await.is_err() {
+                            return Ended::Gone;
+                        }
+                    }
+                    EventKind::TurnFinished { end, .. } => return Ended::Turn(end),
+                    _ => {}
+                }
+            }
+            Some(ask) = signals.recv() => match ask {
+                Ask::Interrupt => {
+                    if agent.commands.send(Command::Interrupt).await.is_err() {
+                        return Ended::Gone;
+                    }
+                }
+                Ask::End => return Ended::End,
+            },
+        }
+    }
+}
+
+/// Asks what shall happen with proposed code; `None` is Ctrl-C or the end of input.
+async fn decide(typed: &mut Typed, source: &str, signals: &mut mpsc::Receiver<Ask>) -> Option<Decision> {
+    loop {
+        let question = "Run it? [y]es, [n]o, [a]lways, [e]dit, or say what to do instead:";
+        let line = ask_line(typed, &format!("{} ", paint(HINT, question, stderr_colours())), false, signals).await?;
+        return Some(match line.trim() {
+            "y" | "Y" | "yes" | "" => Decision::Run,
+            "n" | "N" | "no" => Decision::Decline { reason: None },
+            "a" | "A" | "always" => Decision::Always,
+            "e" | "E" | "edit" => match edit(source).await {
+                Some(source) => Decision::Change { source },
+                None => continue,
+            },
+            words => Decision::Decline { reason: Some(words.to_owned()) },
+        });
+    }
+}
+
+/// Reads a line; hidden if it is a password.
+async fn ask_line(
+    typed: &mut Typed,
+    prompt: &str,
+    password: bool,
+    signals: &mut mpsc::Receiver<Ask>,
+) -> Option<String> {
+    let shown = if password || !prompt.contains('\u{1b}') { super::filter::plain(prompt) } else { prompt.to_owned() };
+    super::eprint(&shown);
+    let _hidden = password.then(HiddenTyping::start);
+    tokio::select! {
+        line = typed.next_line() => line.ok().flatten(),
+        Some(_) = signals.recv() => None,
+    }
+}
+
+/// Turns the terminal's echo off while it lives.
+struct HiddenTyping(Option<rustix::termios::Termios>);
+
+impl HiddenTyping {
+    fn start() -> Self {
+        let stdin = std::io::stdin();
+        let before = tcgetattr(&stdin).ok();
+        if let Some(mut hidden) = before.clone() {
+            hidden.local_modes.remove(LocalModes::ECHO);
+            let _ = tcsetattr(&stdin, OptionalActions::Now, &hidden);
+        }
+        Self(before)
+    }
+}
+
+impl Drop for HiddenTyping {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
+            super::eprint("\n");
+        }
+    }
+}
+
+/// Opens the code in the person's editor; `None` if there is none or it failed.
+async fn edit(source: &str) -> Option<String> {
+    let editor = std::env::var("VISUAL").or_else(|_| std::env::var("EDITOR")).unwrap_or_else(|_| "vi".to_owned());
+    let path = std::env::temp_dir().join(format!("sponde-{}.py", uuid::Uuid::new_v4().simple()));
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(&path).ok()?;
+    file.write_all(source.as_bytes()).ok()?;
+    // Through a shell, because EDITOR may have arguments.
+    let status = tokio::process::Command::new("sh")
+        .args(["-c", "exec $0 \"$1\"", &editor])
+        .arg(&path)
+        .stdin(Stdio::inherit())
+        .status()
+        .await;
+    let edited = std::fs::read_to_string(&path).ok();
+    let _ = std::fs::remove_file(&path);
+    match status {
+        Ok(status) if status.success() => edited,
+        _ => {
+            super::eprint(&format!("could not edit with `{editor}`: set EDITOR\n"));
+            None
+        }
+    }
+}
+
+/// How long a session may take to end before the program ends without it.
+pub(super) const END_WITHIN: Duration = Duration::from_secs(10);

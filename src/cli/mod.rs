@@ -1,0 +1,147 @@
+//! Floor 4, the terminal: arguments in, a scrolling transcript out. Holds no logic that another front end would need.
+
+pub mod args;
+mod ask;
+mod chat;
+mod doctor;
+mod export;
+mod filter;
+mod interact;
+mod kernels;
+mod model;
+mod models;
+mod picture;
+mod python;
+mod render;
+mod run;
+mod session;
+mod signals;
+mod style;
+
+use std::io::Write as _;
+
+use clap::error::ErrorKind;
+
+use crate::config::Config;
+use crate::error::{Exit, Failure};
+use crate::paths::Paths;
+use args::{Cli, Command};
+
+/// What every command gets.
+pub(crate) struct Context {
+    /// Directories.
+    pub paths: Paths,
+    /// The configuration file.
+    pub config: Config,
+}
+
+/// Runs the command line and returns how the program ends. The only place that prints errors.
+pub fn main() -> Exit {
+    let cli = match <Cli as clap::Parser>::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let exit = match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
+                _ => Exit::Usage,
+            };
+            // A closed pipe is no reason to fail.
+            let _ = error.print();
+            return exit;
+        }
+    };
+    log_to_stderr(cli.verbose);
+    let outcome = context().and_then(|context| dispatch(cli, &context));
+    match outcome {
+        Ok(exit) => exit,
+        Err(failure) => {
+            report(&failure);
+            failure.exit
+        }
+    }
+}
+
+fn context() -> Result<Context, Failure> {
+    let paths = Paths::from_env().map_err(|error| Failure::usage(error.to_string()))?;
+    let config = Config::load(&paths.config).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(Context { paths, config })
+}
+
+fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
+    match cli.command {
+        None => block_on(chat::chat(cli.session, context)),
+        Some(Command::Ask(args)) => block_on(ask::ask(args, context)),
+        Some(Command::Run(args)) => block_on(run::run(args, context)),
+        Some(Command::Kernels(args)) => kernels::kernels(args, context),
+        Some(Command::Models(args)) => block_on(models::models(args, context)),
+        Some(Command::Export(args)) => export::export(&args),
+        Some(Command::Doctor) => block_on(doctor::doctor(context)),
+    }
+}
+
+fn block_on(future: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Failed, format!("could not start: {error}")))?;
+    let outcome = runtime.block_on(future);
+    // A thread that waits for a line from the terminal must not keep the program alive.
+    runtime.shutdown_background();
+    outcome
+}
+
+fn log_to_stderr(verbose: u8) {
+    use tracing_subscriber::EnvFilter;
+    let default = match verbose {
+        0 => "error",
+        1 => "sponde=info",
+        2 => "sponde=debug",
+        _ => "debug",
+    };
+    let filter = EnvFilter::try_from_env("SPONDE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    // A second initialisation only happens in tests.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(style::stderr_colours())
+        .try_init();
+}
+
+fn report(failure: &Failure) {
+    let colours = style::stderr_colours();
+    let mut text = format!(
+        "{} {}\n",
+        style::paint(style::BAD, "error:", colours),
+        filter::plain(&failure.message)
+    );
+    for line in failure.details.iter().flat_map(|details| details.lines()) {
+        text.push_str("  ");
+        text.push_str(&filter::plain(line));
+        text.push('\n');
+    }
+    if let Some(hint) = &failure.hint {
+        text.push('\n');
+        text.push_str(&style::paint(style::HINT, "hint:", colours));
+        text.push(' ');
+        text.push_str(hint);
+        text.push('\n');
+    }
+    // Nobody can be told that stderr is gone.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Prints to stdout; a closed pipe ends the program quietly, as it should.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(Exit::Failed, format!("could not write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints to stderr.
+fn eprint(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}

@@ -1,0 +1,171 @@
+//! Which model answers: what the person named, else what this machine offers.
+
+use std::sync::Arc;
+
+use crate::agent::nudge::Nudges;
+use crate::agent::prompt;
+use crate::error::{Exit, Failure};
+use crate::llm::catalog::{self, CatalogError, Resolved};
+use crate::llm::constrained::{Constrained, ConstrainedOptions};
+use crate::llm::detect::{self, Found};
+use crate::llm::endpoint::{Endpoint, Key, ProviderKind, Secret};
+use crate::llm::local::{self, Engine, LocalModel, LocalServer, LocalServerError, LocalServerOptions, LocalServerProgress};
+use crate::llm::retry::{Retry, RetryOptions};
+use crate::llm::rig::{RigOptions, RigProvider};
+use crate::llm::types::{ModelInfo, Provider};
+use crate::llm::http;
+
+use super::style::{DIM, WARN, paint, stderr_colours};
+use super::{Context, eprint};
+
+/// How to get a model, for errors.
+const HOW: &str = "set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, start Ollama or another local server, or get \
+     a small model for this machine with `sponde models pull`";
+
+/// A model, ready to be asked.
+pub(super) struct Chosen {
+    /// Asks it.
+    pub provider: Arc<dyn Provider>,
+    /// What is pointed out to it.
+    pub nudges: Nudges,
+    /// Bytes of a cell's text that it gets.
+    pub output_budget: usize,
+    /// Its system prompt for a language.
+    pub system: fn(&str) -> String,
+    /// The server that runs it, if it is ours; it ends with this.
+    pub server: Option<LocalServer>,
+}
+
+/// The model that `name` means, or the best there is.
+pub(super) async fn choose(name: Option<&str>, context: &Context) -> Result<Chosen, Failure> {
+    let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let resolved = match name {
+        Some(name) => catalog::resolve(name, None, &env).map_err(|error| catalog_failure(&error))?,
+        None => find(context, &env).await?,
+    };
+    match resolved {
+        Resolved::Served(endpoint) => served(&endpoint),
+        Resolved::Local(name) => local(&name, context).await,
+    }
+}
+
+async fn find(
+    context: &Context,
+    env: &(dyn Fn(&str) -> Option<String> + Send + Sync),
+) -> Result<Resolved, Failure> {
+    for found in detect::detect(env).await {
+        match found {
+            Found::Key { model, .. } => {
+                return catalog::resolve(&model, None, env).map_err(|error| catalog_failure(&error));
+            }
+            Found::Server(server) => {
+                if let Some(model) = server.models.first() {
+                    return Ok(Resolved::Served(server.endpoint(model, env)));
+                }
+            }
+        }
+    }
+    match local::installed_models(&context.paths.models()).first() {
+        Some(model) => Ok(Resolved::Local(model.name())),
+        None => Err(Failure::new(Exit::Provider, "there is no model to ask").hint(HOW)),
+    }
+}
+
+fn served(endpoint: &Endpoint) -> Result<Chosen, Failure> {
+    let client = http::client(&endpoint.base_url).map_err(|error| Failure::new(Exit::Provider, error.to_string()))?;
+    let provider = RigProvider::new(endpoint, client, RigOptions::default());
+    Ok(Chosen {
+        provider: Arc::new(retrying(provider)),
+        nudges: Nudges::Off,
+        output_budget: 8_000,
+        system: prompt::system,
+        server: None,
+    })
+}
+
+fn retrying(provider: RigProvider) -> Retry {
+    Retry::new(Arc::new(provider), RetryOptions::default()).observed_by(|waiting| {
+        let text = format!("\nnote: {}; trying again in {} s\n", waiting.error, waiting.wait.as_secs().max(1));
+        eprint(&paint(WARN, &super::filter::plain(&text), stderr_colours()));
+    })
+}
+
+async fn local(name: &str, context: &Context) -> Result<Chosen, Failure> {
+    let failed = |message: String| Failure::new(Exit::Provider, message);
+    let dir = context.paths.models();
+    let model = LocalModel::find(name, &dir).map_err(|error| failed(error.to_string()).hint("`sponde models` lists them"))?;
+    if !model.is_installed(&dir) {
+        return Err(failed(format!("model `local/{model}` is not on this machine"))
+            .hint(format!("get it with `sponde models pull {model}`")));
+    }
+    let engine_hint = "install it with `sponde models pull`, or put llama.cpp's `llama-server` on PATH";
+    let server_failed = |error: LocalServerError| {
+        let failure = failed(error.to_string());
+        match error {
+            LocalServerError::NoEngine { .. } | LocalServerError::NoPackage { .. } => failure.hint(engine_hint),
+            _ => failure,
+        }
+    };
+    let engine = Engine::find(std::env::var_os("PATH").as_deref(), context.paths.python().as_deref())
+        .map_err(server_failed)?;
+    let log = context.paths.cache.join("model-server.log");
+    let options = LocalServerOptions::for_model(&model, &dir, engine, log).map_err(server_failed)?;
+    let window = u64::from(options.context);
+    let colours = stderr_colours();
+    eprint(&paint(
+        DIM,
+        &format!(
+            "sponde: starting {model} on this machine. A small model is a demonstration; for real work name a better one with --model\n"
+        ),
+        colours,
+    ));
+    let server = LocalServer::start(options, |progress| {
+        if let LocalServerProgress::Ready(after) = progress {
+            tracing::info!(seconds = after.as_secs_f32(), "model server is ready");
+        }
+    })
+    .await
+    .map_err(server_failed)?;
+    let endpoint = Endpoint {
+        kind: ProviderKind::OpenAiCompatible,
+        base_url: server.base_url().to_owned(),
+        key: Some(Key { secret: Secret::new(server.api_key()), variable: None }),
+        model: local::ALIAS.to_owned(),
+        info: ModelInfo {
+            name: format!("local/{model}"),
+            context_window: Some(window),
+            vision: false,
+            small: true,
+        },
+    };
+    let client = http::client(&endpoint.base_url).map_err(|error| failed(error.to_string()))?;
+    let provider = retrying(RigProvider::new(&endpoint, client, RigOptions::default()));
+    Ok(Chosen {
+        provider: Arc::new(Constrained::new(
+            Arc::new(provider),
+            ConstrainedOptions {
+                instructions: String::new(),
+                few_shot: prompt::small_examples(),
+                ..ConstrainedOptions::default()
+            },
+        )),
+        nudges: Nudges::Small,
+        output_budget: 1_200,
+        system: |_| prompt::small_system(),
+        server: Some(server),
+    })
+}
+
+fn catalog_failure(error: &CatalogError) -> Failure {
+    let failure = Failure::new(Exit::Usage, error.to_string());
+    match error {
+        CatalogError::NoKey { variables, .. } => {
+            Failure { exit: Exit::Provider, ..failure }.hint(format!("set `{}` to your key, or choose another model", variables.join("` or `")))
+        }
+        CatalogError::NoProvider { name } | CatalogError::NoModel { name } => failure.hint(format!(
+            "write provider/name, for example openai/{name}, or set OPENAI_BASE_URL for a server of your own",
+        )),
+        CatalogError::NoBaseUrl { variable, .. } => failure.hint(format!("set `{variable}`")),
+        CatalogError::BadBaseUrl { .. } => failure,
+    }
+}

@@ -1,0 +1,132 @@
+//! `sponde models`: what can be asked here and now, and how to get a model for this machine.
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::args::{ModelsArgs, ModelsCommand};
+use super::style::{DIM, GOOD, NAME, paint, stderr_colours, stdout_colours};
+use super::{Context, eprint, print, python};
+use crate::error::{Exit, Failure};
+use crate::llm::detect::{self, Found};
+use crate::llm::http;
+use crate::llm::local::{self, KNOWN_MODELS, KnownModel, LocalModel, PullOptions, PullProgress};
+
+/// The package that runs local models where there is no `llama-server`.
+pub(super) const ENGINE_PACKAGE: &str = "xllamacpp==2026.10.11549";
+
+/// Runs it.
+pub(super) async fn models(args: ModelsArgs, context: &Context) -> Result<Exit, Failure> {
+    match args.command.unwrap_or(ModelsCommand::List) {
+        ModelsCommand::List => list(context).await,
+        ModelsCommand::Pull { name } => pull(&name, context).await,
+    }
+}
+
+async fn list(context: &Context) -> Result<Exit, Failure> {
+    let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let colours = stdout_colours();
+    let mut text = String::new();
+    for found in detect::keys(&env) {
+        if let Found::Key { variable, model, .. } = found {
+            text.push_str(&format!("{}  (key in {variable})\n", paint(NAME, &model, colours)));
+        }
+    }
+    for server in detect::servers(&env).await {
+        for model in &server.models {
+            let name = server.endpoint(model, &env).info.name;
+            text.push_str(&format!("{}  (at {})\n", paint(NAME, &name, colours), server.base_url));
+        }
+    }
+    let dir = context.paths.models();
+    for model in local::installed_models(&dir) {
+        text.push_str(&format!("{}  (on this machine)\n", paint(NAME, &format!("local/{model}"), colours)));
+    }
+    for model in KNOWN_MODELS {
+        if !LocalModel::Known(model).is_installed(&dir) {
+            let line = format!(
+                "local/{}  ({}, {} MB, {}; get it with `sponde models pull {}`)\n",
+                model.name,
+                model.title,
+                model.bytes / 1_000_000,
+                model.licence,
+                model.name
+            );
+            text.push_str(&paint(DIM, &line, colours));
+        }
+    }
+    print(&text)?;
+    Ok(Exit::Done)
+}
+
+async fn pull(name: &str, context: &Context) -> Result<Exit, Failure> {
+    let name = name.strip_prefix("local/").unwrap_or(name);
+    let Some(model) = KnownModel::by_name(name) else {
+        let known: Vec<&str> = KNOWN_MODELS.iter().map(|model| model.name).collect();
+        return Err(Failure::usage(format!("there is no model `{name}` to pull"))
+            .hint(format!("there are: {}", known.join(", "))));
+    };
+    let on_path = local::Engine::find(std::env::var_os("PATH").as_deref(), None).is_ok();
+    let packages: &[&str] = if on_path { &[] } else { &[ENGINE_PACKAGE] };
+    // Pieces of models are fetched by pip, so an environment is needed in any case.
+    let python = python::ensure(packages, context).await?;
+    let client = http::downloads().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+    let options = PullOptions::new(client, Some(python));
+    let bar = bar(model);
+    let pulled = local::pull(model, &context.paths.models(), &options, |progress| show(&bar, progress)).await;
+    bar.finish_and_clear();
+    let path = pulled.map_err(|error| {
+        Failure::new(Exit::Failed, error.to_string())
+            .hint("what was fetched is kept: the same command goes on where it stopped")
+    })?;
+    print(&format!(
+        "{} local/{} is in {}\n",
+        paint(GOOD, "ready:", stdout_colours()),
+        model.name,
+        path.display()
+    ))?;
+    eprint(&paint(
+        DIM,
+        "A model of this size is a demonstration: it answers simple questions. For real work name a better one with --model.\n",
+        stderr_colours(),
+    ));
+    Ok(Exit::Done)
+}
+
+fn bar(model: &KnownModel) -> ProgressBar {
+    let bar = ProgressBar::new(model.bytes);
+    if let Ok(style) =
+        ProgressStyle::with_template("{prefix} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {msg:.dim}")
+    {
+        bar.set_style(style);
+    }
+    bar.set_prefix(model.name);
+    if bar.is_hidden() {
+        eprint(&format!("pulling {} ({} MB) ...\n", model.name, model.bytes / 1_000_000));
+    }
+    bar
+}
+
+fn show(bar: &ProgressBar, progress: PullProgress) {
+    match progress {
+        PullProgress::Waiting { done, .. } => {
+            bar.set_message("another process is pulling it");
+            bar.set_position(done);
+        }
+        PullProgress::Asking { source, done, .. } => {
+            bar.set_message(format!("asking the {source}"));
+            bar.set_position(done);
+        }
+        PullProgress::Fetching { done, .. } => bar.set_position(done),
+        PullProgress::SourceFailed { source, error } => {
+            let text = format!("note: the {source} could not be used: {error}");
+            if bar.is_hidden() {
+                eprint(&format!("{text}\n"));
+            } else {
+                bar.println(text);
+            }
+        }
+        PullProgress::Verifying { done, .. } => {
+            bar.set_message("verifying");
+            bar.set_position(done);
+        }
+    }
+}

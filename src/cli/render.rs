@@ -1,0 +1,311 @@
+//! Events -> a scrolling terminal that copies and pipes well. The model's words go to stdout, the rest to stderr.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+
+use super::filter::{self, Filter};
+use super::picture::{PictureFiles, Protocol};
+use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
+use crate::agent::{EventKind, OutputChange, TurnEnd};
+use crate::jupyter::mime::{Audience, MimeBundle, joined};
+use crate::jupyter::nbformat::Output;
+
+/// Lines of one cell's output that are shown; the notebook has them all.
+const OUTPUT_LINES: usize = 60;
+/// Bytes of one line that are shown.
+const LINE_BYTES: usize = 2000;
+
+/// Shows a session.
+pub(super) struct Renderer {
+    colours: bool,
+    status_line: bool,
+    protocol: Protocol,
+    columns: u32,
+    pictures: PictureFiles,
+    section: Section,
+    /// Whether the cursor is at the start of a line.
+    fresh: bool,
+    status_shown: bool,
+    filter: Filter,
+    lines: usize,
+    line_bytes: usize,
+    hidden_lines: usize,
+    /// stdout went away: nothing more can be said.
+    pub broken_pipe: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Section {
+    None,
+    Text,
+    Reasoning,
+    Code(String),
+    Output(String),
+}
+
+impl Renderer {
+    /// Pictures are written to `pictures`.
+    pub(super) fn new(pictures: PathBuf) -> Self {
+        let terminal = io::stderr().is_terminal();
+        Self {
+            colours: style::stderr_colours(),
+            status_line: terminal,
+            protocol: Protocol::detect(terminal, &|name| std::env::var(name).ok()),
+            columns: style::columns(),
+            pictures: PictureFiles::new(pictures),
+            section: Section::None,
+            fresh: true,
+            status_shown: false,
+            filter: Filter::default(),
+            lines: 0,
+            line_bytes: 0,
+            hidden_lines: 0,
+            broken_pipe: false,
+        }
+    }
+
+    /// Shows one event.
+    pub(super) fn show(&mut self, event: &EventKind) {
+        self.clear_status();
+        match event {
+            EventKind::SessionStarted { model, kernel, .. } => {
+                let model = model.as_deref().unwrap_or("no model");
+                self.note(DIM, &format!("sponde: {model} with kernel {kernel}"));
+            }
+            EventKind::KernelReady { .. } => {}
+            EventKind::KernelDied { reason } => self.note(BAD, &format!("kernel: {reason}")),
+            EventKind::KernelFailed { message, log } => {
+                self.note(BAD, &format!("kernel: {message}"));
+                if let Some(log) = log {
+                    self.note(DIM, log);
+                }
+            }
+            EventKind::StepStarted { .. } => self.status("thinking"),
+            EventKind::Text { text, .. } => self.text(text),
+            EventKind::Reasoning { text } => {
+                self.open(Section::Reasoning, "");
+                let text = paint(DIM, &filter::plain(text), self.colours);
+                self.err(&text);
+            }
+            EventKind::CodeDelta { cell, text } => {
+                self.open(Section::Code(cell.clone()), "code");
+                self.err(&filter::plain(text));
+            }
+            EventKind::CodeProposed { cell, language, source } => {
+                if self.section != Section::Code(cell.clone()) {
+                    self.open(Section::Code(cell.clone()), language);
+                    self.err(&filter::plain(source));
+                }
+                self.end_line();
+            }
+            EventKind::ApprovalRequested { .. } | EventKind::InputRequested { .. } => self.end_line(),
+            EventKind::CodeStarted { .. } => self.status("running"),
+            EventKind::Output { cell, change } => self.output(cell, change),
+            EventKind::StillRunning { interrupts, .. } => {
+                self.note(WARN, &format!("the cell's time is up; interrupted it ({interrupts})"));
+            }
+            EventKind::CodeFinished { status, .. } => self.cell_finished(status),
+            EventKind::Notice { message } => self.note(WARN, &format!("note: {}", filter::plain(message))),
+            EventKind::TurnFinished { end, notebook, .. } => self.turn_finished(end, notebook.as_deref()),
+        }
+    }
+
+    /// Ends the line that was begun, so that something else can be printed.
+    pub(super) fn end_line(&mut self) {
+        self.clear_status();
+        if !self.fresh {
+            self.err("\n");
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if self.section != Section::Text {
+            self.end_line();
+            if self.section != Section::None {
+                self.err("\n");
+            }
+            self.section = Section::Text;
+        }
+        let text = filter::plain(text);
+        let mut stdout = io::stdout().lock();
+        if stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_err() {
+            self.broken_pipe = true;
+        }
+        if let Some(last) = text.chars().next_back() {
+            // Text that goes to a file leaves the terminal's cursor where it was.
+            self.fresh = last == '\n' || !io::stdout().is_terminal();
+        }
+    }
+
+    fn open(&mut self, section: Section, title: &str) {
+        if self.section == section {
+            return;
+        }
+        if self.section == Section::Text && !self.fresh && io::stdout().is_terminal() {
+            let _ = io::stdout().lock().write_all(b"\n");
+            self.fresh = true;
+        }
+        self.end_line();
+        if !title.is_empty() {
+            let width = usize::try_from(self.columns.min(72)).unwrap_or(72);
+            let rule = format!("── {title} {}", "─".repeat(width.saturating_sub(title.chars().count() + 4)));
+            let rule = paint(DIM, &rule, self.colours);
+            self.err(&format!("{rule}\n"));
+        }
+        if matches!(section, Section::Output(_)) {
+            self.filter = Filter::new(self.colours);
+            self.lines = 0;
+            self.line_bytes = 0;
+            self.hidden_lines = 0;
+        }
+        self.section = section;
+    }
+
+    fn output(&mut self, cell: &str, change: &OutputChange) {
+        match change {
+            OutputChange::Append { output } => {
+                self.open(Section::Output(cell.to_owned()), "output");
+                match output {
+                    Output::Stream { text, .. } => self.capped(text),
+                    Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => self.display(data),
+                    Output::Error { ename, evalue, traceback, .. } => {
+                        self.end_line();
+                        let text = if traceback.is_empty() { format!("{ename}: {evalue}") } else { traceback.join("\n") };
+                        self.capped(&text);
+                        self.end_line();
+                    }
+                    Output::Other(_) => self.capped("[output of an unknown type]\n"),
+                }
+            }
+            OutputChange::Update { data, .. } => {
+                self.open(Section::Output(cell.to_owned()), "output");
+                self.display(data);
+            }
+            // What has scrolled by stays; the notebook shows the last state.
+            OutputChange::Clear { .. } => {}
+        }
+    }
+
+    fn display(&mut self, data: &MimeBundle) {
+        self.end_line();
+        if let Some(mime) = data.raster()
+            && let Some(Ok(bytes)) = data.bytes(mime)
+        {
+            let shown = self.protocol.render(&bytes, self.columns);
+            self.err(&shown);
+            match self.pictures.write(mime, &bytes) {
+                Ok(path) => self.note(GOOD, &format!("plot: {}", path.display())),
+                Err(error) => self.note(WARN, &format!("note: could not write the plot to a file: {error}")),
+            }
+            return;
+        }
+        if let Some((mime, value)) = data.richest_for(Audience::Terminal) {
+            let text = match mime {
+                "text/plain" | "text/markdown" | "text/latex" => joined(value).unwrap_or_default().into_owned(),
+                _ => data.text_of("text/plain").map_or_else(|| format!("[{mime}]"), std::borrow::Cow::into_owned),
+            };
+            self.capped(&text);
+            self.end_line();
+        }
+    }
+
+    /// Text of an output, up to what a person wants to scroll past.
+    fn capped(&mut self, text: &str) {
+        let text = self.filter.push(text);
+        let mut shown = String::new();
+        for piece in text.split_inclusive('\n') {
+            if self.lines >= OUTPUT_LINES {
+                self.hidden_lines += usize::from(piece.ends_with('\n'));
+                continue;
+            }
+            let room = LINE_BYTES.saturating_sub(self.line_bytes);
+            let cut = crate::session::outputs::floor_boundary(piece, room);
+            shown.push_str(piece.get(..cut).unwrap_or_default());
+            if cut < piece.len() && self.line_bytes <= LINE_BYTES {
+                shown.push('…');
+                self.line_bytes = LINE_BYTES + 1;
+            } else {
+                self.line_bytes += cut;
+            }
+            if piece.ends_with('\n') {
+                if !shown.ends_with('\n') {
+                    shown.push('\n');
+                }
+                self.lines += 1;
+                self.line_bytes = 0;
+            }
+        }
+        self.err(&shown);
+    }
+
+    fn cell_finished(&mut self, status: &str) {
+        if self.hidden_lines > 0 {
+            self.end_line();
+            let hidden = self.hidden_lines;
+            self.note(DIM, &format!("… {hidden} more lines, in the notebook"));
+            self.hidden_lines = 0;
+        }
+        if !matches!(status, "ok" | "error") {
+            self.note(WARN, &format!("cell: {status}"));
+        }
+        self.end_line();
+    }
+
+    fn turn_finished(&mut self, end: &TurnEnd, notebook: Option<&str>) {
+        if self.section == Section::Text && !self.fresh {
+            let _ = io::stdout().lock().write_all(b"\n");
+            self.fresh = true;
+        }
+        self.end_line();
+        self.section = Section::None;
+        match end {
+            TurnEnd::Done | TurnEnd::CellFailed | TurnEnd::Declined => {}
+            TurnEnd::Interrupted => self.note(WARN, "interrupted"),
+            TurnEnd::StepLimit { steps } => {
+                self.note(WARN, &format!("stopped after {steps} steps; ask again to go on, or raise --max-steps"));
+            }
+            TurnEnd::Repeating => self.note(WARN, "stopped: the same code failed three times in the same way"),
+            TurnEnd::ModelFailed { message, .. } | TurnEnd::KernelFailed { message } => {
+                self.note(BAD, &format!("error: {message}"));
+            }
+        }
+        if let Some(notebook) = notebook {
+            let name = paint(NAME, notebook, self.colours);
+            self.err(&format!("\n{} {name}\n", paint(DIM, "notebook:", self.colours)));
+        }
+    }
+
+    /// A line of ours.
+    pub(super) fn note(&mut self, style: anstyle::Style, text: &str) {
+        self.end_line();
+        let text = paint(style, text, self.colours);
+        self.err(&format!("{text}\n"));
+    }
+
+    fn status(&mut self, what: &str) {
+        if self.status_line && self.fresh {
+            let text = paint(DIM, &format!("{what} …"), self.colours);
+            self.err(&text);
+            self.status_shown = true;
+        }
+    }
+
+    fn clear_status(&mut self) {
+        if self.status_shown {
+            self.status_shown = false;
+            self.err("\r\u{1b}[K");
+            self.fresh = true;
+        }
+    }
+
+    fn err(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let mut stderr = io::stderr().lock();
+        // Nobody can be told that stderr is gone.
+        let _ = stderr.write_all(text.as_bytes());
+        let _ = stderr.flush();
+        self.fresh = text.ends_with('\n');
+    }
+}

@@ -1,0 +1,341 @@
+//! `sponde run`: execute a notebook, a script or a line of code. stdout is what the code printed.
+
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::sync::mpsc;
+
+use super::args::RunArgs;
+use super::filter::Filter;
+use super::picture::{PictureFiles, Protocol};
+use super::signals::{self, Ask};
+use super::style::{self, BAD, DIM, WARN, paint};
+use super::{Context, eprint, print, session};
+use crate::agent::replay::{self, Control, ReplayOptions, Report};
+use crate::agent::{EventKind, OutputChange, write_atomically};
+use crate::error::{Exit, Failure};
+use crate::jupyter::mime::{Audience, MimeBundle, joined};
+use crate::jupyter::nbformat::{Cell, Notebook, Output, random_cell_id};
+use crate::kernel::{Kernel, KernelError, KernelSource, Verdict};
+
+/// Runs it.
+pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failure> {
+    let cwd = session::current_dir()?;
+    let (source, workdir) = read(&args, &cwd)?;
+    if let Some(output) = &args.output {
+        check_output(output)?;
+    }
+    let (kernel_source, mut notebook) = prepare(source, args.kernel.as_deref(), context)?;
+    let (mut signals, _listening) = signals::listen();
+    let name = kernel_source.name.clone();
+    let options = session::launch_options(kernel_source, workdir, context);
+    let kernel = tokio::select! {
+        kernel = Kernel::launch(options) => kernel.map_err(|error| kernel_failure(&error))?,
+        Some(_) = signals.recv() => return Ok(Exit::Interrupted),
+    };
+    let interactive = style::is_interactive() && args.path.as_deref() != Some(Path::new("-"));
+    let (control_tx, mut control) = mpsc::channel(8);
+    let (events_tx, events) = mpsc::channel(16);
+    let options = ReplayOptions {
+        cell_timeout: args.timeout.map(Duration::from_secs),
+        allow_errors: args.allow_errors,
+        allow_stdin: interactive && !args.json,
+    };
+    let json = args.json;
+    let (result, interrupted) = tokio::join!(
+        replay::replay(&mut notebook, &kernel, options, &mut control, events_tx),
+        show(events, control_tx, &mut signals, json, context, &args),
+    );
+    // What happened is written in any case; then it is time to say how it went.
+    let written = args.output.as_deref().map(|path| write(&notebook, path)).transpose();
+    kernel.shutdown().await;
+    written?;
+    match result {
+        Ok(report) => finish(&report, &notebook, &name, interrupted?, args.output.as_deref()),
+        Err(error) => Err(kernel_failure(&error)),
+    }
+}
+
+/// A notebook, or code for a new one.
+enum Source {
+    Notebook(Box<Notebook>),
+    Code(String),
+}
+
+fn read(args: &RunArgs, cwd: &Path) -> Result<(Source, PathBuf), Failure> {
+    if let Some(code) = &args.code {
+        return Ok((Source::Code(code.clone()), cwd.to_owned()));
+    }
+    let path = args.path.clone().unwrap_or_default();
+    let shown = path.display().to_string();
+    let unreadable = |error: io::Error| Failure::usage(format!("could not read `{shown}`: {error}"));
+    if path.as_os_str() == "-" {
+        let mut code = String::new();
+        io::stdin().read_to_string(&mut code).map_err(unreadable)?;
+        return Ok((Source::Code(code), cwd.to_owned()));
+    }
+    let bytes = std::fs::read(&path).map_err(unreadable)?;
+    // As Jupyter does: a notebook runs where it lies.
+    let dir = cwd.join(&path).parent().map_or_else(|| cwd.to_owned(), Path::to_owned);
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb")) {
+        return Ok((Source::Notebook(Box::new(parse(&bytes, &shown)?)), dir));
+    }
+    let code = String::from_utf8(bytes)
+        .map_err(|_| Failure::usage(format!("`{shown}` is neither a notebook (.ipynb) nor a script in UTF-8")))?;
+    Ok((Source::Code(code), dir))
+}
+
+/// Reads a notebook; oddities are warned about, never fatal.
+pub(super) fn parse(bytes: &[u8], shown: &str) -> Result<Notebook, Failure> {
+    let loaded = Notebook::read(bytes, &mut random_cell_id)
+        .map_err(|error| Failure::usage(format!("could not read the notebook `{shown}`: {error}"))
+            .hint("a notebook is a JSON file of nbformat 2 to 4; `sponde run` takes scripts too, by any other ending"))?;
+    for warning in &loaded.warnings {
+        eprint(&paint(WARN, &format!("note: `{shown}`: {warning}\n"), style::stderr_colours()));
+    }
+    Ok(loaded.notebook)
+}
+
+fn check_output(output: &Path) -> Result<(), Failure> {
+    let parent = output.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if output.is_dir() || !parent.is_dir() {
+        return Err(Failure::usage(format!("`{}` cannot be written: its directory is not there", output.display())));
+    }
+    Ok(())
+}
+
+/// The kernel to use, and the notebook to run.
+fn prepare(source: Source, kernel: Option<&str>, context: &Context) -> Result<(KernelSource, Notebook), Failure> {
+    match source {
+        Source::Code(code) => {
+            let kernel = session::find_kernel(kernel.or(context.config.kernel.as_deref()), context)?;
+            let mut notebook =
+                replay::notebook_for(&kernel.name, &kernel.spec.display_name, &kernel.spec.language);
+            notebook.cells.push(Cell::code(random_cell_id(), code));
+            Ok((kernel, notebook))
+        }
+        Source::Notebook(mut notebook) => {
+            let kernel = notebook_kernel(&notebook, kernel, context)?;
+            if kernel.name != "python3" || !notebook.metadata.contains_key("kernelspec") {
+                let fresh = replay::notebook_for(&kernel.name, &kernel.spec.display_name, &kernel.spec.language);
+                notebook.metadata.extend(fresh.metadata);
+            }
+            Ok((kernel, *notebook))
+        }
+    }
+}
+
+/// What was asked for, else the notebook's own kernel, else one for its language.
+fn notebook_kernel(notebook: &Notebook, wanted: Option<&str>, context: &Context) -> Result<KernelSource, Failure> {
+    let text = |object: &str, key: &str| {
+        notebook.metadata.get(object)?.get(key)?.as_str().map(str::to_owned)
+    };
+    if let Some(wanted) = wanted {
+        return session::find_kernel(Some(wanted), context);
+    }
+    let Some(named) = text("kernelspec", "name") else {
+        return session::find_kernel(context.config.kernel.as_deref(), context);
+    };
+    session::find_kernel(Some(&named), context).or_else(|failure| {
+        let language = text("kernelspec", "language").or_else(|| text("language_info", "name"));
+        let other = language.and_then(|language| context.paths.kernels().for_language(&language));
+        match other {
+            Some(kernel) => {
+                let text = format!("note: there is no kernel `{named}`; using `{}`\n", kernel.name);
+                eprint(&paint(WARN, &text, style::stderr_colours()));
+                Ok(kernel)
+            }
+            None => Err(failure),
+        }
+    })
+}
+
+/// Shows events until there are no more; returns whether Ctrl-C was pressed.
+async fn show(
+    mut events: mpsc::Receiver<EventKind>,
+    control: mpsc::Sender<Control>,
+    signals: &mut mpsc::Receiver<Ask>,
+    json: bool,
+    context: &Context,
+    args: &RunArgs,
+) -> Result<bool, Failure> {
+    let pictures = args
+        .output
+        .as_deref()
+        .map_or_else(|| context.paths.cache.join("plots"), session::pictures_dir);
+    let mut screen = Screen::new(pictures);
+    let mut typed = BufReader::new(tokio::io::stdin()).lines();
+    let mut interrupted = false;
+    loop {
+        tokio::select! {
+            event = events.recv() => {
+                let Some(event) = event else { return Ok(interrupted) };
+                if json {
+                    let line = serde_json::to_string(&event)
+                        .map_err(|error| Failure::new(Exit::Failed, format!("could not write an event: {error}")))?;
+                    print(&format!("{line}\n"))?;
+                } else if !screen.show(&event) {
+                    // Nobody reads any more.
+                    let _ = control.send(Control::Interrupt).await;
+                }
+                if let EventKind::InputRequested { prompt, .. } = event {
+                    eprint(&super::filter::plain(&prompt));
+                    let wish = tokio::select! {
+                        line = typed.next_line() => line.ok().flatten().map_or(Control::Interrupt, Control::Reply),
+                        Some(_) = signals.recv() => Control::Interrupt,
+                    };
+                    let _ = control.send(wish).await;
+                }
+            }
+            Some(_) = signals.recv() => {
+                interrupted = true;
+                let _ = control.send(Control::Interrupt).await;
+            }
+        }
+    }
+}
+
+/// What code prints goes where it would go without us.
+struct Screen {
+    stdout: Filter,
+    stderr: Filter,
+    protocol: Protocol,
+    pictures: PictureFiles,
+}
+
+impl Screen {
+    fn new(pictures: PathBuf) -> Self {
+        let terminal = io::stderr().is_terminal();
+        Self {
+            stdout: Filter::new(style::stdout_colours()),
+            stderr: Filter::new(style::stderr_colours()),
+            protocol: Protocol::detect(terminal, &|name| std::env::var(name).ok()),
+            pictures: PictureFiles::new(pictures),
+        }
+    }
+
+    /// Returns whether stdout is still there.
+    fn show(&mut self, event: &EventKind) -> bool {
+        match event {
+            EventKind::Output { change: OutputChange::Append { output }, .. } => self.output(output),
+            EventKind::Output { change: OutputChange::Update { data, .. }, .. } => self.display(data),
+            EventKind::StillRunning { interrupts, .. } => {
+                let text = format!("note: the cell's time is up; interrupted it ({interrupts})\n");
+                eprint(&paint(WARN, &text, style::stderr_colours()));
+                true
+            }
+            _ => true,
+        }
+    }
+
+    fn output(&mut self, output: &Output) -> bool {
+        match output {
+            Output::Stream { name, text, .. } if name == "stderr" => {
+                let text = self.stderr.push(text);
+                eprint(&text);
+                true
+            }
+            Output::Stream { text, .. } => self.write(text),
+            Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => self.display(data),
+            Output::Error { ename, evalue, traceback, .. } => {
+                let text = if traceback.is_empty() { format!("{ename}: {evalue}") } else { traceback.join("\n") };
+                let text = self.stderr.push(&format!("{text}\n"));
+                eprint(&text);
+                true
+            }
+            Output::Other(_) => true,
+        }
+    }
+
+    fn display(&mut self, data: &MimeBundle) -> bool {
+        if let Some(mime) = data.raster()
+            && let Some(Ok(bytes)) = data.bytes(mime)
+        {
+            eprint(&self.protocol.render(&bytes, style::columns()));
+            let text = match self.pictures.write(mime, &bytes) {
+                Ok(path) => format!("plot: {}\n", path.display()),
+                Err(error) => format!("note: could not write the plot to a file: {error}\n"),
+            };
+            eprint(&paint(DIM, &text, style::stderr_colours()));
+            return true;
+        }
+        match data.richest_for(Audience::Terminal) {
+            Some(("text/plain" | "text/markdown" | "text/latex", value)) => {
+                let text = joined(value).unwrap_or_default().into_owned();
+                self.write(&format!("{text}\n"))
+            }
+            Some((mime, _)) => {
+                let text = data.text_of("text/plain").map_or_else(|| format!("[{mime}]"), std::borrow::Cow::into_owned);
+                self.write(&format!("{text}\n"))
+            }
+            None => true,
+        }
+    }
+
+    fn write(&mut self, text: &str) -> bool {
+        // To a file or another program goes exactly what was printed.
+        let text = if io::stdout().is_terminal() { self.stdout.push(text) } else { text.to_owned() };
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok()
+    }
+}
+
+fn write(notebook: &Notebook, path: &Path) -> Result<(), Failure> {
+    write_atomically(path, notebook.to_json().as_bytes())
+        .map_err(|error| Failure::new(Exit::Failed, format!("could not write `{}`: {error}", path.display())))
+}
+
+fn finish(
+    report: &Report,
+    notebook: &Notebook,
+    kernel: &str,
+    interrupted: bool,
+    output: Option<&Path>,
+) -> Result<Exit, Failure> {
+    let Some((index, verdict)) = &report.failed else {
+        return Ok(if interrupted { Exit::Interrupted } else { Exit::Done });
+    };
+    let mut failure = match verdict {
+        Verdict::KernelDied(_) if interrupted => return Ok(Exit::Interrupted),
+        Verdict::Interrupted => return Ok(Exit::Interrupted),
+        Verdict::KernelDied(reason) => {
+            Failure::new(Exit::Kernel, format!("kernel `{kernel}` died while it ran cell {} ({reason})", index + 1))
+        }
+        Verdict::TimedOut => Failure::new(Exit::Failed, format!("cell {} ran too long and was stopped", index + 1)),
+        Verdict::Error { ename, evalue } => {
+            let first = evalue.lines().next().unwrap_or_default();
+            let what = if ename.is_empty() { first.to_owned() } else { format!("{ename}: {first}") };
+            Failure::new(Exit::Failed, format!("cell {} failed: {what}", index + 1))
+        }
+        Verdict::Aborted | Verdict::Ok => Failure::new(Exit::Failed, format!("cell {} was not run", index + 1)),
+    };
+    let all = notebook.cells.len();
+    if all > 1 {
+        let text = match output {
+            Some(path) => format!("the cells before it, and what it printed, are in `{}`", path.display()),
+            None => "write the outputs to a notebook with -o, or go on after errors with --allow-errors".to_owned(),
+        };
+        failure = failure.hint(text);
+    }
+    Err(failure)
+}
+
+/// A kernel that could not be used, with what its process wrote.
+pub(super) fn kernel_failure(error: &KernelError) -> Failure {
+    let log = error.log().map(str::to_owned);
+    let hint = if log.as_deref().is_some_and(|log| log.contains("No module named")) {
+        "install it with `sponde kernels install python3`, or choose another from `sponde kernels`"
+    } else {
+        "`sponde doctor` checks the kernel"
+    };
+    let last = log.as_deref().map(|log| log.lines().rev().take(12).collect::<Vec<_>>());
+    let log = last.map(|lines| lines.into_iter().rev().collect::<Vec<_>>().join("\n"));
+    Failure::new(Exit::Kernel, error.to_string()).details(log.as_deref()).hint(hint)
+}
+
+/// Marks a line of a list as bad.
+pub(super) fn bad(text: &str) -> String {
+    paint(BAD, text, style::stdout_colours())
+}

@@ -1,0 +1,142 @@
+//! From arguments to a running session; shared by `ask` and chat.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::args::SessionArgs;
+use super::model::{self, Chosen};
+use super::Context;
+use crate::agent::approval::Approval;
+use crate::agent::{Agent, AgentOptions, facts};
+use crate::error::{Exit, Failure};
+use crate::kernel::discover::DiscoverError;
+use crate::kernel::{KernelSource, LaunchOptions};
+use crate::llm::local::LocalServer;
+
+/// How long a kernel may take to start.
+const READY: Duration = Duration::from_mins(1);
+/// How often a model may be asked in one turn, unless told otherwise.
+const MAX_STEPS: u32 = 20;
+/// How long a cell of the model may run, unless told otherwise.
+const CELL_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// A running session and what belongs to it.
+pub(super) struct Session {
+    /// The agent.
+    pub agent: Agent,
+    /// Where its notebook is kept.
+    pub notebook: PathBuf,
+    /// The server of a local model; ends with the session.
+    pub server: Option<LocalServer>,
+}
+
+/// Starts a session as `args` and the configuration say.
+pub(super) async fn start(args: &SessionArgs, allow_stdin: bool, context: &Context) -> Result<Session, Failure> {
+    let kernel = find_kernel(args.kernel.as_deref().or(context.config.kernel.as_deref()), context)?;
+    let cwd = current_dir()?;
+    let facts = workspace_facts(&args.files, &cwd)?;
+    let notebook = notebook_path(args.notebook.as_deref(), context)?;
+    let Chosen { provider, nudges, output_budget, system, server } =
+        model::choose(args.model.as_deref().or(context.config.model.as_deref()), context).await?;
+    let approval = if args.yes { Approval::Never } else { context.config.approval.unwrap_or(Approval::Ask) };
+    let language = kernel.spec.language.clone();
+    let agent = Agent::start(AgentOptions {
+        provider: Some(provider),
+        system: system(&language),
+        facts,
+        nudges,
+        kernel: launch_options(kernel, cwd, context),
+        notebook: notebook.clone(),
+        approval,
+        max_steps: args.max_steps.or(context.config.max_steps).unwrap_or(MAX_STEPS),
+        cell_timeout: Some(
+            args.cell_timeout.or(context.config.cell_timeout).map_or(CELL_TIMEOUT, Duration::from_secs),
+        ),
+        allow_stdin,
+        output_budget,
+        temperature: None,
+    });
+    Ok(Session { agent, notebook, server })
+}
+
+/// Ends a session and its server in good order.
+pub(super) async fn end(session: Session) {
+    session.agent.shutdown().await;
+    if let Some(server) = session.server {
+        server.stop().await;
+    }
+}
+
+/// The kernel that `name` means; python3 if nothing is named.
+pub(super) fn find_kernel(name: Option<&str>, context: &Context) -> Result<KernelSource, Failure> {
+    let wanted = name.unwrap_or("python3");
+    context.paths.kernels().find(wanted).map_err(|error| {
+        let failure = Failure::new(Exit::Kernel, error.to_string());
+        match &error {
+            DiscoverError::Unknown { known, .. } if wanted == "python3" || known.is_empty() => failure.hint(
+                "install one with `sponde kernels install python3`, or name a virtual environment that has ipykernel with --kernel",
+            ),
+            DiscoverError::Unknown { known, .. } => {
+                failure.hint(format!("there are: {}; see `sponde kernels`", known.join(", ")))
+            }
+            DiscoverError::Unusable { .. } => failure.hint("see `sponde kernels`"),
+        }
+    })
+}
+
+/// How a kernel is started for this person in `cwd`.
+pub(super) fn launch_options(kernel: KernelSource, cwd: PathBuf, context: &Context) -> LaunchOptions {
+    LaunchOptions {
+        kernel,
+        cwd,
+        env: std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect(),
+        runtime_dir: context.paths.jupyter_runtime.clone(),
+        socket_root: context.paths.sockets.clone(),
+        username: std::env::var("USER").unwrap_or_else(|_| "sponde".to_owned()),
+        ready_timeout: READY,
+    }
+}
+
+/// The directory the kernel works in.
+pub(super) fn current_dir() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| Failure::usage(format!("the current directory cannot be used: {error}")))
+}
+
+fn workspace_facts(files: &[PathBuf], cwd: &Path) -> Result<Option<String>, Failure> {
+    if files.is_empty() {
+        return Ok(facts::directory(cwd));
+    }
+    let files: Vec<PathBuf> = files.iter().map(|file| cwd.join(file)).collect();
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    facts::files(&files, cwd)
+        .map(Some)
+        .map_err(|(path, error)| Failure::usage(format!("could not read `{path}`: {error}")))
+}
+
+/// The notebook's path, with its directory made. An existing file of the person's is never overwritten.
+fn notebook_path(named: Option<&Path>, context: &Context) -> Result<PathBuf, Failure> {
+    let Some(path) = named else {
+        let dir = context.paths.sessions();
+        std::fs::create_dir_all(&dir)
+            .map_err(|error| Failure::new(Exit::Failed, format!("could not make `{}`: {error}", dir.display())))?;
+        // Sorts by time.
+        return Ok(dir.join(format!("{}.ipynb", uuid::Uuid::now_v7())));
+    };
+    if path.exists() {
+        return Err(Failure::usage(format!("`{}` is already there", path.display()))
+            .hint("name another file: a session never overwrites one"));
+    }
+    let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !parent.is_dir() {
+        return Err(Failure::usage(format!("`{}` is not a directory", parent.display())));
+    }
+    Ok(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
+}
+
+/// Where the plots of a notebook are written as files.
+pub(super) fn pictures_dir(notebook: &Path) -> PathBuf {
+    let stem = notebook.file_stem().map_or_else(|| "notebook".into(), |stem| stem.to_string_lossy());
+    notebook.with_file_name(format!("{stem}_files"))
+}

@@ -1,0 +1,88 @@
+//! `config.toml`: what a person does not want to type each time. Flags and environment come before it.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::agent::approval::Approval;
+
+/// The file's content; every key is optional.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Config {
+    /// `provider/name`.
+    pub model: Option<String>,
+    /// Name or path of a kernel.
+    pub kernel: Option<String>,
+    /// `ask` or `never`.
+    pub approval: Option<Approval>,
+    /// Requests to the model in one turn.
+    pub max_steps: Option<u32>,
+    /// Seconds that a cell of the model may run.
+    pub cell_timeout: Option<u64>,
+}
+
+/// Why the file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It is there and cannot be read.
+    #[error("could not read `{path}`: {source}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// It does not say what it should.
+    #[error("`{path}` is not a configuration of sponde\n{reason}")]
+    Invalid {
+        /// The file.
+        path: String,
+        /// The parser's words, with the line.
+        reason: String,
+    },
+}
+
+impl Config {
+    /// Reads `dir/config.toml`; none is an empty one.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn load(dir: &Path) -> Result<Self, ConfigError> {
+        let path = dir.join("config.toml");
+        let shown = path.display().to_string();
+        match std::fs::read_to_string(&path) {
+            Ok(text) => toml::from_str(&text).map_err(|error| ConfigError::Invalid {
+                path: shown,
+                reason: error.to_string().trim_end().to_owned(),
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(source) => Err(ConfigError::Unreadable { path: shown, source }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_config_says_what_is_wrong_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Config::load(dir.path()).unwrap(), Config::default());
+        let write = |text: &str| std::fs::write(dir.path().join("config.toml"), text).unwrap();
+        write("model = \"openai/x\"\napproval = \"never\"\nmax-steps = 5\n");
+        assert_eq!(
+            Config::load(dir.path()).unwrap(),
+            Config {
+                model: Some("openai/x".to_owned()),
+                approval: Some(Approval::Never),
+                max_steps: Some(5),
+                ..Config::default()
+            }
+        );
+        write("modle = 1\n");
+        let error = Config::load(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("unknown field `modle`"), "{error}");
+    }
+}
