@@ -142,6 +142,13 @@ pub fn decode(frames: &[Bytes], signer: &Signer) -> Result<Message, WireError> {
             reason: error.to_string(),
         }
     };
+    // serde reads a struct from an array too; a header is an object.
+    if !header.trim_ascii_start().starts_with(b"{") {
+        return Err(WireError::NotJson {
+            frame: "header",
+            reason: "it is not an object".to_owned(),
+        });
+    }
     let header: Header = serde_json::from_slice(header).map_err(not_json("header"))?;
     // An empty or odd parent is no parent; the kernel's first `status: starting` has none.
     let parent = serde_json::from_slice::<Header>(parent)

@@ -27,6 +27,8 @@ const RESTART_GRACE: Duration = Duration::from_secs(1);
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Silence that tells that there was nothing more.
 const LAST_WORDS_QUIET: Duration = Duration::from_millis(50);
+/// A kernel whose sockets close is about to exit; one that still lives after this never will.
+const DISCONNECT_GRACE: Duration = Duration::from_secs(2);
 /// Between two readiness probes.
 const PROBE_EVERY: Duration = Duration::from_millis(100);
 
@@ -154,6 +156,8 @@ struct Life {
     table: Table,
     /// `msg_id` of the fence that is on its way.
     fence: Option<String>,
+    /// A socket was closed: when the process must be gone.
+    disconnected: Option<Instant>,
     /// Messages that were emptied for their size and will not be readable.
     emptied: u32,
     // In the order in which they are to be dropped.
@@ -185,6 +189,7 @@ impl Life {
                         info,
                         table: Table::default(),
                         fence: None,
+                        disconnected: None,
                         emptied: 0,
                         link,
                         host,
@@ -243,11 +248,20 @@ impl Life {
                     let Some(incoming) = incoming else {
                         return End::Died(self.kill(ExitReason::Unknown).await);
                     };
-                    if let Some(LinkLoss::Hostile(what)) = self.take(incoming) {
-                        return End::Died(self.kill(ExitReason::Hostile(what)).await);
+                    match self.take(incoming) {
+                        Some(LinkLoss::Hostile(what)) => {
+                            return End::Died(self.kill(ExitReason::Hostile(what)).await);
+                        }
+                        Some(LinkLoss::Closed) => {
+                            self.disconnected.get_or_insert_with(|| Instant::now() + DISCONNECT_GRACE);
+                        }
+                        None => {}
                     }
                 }
                 reason = self.host.wait() => return End::Died(reason),
+                () = sleep_until(self.disconnected.unwrap_or_else(Instant::now)), if self.disconnected.is_some() => {
+                    return End::Died(self.kill(ExitReason::Disconnected).await);
+                }
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
                     for action in self.table.wake(Instant::now()) {
                         match action {

@@ -27,6 +27,8 @@ pub enum ExitReason {
     Signalled(i32),
     /// It broke the wire protocol in a way that could have hurt us, and was killed.
     Hostile(String),
+    /// It closed its connection although its process lived, and was killed.
+    Disconnected,
     /// It did not react to interrupts after its time was up, and was killed.
     KilledAfterTimeout,
     /// It was restarted or shut down on request.
@@ -43,6 +45,7 @@ impl fmt::Display for ExitReason {
             Self::Signalled(11) => f.write_str("signal 11, segmentation fault"),
             Self::Signalled(signal) => write!(f, "signal {signal}"),
             Self::Hostile(what) => write!(f, "it was killed because {what}"),
+            Self::Disconnected => f.write_str("it closed its connection and was killed"),
             Self::KilledAfterTimeout => {
                 f.write_str("it was killed because it did not stop when its time was up")
             }

@@ -160,8 +160,108 @@ async fn forged_frames_end_the_kernel_and_not_us() {
     assert_eq!(printed(&run(&kernel, "print('again')").await.0), "again\n");
 }
 
+/// Outputs whose loss was announced, and those that came.
+fn losses(outputs: &[OutputEvent]) -> usize {
+    outputs.iter().filter(|output| matches!(output, OutputEvent::Lost(_))).count()
+}
+
 #[tokio::test]
-async fn misbehaviour_never_hangs_us() {
+async fn odd_kernels_are_understood() {
     let kernel = start(misbehaving(&[])).await;
-    assert_eq!(printed(&run(&kernel, "echo hello").await.0), "hello");
+    let error = |ename: &str, evalue: &str| Verdict::Error { ename: ename.to_owned(), evalue: evalue.to_owned() };
+    // Code, what was printed, the verdict, losses announced.
+    let table: &[(&str, &str, Verdict, usize)] = &[
+        ("echo a\nlate-idle 100", "a\n", Verdict::Ok, 0),
+        ("echo a\nlate-reply 100", "a\n", Verdict::Ok, 0),
+        ("echo a\nduplicate-idle", "a\n", Verdict::Ok, 0),
+        ("echo a\nno-idle", "a\n", Verdict::Ok, 1),
+        ("foreign-parent\necho mine", "mine\n", Verdict::Ok, 0),
+        ("no-parent\necho mine", "mine\n", Verdict::Ok, 0),
+        ("unknown-message-type\necho a", "a\n", Verdict::Ok, 0),
+        ("stdin-forge\necho a", "a\n", Verdict::Ok, 0),
+        ("extra-identities", "extra\n", Verdict::Ok, 0),
+        ("wrong-signature\necho a", "a\n", Verdict::Ok, 1),
+        ("wrong-signature shell\necho a", "a\n", Verdict::Ok, 1),
+        ("bad-json\necho a", "a\n", Verdict::Ok, 1),
+        ("bad-header shell\necho a", "a\n", Verdict::Ok, 1),
+        ("abort-status", "", Verdict::Aborted, 0),
+        ("no-status\necho a", "a\n", Verdict::Ok, 0),
+        ("silent-error", "", error("SilentError", ""), 0),
+        ("error KeyError 'x'", "", error("KeyError", "'x'"), 0),
+    ];
+    for (code, expected, verdict, lost) in table {
+        let (outputs, outcome) = run(&kernel, code).await;
+        let found = (printed(&outputs), losses(&outputs));
+        if *code == "extra-identities" || *code == "silent-error" {
+            // What these print is the fixture's own business.
+            assert_eq!(found.1, *lost, "{code}");
+            assert_eq!(std::mem::discriminant(&outcome.verdict), std::mem::discriminant(verdict), "{code}");
+        } else {
+            assert_eq!((found, &outcome.verdict), (((*expected).to_owned(), *lost), verdict), "{code}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_kernel_that_never_answers_is_left_in_the_end() {
+    let kernel = start(misbehaving(&[])).await;
+    let (outputs, outcome) = run(&kernel, "echo a\nno-reply").await;
+    assert_eq!((printed(&outputs).as_str(), outcome.verdict), ("a\n", Verdict::Ok));
+    let timed = |code: &str| ExecuteOptions { timeout: Some(Duration::from_millis(200)), ..ExecuteOptions::cell(code) };
+    let cell = kernel.execute(timed("hang-until-interrupt")).await.unwrap();
+    assert_eq!(cell.collect().await.1.verdict, Verdict::TimedOut);
+    for code in ["hang", "freeze"] {
+        let cell = kernel.execute(timed(code)).await.unwrap();
+        assert_eq!(cell.collect().await.1.verdict, Verdict::KernelDied(ExitReason::KilledAfterTimeout), "{code}");
+        kernel.restart().await.unwrap();
+    }
+    for (code, reason) in [
+        ("close shell", ExitReason::Disconnected),
+        ("close iopub", ExitReason::Disconnected),
+        ("die 5", ExitReason::Exited(5)),
+        ("die-by-signal 11", ExitReason::Signalled(11)),
+    ] {
+        let (_, outcome) = run(&kernel, &format!("{code}\nhang")).await;
+        assert_eq!(outcome.verdict, Verdict::KernelDied(reason), "{code}");
+        kernel.restart().await.unwrap();
+    }
+    let cell = kernel.execute(ExecuteOptions::cell("forge-frame 62\nhang")).await.unwrap();
+    assert!(matches!(cell.collect().await.1.verdict, Verdict::KernelDied(ExitReason::Hostile(_))));
+}
+
+#[tokio::test]
+async fn output_that_is_too_large_is_named_and_the_kernel_lives() {
+    let kernel = start(ipykernel()).await;
+    let (outputs, outcome) = run(&kernel, "x = 1; print('x' * 100_000_000)").await;
+    assert_eq!(outcome.verdict, Verdict::Ok);
+    assert!(
+        outputs.iter().any(|output| matches!(output, OutputEvent::Lost(what) if what.contains("100 MB was too large"))),
+        "{:?}",
+        outputs.len()
+    );
+    assert_eq!(printed(&run(&kernel, "print(x)").await.0), "1\n");
+    // One that is merely large is kept whole.
+    let (outputs, outcome) = run(&kernel, "print('y' * 20_000_000)").await;
+    assert_eq!((outcome.verdict, printed(&outputs).len()), (Verdict::Ok, 20_000_001));
+}
+
+#[tokio::test]
+async fn kernels_that_cannot_start_are_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let launch = |arguments: &[&str], seconds| {
+        let mut options = crate::support::launch_options(misbehaving(arguments), dir.path());
+        options.ready_timeout = Duration::from_secs(seconds);
+        Kernel::launch(options)
+    };
+    let error = launch(&["--stderr", "no luck", "--die-before-ready"], 60).await.unwrap_err();
+    assert!(matches!(error, sponde::kernel::KernelError::DiedAtStart { .. }), "{error:?}");
+    assert_eq!(error.log(), Some("no luck"));
+    for option in ["--never-bind", "--mute"] {
+        let error = launch(&[option], 2).await.unwrap_err();
+        assert_eq!(error.to_string(), "kernel `misbehave` was not ready after 2 s", "{option}");
+    }
+    let kernel = launch(&["--ignore-shutdown", "--no-iopub-welcome", "--slow-start", "300"], 60).await.unwrap();
+    assert_eq!(printed(&run(&kernel, "echo ready").await.0), "ready\n");
+    kernel.restart().await.unwrap();
+    assert_eq!(printed(&run(&kernel, "echo again").await.0), "again\n");
 }

@@ -6,5 +6,10 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod agent;
+mod cli;
 mod kernel;
+mod llm_wire;
+mod local_model;
+mod nbformat_corpora;
 mod support;

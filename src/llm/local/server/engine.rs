@@ -18,6 +18,11 @@ use serde::{Deserialize, Serialize};
 use super::process::Guarded;
 use super::{ALIAS, LocalServerError, LocalServerOptions};
 
+/// How threads of the engine wait for each other: asleep. By default they spin, which on a machine that
+/// is not idle burns the very time the others need; the 1.5B model then made 0.4 tokens/s on two busy
+/// cores, and 4 to 5 this way.
+const WAITING: (&str, &str) = ("OMP_WAIT_POLICY", "passive");
+
 /// Memory for prompts the server has seen before, in MiB. Its own default is 8192.
 const CACHE_MIB: u32 = 256;
 
@@ -184,6 +189,7 @@ fn program_command(
     command.env("LLAMA_API_KEY", api_key);
     // As a variable, because versions that do not know the option refuse the argument.
     command.env("LLAMA_ARG_CACHE_RAM", CACHE_MIB.to_string());
+    command.env(WAITING.0, WAITING.1);
     command
         .stdin(Stdio::piped())
         .stdout(log.try_clone()?)
@@ -195,6 +201,7 @@ fn program_command(
 fn python_command(python: &Path, log: File) -> Command {
     let mut command = Command::new(python);
     command.args(["-I", "-c", BOOTSTRAP, "sponde-model"]);
+    command.env(WAITING.0, WAITING.1);
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -166,7 +166,7 @@ async fn a_server_that_fails_is_quoted() {
     let bench = Bench::new("for n in $(seq 30); do echo line $n >&2; done; exit 7");
     for engine in [Engine::Program, Engine::Python] {
         let error = bench.start(engine).await.unwrap_err().to_string();
-        let lines: String = (11..=30).map(|n| format!("\n  line {n}")).collect();
+        let lines = (11..=30).fold(String::new(), |text, n| text + &format!("\n  line {n}"));
         let log = bench.log();
         assert_eq!(
             error,

@@ -1,0 +1,349 @@
+//! The agent loop: a scripted model (named so), real kernels, the real notebook on disk.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sponde::agent::approval::Approval;
+use sponde::agent::nudge::Nudges;
+use sponde::agent::{Agent, AgentOptions, Command, Decision, EventKind, OutputChange, TurnEnd};
+use sponde::jupyter::nbformat::{Notebook, Output, random_cell_id, validate};
+use sponde::kernel::KernelSource;
+use sponde::llm::scripted::{Reply, ScriptedProvider};
+use sponde::llm::types::{Message, ModelInfo, Part};
+
+use crate::support::{ipykernel, launch_options, misbehaving};
+
+struct Session {
+    agent: Agent,
+    model: ScriptedProvider,
+    dir: tempfile::TempDir,
+}
+
+fn call(code: &str) -> Reply {
+    Reply::call("", "id", "run_code", &json!({ "code": code }).to_string())
+}
+
+fn start(kernel: KernelSource, approval: Approval, replies: impl IntoIterator<Item = Reply>) -> Session {
+    let dir = tempfile::tempdir().unwrap();
+    let info = ModelInfo { name: "scripted/model".to_owned(), context_window: None, vision: true, small: false };
+    let model = ScriptedProvider::new(info, replies);
+    let agent = Agent::start(AgentOptions {
+        provider: Some(Arc::new(model.clone())),
+        system: "system".to_owned(),
+        facts: None,
+        nudges: Nudges::Off,
+        kernel: launch_options(kernel, dir.path()),
+        notebook: dir.path().join("session.ipynb"),
+        approval,
+        max_steps: 10,
+        cell_timeout: Some(Duration::from_mins(1)),
+        allow_stdin: true,
+        output_budget: 4000,
+        temperature: None,
+    });
+    Session { agent, model, dir }
+}
+
+impl Session {
+    async fn send(&self, command: Command) {
+        self.agent.commands.send(command).await.unwrap();
+    }
+
+    async fn submit(&self, text: &str) {
+        self.send(Command::Submit { text: text.to_owned() }).await;
+    }
+
+    /// Events up to and with the first for which `last` holds.
+    async fn until(&mut self, last: impl Fn(&EventKind) -> bool) -> Vec<EventKind> {
+        let mut seen = Vec::new();
+        loop {
+            let event = tokio::time::timeout(Duration::from_mins(1), self.agent.events.recv())
+                .await
+                .unwrap_or_else(|_| panic!("nothing more after {seen:?}"))
+                .expect("the session ended")
+                .kind;
+            let done = last(&event);
+            seen.push(event);
+            if done {
+                return seen;
+            }
+        }
+    }
+
+    async fn turn(&mut self) -> (Vec<EventKind>, TurnEnd) {
+        let events = self.until(|event| matches!(event, EventKind::TurnFinished { .. })).await;
+        let Some(EventKind::TurnFinished { end, .. }) = events.last() else { unreachable!() };
+        let end = end.clone();
+        (events, end)
+    }
+
+    fn notebook(&self) -> Notebook {
+        let bytes = std::fs::read(self.dir.path().join("session.ipynb")).unwrap();
+        Notebook::read(&bytes, &mut random_cell_id).unwrap().notebook
+    }
+
+    /// Role, status and source of the notebook's cells.
+    fn cells(&self) -> Vec<(String, String, String)> {
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+        self.notebook()
+            .cells
+            .iter()
+            .map(|cell| {
+                let ours = &cell.metadata["sponde"];
+                (text(ours.get("role")), text(ours.get("status")), cell.source.clone())
+            })
+            .collect()
+    }
+
+    /// The answers to calls in the model's last prompt.
+    fn answers(&self) -> Vec<(String, bool)> {
+        let prompts = self.model.prompts();
+        let Some(last) = prompts.last() else { return vec![] };
+        last.messages
+            .iter()
+            .filter_map(|message| match message {
+                Message::ToolResult { parts, is_error, .. } => {
+                    let text: Vec<&str> = parts
+                        .iter()
+                        .map(|part| match part {
+                            Part::Text(text) => text.as_str(),
+                            Part::Image { media_type, .. } => media_type,
+                        })
+                        .collect();
+                    Some((text.join("|"), *is_error))
+                }
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+fn cell(role: &str, status: &str, source: &str) -> (String, String, String) {
+    (role.to_owned(), status.to_owned(), source.to_owned())
+}
+
+#[tokio::test]
+async fn question_code_plot_answer_notebook() {
+    let plot = "import matplotlib.pyplot as plt\nprint(6 * 7)\nplt.plot([1, 2]); plt.show()";
+    let mut session = start(ipykernel(), Approval::Never, [
+        Reply::call("Let me see. ", "id", "run_code", &json!({ "code": plot }).to_string()),
+        Reply::text("It is 42."),
+    ]);
+    session.submit("what is 6*7?").await;
+    let (events, end) = session.turn().await;
+    assert_eq!(end, TurnEnd::Done);
+    let pngs = events
+        .iter()
+        .filter(|event| {
+            matches!(event, EventKind::Output { change: OutputChange::Append { output }, .. }
+                if output.data().is_some_and(|data| data.contains("image/png")))
+        })
+        .count();
+    assert_eq!(pngs, 1);
+    let written: String = events
+        .iter()
+        .filter_map(|event| match event {
+            EventKind::CodeDelta { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(written, plot);
+    let answers = session.answers();
+    assert!(
+        matches!(&answers[..], [(text, false)] if text.starts_with("42\n[plot shown to the user") && text.ends_with("|image/png")),
+        "{answers:?}"
+    );
+    assert_eq!(
+        session.cells(),
+        [
+            cell("user", "", "what is 6*7?"),
+            cell("assistant", "", "Let me see. "),
+            cell("assistant", "ok", plot),
+            cell("assistant", "", "It is 42."),
+        ]
+    );
+    let notebook = session.notebook();
+    assert_eq!(validate(&notebook), []);
+    assert_eq!(notebook.metadata["kernelspec"]["name"], "python3");
+    assert_eq!(notebook.metadata["language_info"]["name"], "python");
+    assert_eq!(notebook.metadata["sponde"]["model"], "scripted/model");
+    // The next question still has the variables, and the prompt only grew.
+    session.agent.shutdown().await;
+    let prompts = session.model.prompts();
+    assert_eq!(prompts[0].messages[..], prompts[1].messages[..prompts[0].messages.len()]);
+}
+
+#[tokio::test]
+async fn broken_calls_are_answered_and_never_run() {
+    let mut session = start(ipykernel(), Approval::Never, [
+        Reply::call("", "id", "run_code", r#"{"code": "print(1"#),
+        Reply::call("", "id", "shell", r#"{"code": "print(1)"}"#),
+        Reply::text("I give up."),
+    ]);
+    session.submit("x").await;
+    let (events, end) = session.turn().await;
+    assert_eq!(end, TurnEnd::Done);
+    assert!(!events.iter().any(|event| matches!(event, EventKind::CodeStarted { .. })));
+    let answers = session.answers();
+    assert!(
+        matches!(&answers[..], [(first, true), (second, true)]
+            if first.contains("not valid JSON") && second.contains("there is no tool `shell`")),
+        "{answers:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_dead_kernel_is_told_to_the_model_and_restarted() {
+    let mut session = start(ipykernel(), Approval::Never, [
+        call("x = 1\nimport os; os._exit(1)"),
+        call("print('x' in globals())"),
+        Reply::text("It was lost."),
+    ]);
+    session.submit("go").await;
+    let (events, end) = session.turn().await;
+    assert_eq!(end, TurnEnd::Done);
+    assert!(events.iter().any(|event| matches!(event, EventKind::KernelDied { .. })));
+    let answers = session.answers();
+    assert!(
+        matches!(&answers[..], [(died, true), (after, false)]
+            if died.contains("The kernel died (exit status 1)") && died.contains("all variables and imports are lost") && after == "False"),
+        "{answers:?}"
+    );
+    let statuses: Vec<String> = session.cells().into_iter().map(|(_, status, _)| status).collect();
+    assert_eq!(statuses, ["", "kernel died", "ok", ""]);
+}
+
+#[tokio::test]
+async fn the_person_decides() {
+    let mut session = start(ipykernel(), Approval::Ask, [
+        call("print('first')"),
+        call("print('second')"),
+        Reply::text("Done."),
+    ]);
+    let asks = |event: &EventKind| matches!(event, EventKind::ApprovalRequested { .. });
+    session.submit("go").await;
+    for decision in [
+        Decision::Decline { reason: Some("print the other".to_owned()) },
+        Decision::Change { source: "print('mine')".to_owned() },
+    ] {
+        let events = session.until(asks).await;
+        let Some(EventKind::ApprovalRequested { cell }) = events.last().cloned() else { unreachable!() };
+        session.send(Command::Decide { cell, decision }).await;
+    }
+    assert_eq!(session.turn().await.1, TurnEnd::Done);
+    assert_eq!(
+        session.answers(),
+        [
+            ("The user declined to run this code and said: print the other".to_owned(), true),
+            ("The user changed the code before running it, to:\nprint('mine')|mine".to_owned(), false),
+        ]
+    );
+    assert_eq!(
+        session.cells()[1..3],
+        [cell("assistant", "declined", "print('first')"), cell("assistant", "ok", "print('mine')")]
+    );
+}
+
+#[tokio::test]
+async fn interrupts_stop_what_is_going_on() {
+    let mut session = start(ipykernel(), Approval::Never, [
+        Reply::new([sponde::llm::scripted::Step::Hang]),
+        call("import time\nprint('begun', flush=True)\ntime.sleep(600)"),
+        call("print('alive')"),
+        Reply::text("Yes."),
+    ]);
+    session.submit("never answered").await;
+    session.until(|event| matches!(event, EventKind::StepStarted { .. })).await;
+    session.send(Command::Interrupt).await;
+    assert_eq!(session.turn().await.1, TurnEnd::Interrupted);
+    session.submit("slow").await;
+    session.until(|event| matches!(event, EventKind::Output { .. })).await;
+    session.send(Command::Interrupt).await;
+    assert_eq!(session.turn().await.1, TurnEnd::Interrupted);
+    session.submit("still there?").await;
+    assert_eq!(session.turn().await.1, TurnEnd::Done);
+    let answers = session.answers();
+    assert!(answers[0].0.contains("The user interrupted the code"), "{answers:?}");
+    assert_eq!(answers[1], ("alive".to_owned(), false));
+}
+
+#[tokio::test]
+async fn a_second_interrupt_restarts_a_kernel_that_ignores_the_first() {
+    let mut session = start(misbehaving(&[]), Approval::Never, [
+        call("echo begun\nhang"),
+        call("echo alive"),
+        Reply::text("Yes."),
+    ]);
+    session.submit("hang").await;
+    session.until(|event| matches!(event, EventKind::Output { .. })).await;
+    session.send(Command::Interrupt).await;
+    session.send(Command::Interrupt).await;
+    assert_eq!(session.turn().await.1, TurnEnd::Interrupted);
+    session.submit("again").await;
+    assert_eq!(session.turn().await.1, TurnEnd::Done);
+    assert_eq!(session.answers()[1], ("alive".to_owned(), false));
+}
+
+#[tokio::test]
+async fn input_is_answered_by_the_person() {
+    let mut session = start(ipykernel(), Approval::Never, [
+        call("import getpass\nprint(input('name? ') + getpass.getpass('pin? '))"),
+        Reply::text("Hello."),
+    ]);
+    session.submit("ask me").await;
+    for (expected, secret, value) in [("name? ", false, "Ada"), ("pin? ", true, "42")] {
+        let events = session.until(|event| matches!(event, EventKind::InputRequested { .. })).await;
+        let Some(EventKind::InputRequested { cell, prompt, password }) = events.last().cloned() else { unreachable!() };
+        assert_eq!((prompt.as_str(), password), (expected, secret));
+        session.send(Command::Reply { cell, value: value.to_owned() }).await;
+    }
+    assert_eq!(session.turn().await.1, TurnEnd::Done);
+    assert_eq!(session.answers(), [("Ada42".to_owned(), false)]);
+}
+
+#[tokio::test]
+async fn without_a_kernel_the_turn_ends_with_the_reason() {
+    let mut kernel = ipykernel();
+    kernel.spec.argv = vec!["false".to_owned(), "{connection_file}".to_owned()];
+    let mut session = start(kernel, Approval::Never, [call("print(1)")]);
+    session.submit("x").await;
+    let (_, end) = session.turn().await;
+    let message = "kernel `python3` exited before it was ready (exit status 1)".to_owned();
+    assert_eq!(end, TurnEnd::KernelFailed { message });
+    assert_eq!(session.cells().last().unwrap().1, "not run");
+}
+
+#[tokio::test]
+async fn a_person_runs_code_in_the_same_kernel_and_the_model_knows() {
+    let mut session = start(ipykernel(), Approval::Ask, [Reply::text("It is 5.")]);
+    session.send(Command::Run { code: "y = 5; y".to_owned() }).await;
+    assert_eq!(session.turn().await.1, TurnEnd::Done);
+    session.submit("what is y?").await;
+    assert_eq!(session.turn().await.1, TurnEnd::Done);
+    let expected = ["I ran this in the kernel:\ny = 5; y\n\nIt gave:", "5", "what is y?"];
+    let parts = expected.map(|text| Part::Text(text.to_owned())).into();
+    assert_eq!(session.model.prompts()[0].messages, [Message::User(parts)]);
+    assert!(matches!(&session.notebook().cells[0].outputs()[..], [Output::ExecuteResult { .. }]));
+}
+
+#[tokio::test]
+async fn a_flood_is_told_in_pieces_and_kept_short() {
+    let mut session = start(ipykernel(), Approval::Never, [
+        call("for i in range(200_000): print('line', i)"),
+        Reply::text("Long."),
+    ]);
+    session.submit("flood").await;
+    let (events, end) = session.turn().await;
+    assert_eq!(end, TurnEnd::Done);
+    let told: String = events
+        .iter()
+        .filter_map(|event| match event {
+            EventKind::Output { change: OutputChange::Append { output: Output::Stream { text, .. } }, .. } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told.lines().count(), 200_000);
+    let [(answer, false)] = &session.answers()[..] else { panic!("not one answer") };
+    assert!(answer.len() < 4200 && answer.contains("lines hidden here") && answer.ends_with("line 199999"), "{answer}");
+}
