@@ -115,13 +115,13 @@ fn table(text: &str, shown: &str, delimiter: u8, whole: bool) -> Option<String> 
     for (name, column) in header.iter().zip(&columns).take(COLUMNS) {
         let (kind, words) = column.describe();
         if kind == Kind::Date {
-            dates.push(format!("{name:?}"));
+            dates.push(python_string(name));
         }
         described.push(format!("- {name}: {words}"));
     }
-    let mut arguments = format!("{shown:?}");
+    let mut arguments = python_string(shown);
     if delimiter != b',' {
-        let _ = write!(arguments, ", sep={:?}", char::from(delimiter).to_string());
+        let _ = write!(arguments, ", sep={}", python_string(&char::from(delimiter).to_string()));
     }
     if !dates.is_empty() {
         let _ = write!(arguments, ", parse_dates=[{}]", dates.join(", "));
@@ -200,7 +200,8 @@ impl Column {
         let mut words = match (kind, self.range) {
             (Kind::Integer, Some((low, high))) => format!("int, {low} to {high}"),
             (Kind::Float, Some((low, high))) => format!("float, {low} to {high}"),
-            (Kind::Date, _) => format!("date, {} to {}", self.least, self.greatest),
+            (Kind::Date, _) if is_iso_date(&self.least) => format!("date, {} to {}", self.least, self.greatest),
+            (Kind::Date, _) => format!("date, e.g. {}", self.first),
             (Kind::Empty, _) => "empty".to_owned(),
             (Kind::Text | Kind::Integer | Kind::Float, _) => self.describe_text(),
         };
@@ -222,12 +223,18 @@ impl Column {
     }
 }
 
+/// In single quotes: a small model that writes JSON forgets to escape double ones.
+fn python_string(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('\t', "\\t");
+    if escaped.contains('\'') { format!("\"{}\"", escaped.replace('"', "\\\"")) } else { format!("'{escaped}'") }
+}
+
 fn kind_of(value: &str) -> Kind {
     if value.parse::<i64>().is_ok() {
         Kind::Integer
     } else if value.parse::<f64>().is_ok() {
         Kind::Float
-    } else if is_iso_date(value) {
+    } else if is_iso_date(value) || is_written_date(value) {
         Kind::Date
     } else {
         Kind::Text
@@ -245,6 +252,20 @@ fn is_iso_date(value: &str) -> bool {
         && digits(8..10)
         && (separators == [Some(b'-'); 2] || separators == [Some(b'/'); 2])
         && value.as_bytes().get(10).is_none_or(|b| matches!(b, b'T' | b' '))
+}
+
+/// `D/D/YYYY`, `Mon D YYYY`, `D Mon YYYY`, with English months, short or long.
+fn is_written_date(value: &str) -> bool {
+    const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+    let day = |part: &str| part.len() <= 2 && part.parse::<u8>().is_ok_and(|n| (1..=31).contains(&n));
+    let year = |part: &str| part.len() == 4 && part.parse::<u16>().is_ok();
+    let month = |part: &str| part.get(..3).is_some_and(|start| MONTHS.contains(&start.to_lowercase().as_str()));
+    let parts: Vec<&str> = value.split(['/', ' ']).filter(|part| !part.is_empty()).collect();
+    match parts[..] {
+        [a, b, c] if value.contains('/') => day(a) && day(b) && year(c),
+        [a, b, c] => year(c) && ((month(a) && day(b.trim_end_matches(','))) || (day(a) && month(b))),
+        _ => false,
+    }
 }
 
 fn size(bytes: u64) -> String {
@@ -265,7 +286,7 @@ mod tests {
         let text = "day,city,rain,n,code\n2020-01-02,Oslo,0.5,1,a-1\n2020-01-01,\"Rome, IT\",2,7,b-2\n2021-05-01,Oslo,NA,3,c-3\n";
         assert_eq!(
             table(text, "w.csv", b',', true).unwrap(),
-            "File w.csv: 3 rows. Load with df = pd.read_csv(\"w.csv\", parse_dates=[\"day\"])\n\
+            "File w.csv: 3 rows. Load with df = pd.read_csv('w.csv', parse_dates=['day'])\n\
              - day: date, 2020-01-01 to 2021-05-01\n\
              - city: text, 2 values: Oslo, Rome, IT\n\
              - rain: float, 0.5 to 2; 1 missing\n\
@@ -279,10 +300,28 @@ mod tests {
         let text = "a;b\n1;x\n2\n3;y;z\n";
         assert_eq!(
             table(text, "s.csv", b',', false).unwrap(),
-            "File s.csv: more than 3 rows. Load with df = pd.read_csv(\"s.csv\", sep=\";\")\n\
+            "File s.csv: more than 3 rows. Load with df = pd.read_csv('s.csv', sep=';')\n\
              - a: int, 1 to 3\n- b: text, 2 values: x, y\n"
         );
         assert_eq!(table("", "e.csv", b',', true), None);
+    }
+
+    #[test]
+    fn dates_are_known_by_their_form() {
+        for (value, kind) in [
+            ("2020-01-02", Kind::Date),
+            ("2020-01-02T03:04:05Z", Kind::Date),
+            ("1/31/2020", Kind::Date),
+            ("Jan 5, 2020", Kind::Date),
+            ("5 March 2020", Kind::Date),
+            ("2020", Kind::Integer),
+            ("1.5e3", Kind::Float),
+            ("May be", Kind::Text),
+            ("1/2", Kind::Text),
+        ] {
+            assert_eq!(kind_of(value), kind, "{value}");
+        }
+        assert_eq!(python_string("a'b"), "\"a'b\"");
     }
 
     #[test]

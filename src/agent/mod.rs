@@ -4,9 +4,9 @@
 //! all of them share these two types.
 
 pub mod approval;
+pub mod coach;
 pub mod event;
 pub mod facts;
-pub mod nudge;
 pub mod prompt;
 pub mod replay;
 pub mod run;

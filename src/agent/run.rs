@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::approval::Approval;
 use super::event::{Command, Event, EventKind};
-use super::nudge::{self, Nudges};
+use super::coach::{self, Coaching, Novelty, Topic};
 use super::sampling::Sampling;
 use super::save::write_atomically;
 use super::tools;
@@ -23,7 +23,7 @@ use crate::kernel::task::{self, Task};
 use crate::kernel::{
     ExecuteOptions, Execution, ExitReason, KernelError, LaunchOptions, OutputEvent, Verdict,
 };
-use crate::llm::types::{Prompt, Provider, ProviderError};
+use crate::llm::types::{Prompt, Provider, ProviderError, ToolChoice};
 use crate::session::notebook::{self, verdict_name};
 use crate::session::summarize::Budget;
 use crate::session::transcript::{Author, KernelIdentity};
@@ -47,8 +47,8 @@ pub struct AgentOptions {
     pub system: String,
     /// Facts about the workspace, said to the model before the first question.
     pub facts: Option<String>,
-    /// What is pointed out to the model when it forgets it.
-    pub nudges: Nudges,
+    /// Whether the model is helped where it forgets.
+    pub coaching: Coaching,
     /// The kernel.
     pub kernel: LaunchOptions,
     /// Where the notebook is kept; its directory exists.
@@ -111,6 +111,10 @@ struct Session {
     sampling: Option<Sampling>,
     running: Option<Running>,
     question: String,
+    /// What the next reply must be.
+    choice: ToolChoice,
+    /// What a small model was told in this turn.
+    said: Vec<Topic>,
     events: mpsc::Sender<Event>,
     sequence: u64,
     begun: Instant,
@@ -136,6 +140,8 @@ impl Session {
             sampling: None,
             running: None,
             question: String::new(),
+            choice: ToolChoice::Auto,
+            said: Vec::new(),
             events,
             sequence: 0,
             begun: Instant::now(),
@@ -155,7 +161,7 @@ impl Session {
             notebook: self.options.notebook.display().to_string(),
         })
         .await;
-        if let Some(facts) = self.options.facts.take() {
+        if let Some(facts) = self.options.facts.clone() {
             self.edit(Edit::Note { cell: random_cell_id(), text: facts });
         }
         loop {
@@ -178,6 +184,11 @@ impl Session {
         match command {
             Command::Submit { text } if self.turn.state == State::Idle => {
                 self.question.clone_from(&text);
+                self.said.clear();
+                self.choice = match self.options.coaching {
+                    Coaching::Off => ToolChoice::Auto,
+                    Coaching::Small => ToolChoice::Required,
+                };
                 self.edit(Edit::Say { cell: random_cell_id(), text });
                 self.drive(Input::Submit).await;
             }
@@ -217,11 +228,12 @@ impl Session {
         };
         match delta {
             Some(Ok(delta)) => match sampling.take(delta, &mut random_cell_id) {
+                // A small model's answer is checked before anybody sees it.
+                Progress::Text(_) if self.options.coaching == Coaching::Small => {}
                 Progress::Text(text) => {
                     let cell = sampling.text_cell.get_or_insert_with(random_cell_id).clone();
                     let step = sampling.step;
-                    self.edit(Edit::AppendText { cell: cell.clone(), step, text: text.clone() });
-                    self.tell(EventKind::Text { cell, text }).await;
+                    self.say(cell, step, text).await;
                 }
                 Progress::Reasoning(text) => self.tell(EventKind::Reasoning { text }).await,
                 Progress::Code { cell, text } => self.tell(EventKind::CodeDelta { cell, text }).await,
@@ -245,36 +257,72 @@ impl Session {
         }
     }
 
+    /// More words of the model.
+    async fn say(&mut self, cell: String, step: u32, text: String) {
+        self.edit(Edit::AppendText { cell: cell.clone(), step, text: text.clone() });
+        self.tell(EventKind::Text { cell, text }).await;
+    }
+
     /// Turns the calls of a complete reply into cells.
     async fn replied(&mut self, sampling: Sampling) {
+        let nudge = self.check_answer(&sampling);
+        if self.options.coaching == Coaching::Small && nudge.is_none() && !sampling.text.is_empty() {
+            self.say(random_cell_id(), sampling.step, sampling.text.clone()).await;
+        }
         let mut calls = Vec::new();
         let mut broken = false;
-        let language = self.language();
         for call in sampling.calls {
             let (source, raw, reason) = match tools::parse(&call.name, &call.arguments) {
-                Ok(code) => (code, None, None),
+                Ok(code) => self.look_at(code),
                 Err(reason) => (String::new(), Some(call.arguments.clone()), Some(reason)),
             };
             let author = Author::Model { step: sampling.step, call_id: call.id, broken: raw };
             self.edit(Edit::Propose { cell: call.cell.clone(), author, source: source.clone() });
-            if let Some(reason) = reason {
-                broken = true;
-                self.notice(&format!("the model's call could not be run: {reason}")).await;
-                self.end_cell(&call.cell, CodeStatus::NotRun(reason));
-                continue;
-            }
             self.tell(EventKind::CodeProposed {
                 cell: call.cell.clone(),
-                language: language.clone(),
+                language: self.language(),
                 source: source.clone(),
             })
             .await;
+            if let Some(reason) = reason {
+                broken = true;
+                self.notice(&format!("the model's call was not run: {reason}")).await;
+                self.end_cell(&call.cell, CodeStatus::NotRun(reason));
+                continue;
+            }
             calls.push(super::turn::Call { cell: call.cell, code: source });
         }
-        let nudge = (calls.is_empty() && !broken)
-            .then(|| nudge::after_answer(self.options.nudges, &self.question, &sampling.text, &self.turn_cells()))
-            .flatten();
         self.drive(Input::Replied { calls, broken, nudge }).await;
+    }
+
+    /// What an answer of a small model lacks.
+    fn check_answer(&mut self, sampling: &Sampling) -> Option<String> {
+        if self.options.coaching == Coaching::Off || !sampling.calls.is_empty() {
+            return None;
+        }
+        let facts = self.options.facts.as_deref().unwrap_or_default();
+        let nudge = coach::after_answer(&self.question, &sampling.text, facts, &self.said, &self.turn_cells())?;
+        self.choice = nudge.choice;
+        self.said.push(nudge.topic);
+        Some(nudge.words)
+    }
+
+    /// A cell of a small model: mended where it was torn, and not run when it ran before.
+    fn look_at(&mut self, code: String) -> (String, Option<String>, Option<String>) {
+        if self.options.coaching == Coaching::Off {
+            return (code, None, None);
+        }
+        let code = if self.language() == "python" { coach::repair_line_breaks(&code) } else { code };
+        let (choice, reason) = match coach::novelty(&code, &self.turn_cells()) {
+            Novelty::New => (ToolChoice::Auto, None),
+            Novelty::Done => (
+                ToolChoice::None,
+                Some("this is the same cell as before, so it was not run again. Give the answer from the output above"),
+            ),
+            Novelty::Failed => (ToolChoice::Required, Some("this cell failed before")),
+        };
+        self.choice = choice;
+        (code, None, reason.map(str::to_owned))
     }
 
     fn language(&self) -> String {
@@ -283,11 +331,13 @@ impl Session {
 
     fn prompt(&self) -> Prompt {
         let vision = self.options.provider.as_ref().is_some_and(|provider| provider.info().vision);
-        let budget = Budget { text: self.options.output_budget, vision };
+        let brief = self.options.coaching == Coaching::Small;
+        let budget = Budget { text: self.options.output_budget, vision, brief };
         Prompt {
             system: self.options.system.clone(),
             messages: context::messages(&self.transcript, tools::RUN_CODE, budget),
             tools: vec![tools::run_code(&self.language())],
+            tool_choice: self.choice,
             max_output_tokens: None,
             temperature: self.options.temperature,
             reply_schema: None,

@@ -107,8 +107,8 @@ pub enum Effect {
     Sample,
     /// Stop asking it.
     CancelSampling,
-    /// Point something out to the model.
-    Note(String),
+    /// Point something out to the model, with the latest cell's outputs.
+    Hint(String),
     /// Ask the person about a cell.
     Ask {
         /// Which cell.
@@ -253,7 +253,7 @@ impl Turn {
         match nudge {
             Some(words) if self.nudges < NUDGES => {
                 self.nudges += 1;
-                self.sample(vec![Effect::Note(words)])
+                self.sample(vec![Effect::Hint(words)])
             }
             _ => vec![Effect::End(TurnEnd::Done)],
         }
@@ -329,18 +329,19 @@ impl Turn {
                 && self.nudges < NUDGES
             {
                 self.nudges += 1;
-                effects.push(Effect::Note(words));
+                effects.push(Effect::Hint(words));
             }
             return self.next(queue, effects);
         }
         effects.extend(skip_all(queue, "the code before it failed"));
+        effects.extend(nudge.map(Effect::Hint));
         match self.count_failure(code, verdict) {
             SAME_FAILURE.. => {
                 effects.push(Effect::End(TurnEnd::Repeating));
                 effects
             }
             2 => {
-                effects.push(Effect::Note(
+                effects.push(Effect::Hint(
                     "This is the same code with the same error as before. Do something else.".to_owned(),
                 ));
                 self.sample(effects)
@@ -536,7 +537,7 @@ mod tests {
             (replied(&["a"]), vec![execute("a")]),
             (ran(failed()), vec![Effect::Sample]),
             (replied(&["a"]), vec![execute("a")]),
-            (ran(failed()), vec![Effect::Note(note.to_owned()), Effect::Sample]),
+            (ran(failed()), vec![Effect::Hint(note.to_owned()), Effect::Sample]),
             (replied(&["a"]), vec![execute("a")]),
             (ran(failed()), vec![Effect::End(TurnEnd::Repeating)]),
         ]);
@@ -552,7 +553,7 @@ mod tests {
             (ran(Verdict::Ok), vec![Effect::End(TurnEnd::StepLimit { steps: 2 })]),
         ]);
         let lacking = || Input::Replied { calls: vec![], broken: false, nudge: Some("plot".to_owned()) };
-        let nudged = || vec![Effect::Note("plot".to_owned()), Effect::Sample];
+        let nudged = || vec![Effect::Hint("plot".to_owned()), Effect::Sample];
         play(Approval::Never, 9, vec![
             (Input::Submit, vec![Effect::Sample]),
             (lacking(), nudged()),

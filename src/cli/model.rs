@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::agent::nudge::Nudges;
+use crate::agent::coach::Coaching;
 use crate::agent::prompt;
 use crate::error::{Exit, Failure};
 use crate::llm::catalog::{self, CatalogError, Resolved};
@@ -26,8 +26,8 @@ const HOW: &str = "set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, star
 pub(super) struct Chosen {
     /// Asks it.
     pub provider: Arc<dyn Provider>,
-    /// What is pointed out to it.
-    pub nudges: Nudges,
+    /// Whether it is helped where it forgets.
+    pub coaching: Coaching,
     /// Bytes of a cell's text that it gets.
     pub output_budget: usize,
     /// Its system prompt for a language.
@@ -76,7 +76,7 @@ fn served(endpoint: &Endpoint) -> Result<Chosen, Failure> {
     let provider = RigProvider::new(endpoint, client, RigOptions::default());
     Ok(Chosen {
         provider: Arc::new(retrying(provider)),
-        nudges: Nudges::Off,
+        coaching: Coaching::Off,
         output_budget: 8_000,
         system: prompt::system,
         server: None,
@@ -145,12 +145,15 @@ async fn local(name: &str, context: &Context) -> Result<Chosen, Failure> {
             Arc::new(provider),
             ConstrainedOptions {
                 instructions: String::new(),
+                after_output: "If this answers the question, reply with {\"answer\"}; otherwise run another cell.".to_owned(),
+                after_error: String::new(),
+                max_output_tokens: 700,
                 few_shot: prompt::small_examples(),
                 ..ConstrainedOptions::default()
             },
         )),
-        nudges: Nudges::Small,
-        output_budget: 1_200,
+        coaching: Coaching::Small,
+        output_budget: 600,
         system: |_| prompt::small_system(),
         server: Some(server),
     })

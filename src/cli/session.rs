@@ -36,7 +36,7 @@ pub(super) async fn start(args: &SessionArgs, allow_stdin: bool, context: &Conte
     let cwd = current_dir()?;
     let facts = workspace_facts(&args.files, &cwd)?;
     let notebook = notebook_path(args.notebook.as_deref(), context)?;
-    let Chosen { provider, nudges, output_budget, system, server } =
+    let Chosen { provider, coaching, output_budget, system, server } =
         model::choose(args.model.as_deref().or(context.config.model.as_deref()), context).await?;
     let approval = if args.yes { Approval::Never } else { context.config.approval.unwrap_or(Approval::Ask) };
     let language = kernel.spec.language.clone();
@@ -44,7 +44,7 @@ pub(super) async fn start(args: &SessionArgs, allow_stdin: bool, context: &Conte
         provider: Some(provider),
         system: system(&language),
         facts,
-        nudges,
+        coaching,
         kernel: launch_options(kernel, cwd, context),
         notebook: notebook.clone(),
         approval,

@@ -8,6 +8,7 @@
 //! ([`must_run_code`]), so that a session replayed asks the same. All wording is an option: what
 //! works is found by experiment, not here.
 
+mod forget;
 mod reader;
 mod render;
 
@@ -18,7 +19,7 @@ use futures_util::stream::{self, StreamExt};
 use serde_json::{Value, json};
 
 use super::types::{
-    BoxStream, Delta, Message, ModelInfo, Prompt, Provider, ProviderError, StopReason,
+    BoxStream, Delta, Message, ModelInfo, Prompt, Provider, ProviderError, StopReason, ToolChoice,
 };
 use reader::{Piece, Reader};
 
@@ -89,15 +90,6 @@ impl Constrained {
     }
 }
 
-/// Whether the next reply must be code: after a question, and after a cell that failed.
-pub fn must_run_code(messages: &[Message]) -> bool {
-    match messages.last() {
-        Some(Message::User(_)) => true,
-        Some(Message::ToolResult { is_error, .. }) => *is_error,
-        Some(Message::Assistant { .. }) | None => false,
-    }
-}
-
 impl Provider for Constrained {
     fn info(&self) -> &ModelInfo {
         self.inner.info()
@@ -108,10 +100,10 @@ impl Provider for Constrained {
         let Some(tool) = prompt.tools.first().map(|tool| tool.name.clone()) else {
             return self.inner.stream(render::plain(prompt, &self.options));
         };
-        let schema = if must_run_code(&prompt.messages) {
-            object(CODE)
-        } else {
-            json!({"anyOf": [object(CODE), object(ANSWER)]})
+        let schema = match prompt.tool_choice {
+            ToolChoice::Required => object(CODE),
+            ToolChoice::None => object(ANSWER),
+            ToolChoice::Auto => json!({"anyOf": [object(CODE), object(ANSWER)]}),
         };
         let translation = Translation {
             reply: self
@@ -217,6 +209,7 @@ mod tests {
             max_output_tokens: None,
             temperature: None,
             reply_schema: None,
+            tool_choice: crate::llm::types::ToolChoice::Auto,
         }
     }
 

@@ -21,5 +21,5 @@ pub mod types;
 
 pub use types::{
     BoxStream, Delta, Message, ModelInfo, Part, Prompt, Provider, ProviderError, StopReason,
-    ToolCall, ToolSpec, Usage,
+    ToolCall, ToolChoice, ToolSpec, Usage,
 };

@@ -250,6 +250,7 @@ mod tests {
             max_output_tokens: None,
             temperature: None,
             reply_schema: None,
+            tool_choice: crate::llm::types::ToolChoice::Auto,
         };
         let items = retry.stream(prompt).collect().await;
         let waits = waits.lock().unwrap().clone();

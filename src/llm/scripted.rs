@@ -170,6 +170,7 @@ mod tests {
             max_output_tokens: None,
             temperature: None,
             reply_schema: None,
+            tool_choice: crate::llm::types::ToolChoice::Auto,
         }
     }
 

@@ -48,6 +48,8 @@ pub struct Prompt {
     pub messages: Vec<Message>,
     /// The tools the model may call.
     pub tools: Vec<ToolSpec>,
+    /// Whether it may, must or must not.
+    pub tool_choice: ToolChoice,
     /// Upper bound on the reply, in tokens; `None` leaves it to the provider.
     pub max_output_tokens: Option<u64>,
     /// Sampling temperature; `None` leaves it to the provider (reasoning models refuse it).
@@ -55,6 +57,18 @@ pub struct Prompt {
     /// JSON schema the reply's text must match; `None` for free text. Mostly for small models that
     /// cannot call tools ([`super::constrained`]).
     pub reply_schema: Option<Value>,
+}
+
+/// What the next reply may be (the `tool_choice` of most wires).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// Words or a call, as the model likes.
+    #[default]
+    Auto,
+    /// A call.
+    Required,
+    /// Words only.
+    None,
 }
 
 /// One message of a conversation.

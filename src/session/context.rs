@@ -102,7 +102,7 @@ mod tests {
     use crate::kernel::{OutputEvent, Verdict};
     use crate::session::{CodeStatus, Edit};
 
-    const BUDGET: Budget = Budget { text: 1000, vision: false };
+    const BUDGET: Budget = Budget { text: 1000, vision: false, brief: false };
 
     fn call(cell: &str, step: u32, source: &str) -> Edit {
         let author = Author::Model { step, call_id: format!("call-{cell}"), broken: None };

@@ -80,6 +80,9 @@ fn code_cell(cell: &SessionCell, code: &CodeCell) -> Cell {
     if let Some(original) = &code.original {
         ours.insert("original_source".to_owned(), original.clone().into());
     }
+    if let Some(hint) = &code.hint {
+        ours.insert("hint".to_owned(), hint.clone().into());
+    }
     let mut metadata = Map::new();
     let mut timing = Map::new();
     if let Some(at) = &code.started {

@@ -24,6 +24,8 @@ pub struct Budget {
     pub text: usize,
     /// Whether pictures are sent.
     pub vision: bool,
+    /// For small models: no stderr, of an error only its line and its message.
+    pub brief: bool,
 }
 
 /// Longest side of a picture that is sent, in pixels: beyond it the providers scale down themselves.
@@ -48,11 +50,12 @@ pub fn result(cell: &CodeCell, budget: Budget) -> (Vec<Part>, bool) {
     };
     let is_error = failed.is_some();
     parts.extend(failed.filter(|note| !note.is_empty()).map(Part::Text));
-    if parts.is_empty() {
+    if parts.is_empty() && !budget.brief {
         parts.push(Part::Text(
             "The code ran and printed nothing. Use print() to see values.".to_owned(),
         ));
     }
+    parts.extend(cell.hint.clone().map(Part::Text));
     (parts, is_error)
 }
 
@@ -76,7 +79,11 @@ pub fn outputs(outputs: &[Output], budget: Budget) -> Vec<Part> {
     let mut pictures = Vec::new();
     for output in outputs {
         match output {
+            Output::Stream { name, .. } if budget.brief && name == "stderr" => {}
             Output::Stream { text: more, .. } => push(&mut text, &plain(more)),
+            Output::Error { ename, evalue, traceback, .. } if budget.brief => {
+                push(&mut text, &brief_error(ename, evalue, traceback));
+            }
             Output::Error { ename, evalue, traceback, .. } => {
                 push(&mut text, &error_text(ename, evalue, traceback));
             }
@@ -113,6 +120,7 @@ fn display(data: &MimeBundle, budget: Budget, text: &mut String, pictures: &mut 
                 push(text, &format!("[plot shown to the user{size}]"));
                 pictures.push(part);
             }
+            _ if budget.brief => push(text, "[plot shown to the person]"),
             _ => push(text, &format!("[plot shown to the user{size}; you cannot see it]")),
         }
         return;
@@ -123,10 +131,39 @@ fn display(data: &MimeBundle, budget: Budget, text: &mut String, pictures: &mut 
         }
         Some((mime, Value::String(_) | Value::Array(_))) if mime.starts_with("text/") => {
             let shown = data.get(mime).and_then(joined).unwrap_or_default();
-            push(text, &plain(&shown));
+            if !names_an_object(&shown) {
+                push(text, &plain(&shown));
+            }
         }
         Some((mime, value)) => push(text, &json_note(mime, value)),
         None => {}
+    }
+}
+
+/// What plotting calls return and nobody asked for: `[<matplotlib.lines.Line2D object at 0x...>]`, `Text(0.5, 1.0, ..)`.
+fn names_an_object(text: &str) -> bool {
+    let text = text.trim_start();
+    ["[<matplotlib", "<matplotlib", "<Axes", "[<Axes", "<Figure", "Text(", "Axes(", "<BarContainer", "(array([", "array([<"]
+        .iter()
+        .any(|start| text.starts_with(start))
+}
+
+/// The line of the cell that failed and the message.
+fn brief_error(ename: &str, evalue: &str, traceback: &[String]) -> String {
+    const MESSAGE: usize = 200;
+    let whole = plain(&traceback.join("\n"));
+    let in_cell = whole
+        .split_once("Cell In[")
+        .map(|(_, after)| after.split("\nFile ").next().unwrap_or(after));
+    let line = in_cell.and_then(|frame| {
+        let marked = frame.lines().find_map(|line| line.strip_prefix('-')?.trim_start_matches('-').strip_prefix("> "))?;
+        Some(marked.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim().to_owned())
+    });
+    let message = head_and_tail(plain(evalue).trim(), MESSAGE);
+    let message = format!("{ename}: {message}");
+    match line {
+        Some(line) if !line.is_empty() => format!("line: {line}\n{message}"),
+        _ => message,
     }
 }
 
@@ -228,8 +265,8 @@ mod tests {
     use super::*;
     use serde_json::{Map, json};
 
-    const BLIND: Budget = Budget { text: 200, vision: false };
-    const SEEING: Budget = Budget { text: 200, vision: true };
+    const BLIND: Budget = Budget { text: 200, vision: false, brief: false };
+    const SEEING: Budget = Budget { text: 200, vision: true, brief: false };
 
     fn png(width: u32, height: u32) -> Vec<u8> {
         let mut data = Vec::new();
@@ -286,6 +323,21 @@ mod tests {
         assert!(text.starts_with("[25 lines of the traceback hidden]\nframe 25\n"), "{text}");
         assert!(text.ends_with("frame 39\nKeyError: 'x'"), "{text}");
         assert_eq!(error_text("", "1", &[]), "1");
+    }
+
+    #[test]
+    fn a_small_model_gets_the_failing_line_and_the_message() {
+        let traceback = [
+            "\u{1b}[31m-----\u{1b}[0m",
+            "KeyError      Traceback (most recent call last)",
+            "File index.pyx:167, in get_loc\n----> 9 inner",
+            "Cell In[2], line 5\n      4 df = 1\n----> \u{1b}[32m5\u{1b}[39m df['x'].mean()\n      6",
+            "File frame.py:1, in f\n---> 7 other",
+            "KeyError: 'x'",
+        ]
+        .map(str::to_owned);
+        assert_eq!(brief_error("KeyError", "'x'", &traceback), "line: df['x'].mean()\nKeyError: 'x'");
+        assert_eq!(brief_error("E", "v", &[]), "E: v");
     }
 
     #[test]

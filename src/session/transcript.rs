@@ -77,6 +77,8 @@ pub struct CodeCell {
     pub finished: Option<String>,
     /// The code as the model wrote it, if a person changed it.
     pub original: Option<String>,
+    /// What is pointed out to the model with the outputs.
+    pub hint: Option<String>,
 }
 
 /// Who wrote a code cell.
@@ -151,6 +153,13 @@ pub enum Edit {
         cell: String,
         /// The new code.
         source: String,
+    },
+    /// Something is pointed out to the model with a cell's outputs; replaces an earlier hint.
+    Hint {
+        /// Which cell.
+        cell: String,
+        /// The words.
+        text: String,
     },
     /// The kernel took the code.
     Start {
@@ -231,6 +240,7 @@ impl Transcript {
                     started: None,
                     finished: None,
                     original: None,
+                    hint: None,
                 };
                 self.add(cell, CellKind::Code(Box::new(code)), source)?;
             }
@@ -241,6 +251,7 @@ impl Transcript {
                     *old = source;
                 }
             }
+            Edit::Hint { cell, text } => self.code_mut(&cell)?.0.hint = Some(text),
             Edit::Start { cell, at } => {
                 let (code, _) = self.code_mut(&cell)?;
                 code.status = CodeStatus::Running;

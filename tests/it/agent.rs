@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sponde::agent::approval::Approval;
-use sponde::agent::nudge::Nudges;
+use sponde::agent::coach::Coaching;
 use sponde::agent::{Agent, AgentOptions, Command, Decision, EventKind, OutputChange, TurnEnd};
 use sponde::jupyter::nbformat::{Notebook, Output, random_cell_id, validate};
 use sponde::kernel::KernelSource;
@@ -32,7 +32,7 @@ fn start(kernel: KernelSource, approval: Approval, replies: impl IntoIterator<It
         provider: Some(Arc::new(model.clone())),
         system: "system".to_owned(),
         facts: None,
-        nudges: Nudges::Off,
+        coaching: Coaching::Off,
         kernel: launch_options(kernel, dir.path()),
         notebook: dir.path().join("session.ipynb"),
         approval,

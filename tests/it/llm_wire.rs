@@ -1,8 +1,6 @@
 //! The `llm` floor against a server nobody here wrote: aimock, an npm package that plays every
 //! vendor's API. What our side sends is read from its journal, byte for byte.
 
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,99 +16,15 @@ use sponde::llm::{
     Delta, Message, ModelInfo, Part, Prompt, Provider, ProviderError, StopReason, ToolCall,
     ToolSpec, http,
 };
-use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
 
-/// How long the mock may take to come up: the machine may be busy.
-const START_LIMIT: Duration = Duration::from_mins(1);
+use crate::aimock::Aimock;
 
-/// An aimock server, ended when dropped.
-struct Aimock {
-    url: String,
-    process: Child,
-    _fixtures: TempDir,
-}
-
-impl Aimock {
-    async fn start(fixtures: &Value) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("fixtures.json");
-        std::fs::write(&file, json!({ "fixtures": fixtures }).to_string()).unwrap();
-        let mut process = Command::new(tool("llmock"))
-            .args([
-                "--port",
-                "0",
-                "--latency",
-                "1",
-                "--chunk-size",
-                "7",
-                "--fixtures",
-            ])
-            .arg(&file)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let started = async {
-            loop {
-                let line = lines.next_line().await.unwrap();
-                let line = line.expect("aimock ended before it listened");
-                if let Some((_, url)) = line.split_once("listening on ") {
-                    return url.trim().to_owned();
-                }
-            }
-        };
-        let url = tokio::time::timeout(START_LIMIT, started)
-            .await
-            .expect("aimock did not say where it listens");
-        // It logs every request: unread, the pipe would fill up and stop it.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Self {
-            url,
-            process,
-            _fixtures: directory,
-        }
-    }
-
-    /// The requests it got, oldest first.
-    async fn journal(&self) -> Vec<Value> {
-        let url = format!("{}/__aimock/journal", self.url);
-        let client = http::client(&url).unwrap();
-        let text = client.get(url).send().await.unwrap().text().await.unwrap();
-        serde_json::from_str(&text).unwrap()
-    }
-
-    /// Ends it and waits until it is gone.
-    async fn stop(mut self) {
-        self.process.kill().await.unwrap();
-    }
-
-    fn endpoint(&self, kind: ProviderKind) -> Endpoint {
-        let path = match kind {
-            ProviderKind::Anthropic | ProviderKind::Gemini | ProviderKind::Ollama => "",
-            _ => "/v1",
-        };
-        endpoint(kind, &format!("{}{path}", self.url))
-    }
-}
-
-/// A program of the test tools.
-fn tool(name: &str) -> PathBuf {
-    let tools = std::env::var_os("SPONDE_TEST_TOOLS").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("target/test-tools"),
-        PathBuf::from,
-    );
-    let path = tools.join("node_modules/.bin").join(name);
-    assert!(
-        path.exists(),
-        "`{}` is missing: run `scripts/test`, which installs what the tests need",
-        path.display()
-    );
-    path
+fn endpoint_at(mock: &Aimock, kind: ProviderKind) -> Endpoint {
+    let path = match kind {
+        ProviderKind::Anthropic | ProviderKind::Gemini | ProviderKind::Ollama => "",
+        _ => "/v1",
+    };
+    endpoint(kind, &format!("{}{path}", mock.url))
 }
 
 fn endpoint(kind: ProviderKind, base_url: &str) -> Endpoint {
@@ -152,6 +66,7 @@ fn prompt(messages: Vec<Message>) -> Prompt {
         max_output_tokens: None,
         temperature: None,
         reply_schema: None,
+        tool_choice: sponde::llm::types::ToolChoice::Auto,
     }
 }
 
@@ -319,7 +234,7 @@ async fn the_same_loop_over_every_other_wire() {
     ];
     for (kind, path) in wires {
         let before = mock.journal().await.len();
-        run_tool_loop(&provider(&mock.endpoint(kind))).await;
+        run_tool_loop(&provider(&endpoint_at(&mock, kind))).await;
         let journal = mock.journal().await;
         let paths: Vec<&str> = journal
             .iter()
@@ -344,7 +259,7 @@ async fn refusals() {
             {"message": "no such model", "type": "invalid_request_error"}}},
     ]))
     .await;
-    let endpoint = mock.endpoint(ProviderKind::OpenAiCompatible);
+    let endpoint = endpoint_at(&mock, ProviderKind::OpenAiCompatible);
     let base_url = endpoint.base_url.clone();
     let provider = provider(&endpoint);
     let cases = [
@@ -397,7 +312,7 @@ async fn a_busy_server_is_asked_again_when_it_said() {
         {"match": {"userMessage": "hello"}, "response": {"content": "Hello there."}},
     ]))
     .await;
-    let endpoint = mock.endpoint(ProviderKind::OpenAiCompatible);
+    let endpoint = endpoint_at(&mock, ProviderKind::OpenAiCompatible);
     let retry = Retry::new(Arc::new(provider(&endpoint)), RetryOptions::default());
 
     let began = Instant::now();
@@ -416,7 +331,7 @@ async fn broken_streams() {
         {"match": {"userMessage": "garbage"}, "chaos": {"malformedRate": 1}, "response": words},
     ]))
     .await;
-    let endpoint = mock.endpoint(ProviderKind::OpenAiCompatible);
+    let endpoint = endpoint_at(&mock, ProviderKind::OpenAiCompatible);
     let base_url = endpoint.base_url.clone();
     let provider = provider(&endpoint);
 
@@ -445,7 +360,7 @@ async fn a_server_that_went_away() {
         {"match": {"userMessage": "hello"}, "response": {"content": "Hello there."}},
     ]))
     .await;
-    let endpoint = mock.endpoint(ProviderKind::OpenAiCompatible);
+    let endpoint = endpoint_at(&mock, ProviderKind::OpenAiCompatible);
     let provider = provider(&endpoint);
     ask(&provider, prompt(vec![user("hello")])).await.unwrap();
     mock.stop().await;

@@ -7,9 +7,14 @@
 )]
 
 mod agent;
+mod agent_http;
+mod aimock;
 mod cli;
 mod kernel;
 mod llm_wire;
 mod local_model;
 mod nbformat_corpora;
+mod parity;
+mod rust_source;
 mod support;
+mod tidy;

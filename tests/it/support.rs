@@ -87,6 +87,13 @@ pub(crate) async fn start(kernel: KernelSource) -> TestKernel {
     TestKernel { kernel, dir }
 }
 
+/// Whether Python's nbformat, the reference, calls the notebook valid.
+pub(crate) fn assert_is_valid_notebook(path: &Path) {
+    let check = "import nbformat, sys; nbformat.validate(nbformat.read(sys.argv[1], as_version=nbformat.NO_CONVERT))";
+    let output = Command::new(python_prefix().join("bin/python")).args(["-c", check]).arg(path).output().unwrap();
+    assert!(output.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&output.stderr));
+}
+
 /// How long the program may take for anything: the machine may be busy.
 pub(crate) const LIMIT: Duration = Duration::from_mins(2);
 

@@ -1,13 +1,18 @@
 //! The effects of a turn, one by one, and what comes back from kernel and model.
 
 use super::{
-    COALESCE, Edit, EventKind, ExecuteOptions, ExitReason, Input, Instant, KernelError, KernelIdentity,
-    KernelSlot, OutputEvent, Running, Sampling, Session, Verdict, nudge, now, random_cell_id, verdict_name,
+    COALESCE, Coaching, Edit, EventKind, ExecuteOptions, ExitReason, Input, Instant, KernelError, KernelIdentity,
+    KernelSlot, OutputEvent, Running, Sampling, Session, ToolChoice, Verdict, coach, now, random_cell_id, verdict_name,
 };
 use crate::agent::event::{OutputChange, TurnEnd};
 use crate::agent::turn::Effect;
-use crate::kernel::{ExecutionEvent, Outcome};
-use crate::session::CodeStatus;
+use crate::kernel::{ExecutionEvent, Kernel, Outcome};
+use crate::session::{CellKind, CodeStatus};
+
+/// Prints the frames and series in a kernel, for a small model whose cell failed.
+const INVENTORY: &str = include_str!("../prompts/inventory.py");
+/// How long that may take.
+const INVENTORY_WITHIN: std::time::Duration = std::time::Duration::from_secs(3);
 
 impl Session {
     /// Gives `input` to the turn and performs what it says, and what that leads to at once.
@@ -33,10 +38,8 @@ impl Session {
                     self.edit(Edit::AppendText { cell, step: sampling.step, text });
                 }
             }
-            Effect::Note(text) => {
-                tracing::debug!(text, "pointed out to the model");
-                self.edit(Edit::Note { cell: random_cell_id(), text });
-            }
+
+            Effect::Hint(text) => self.hint(text),
             Effect::Ask { cell } => self.tell(EventKind::ApprovalRequested { cell }).await,
             Effect::Execute { cell } => return self.execute(cell).await,
             Effect::Change { cell, source } => self.edit(Edit::Change { cell, source }),
@@ -216,8 +219,41 @@ impl Session {
             self.notice(&format!("the kernel died: {reason}")).await;
         }
         self.tell(finished(cell, verdict_name(&verdict), count)).await;
-        let nudge = nudge::after_cell(self.options.nudges, &self.question, &self.turn_cells());
+        let nudge = self.check_cell(&verdict).await;
         self.drive(Input::Ran { verdict, nudge }).await;
+    }
+
+    /// What a small model is told after a cell, and what it must reply.
+    async fn check_cell(&mut self, verdict: &Verdict) -> Option<String> {
+        if self.options.coaching == Coaching::Off {
+            return None;
+        }
+        let failed = matches!(verdict, Verdict::Error { .. });
+        let kernel = self.kernel.ready().filter(|_| failed && self.language() == "python").cloned();
+        let variables = match kernel {
+            Some(kernel) => inventory(kernel).await,
+            None => None,
+        };
+        let nudge = coach::after_cell(&self.question, verdict, variables.as_deref(), &self.turn_cells());
+        self.choice = nudge.as_ref().map_or(ToolChoice::Auto, |nudge| nudge.choice);
+        let nudge = nudge?;
+        self.said.push(nudge.topic);
+        Some(nudge.words)
+    }
+
+    /// Points something out with the latest cell's outputs, or, where there is none, by itself.
+    fn hint(&mut self, text: String) {
+        tracing::debug!(text, "pointed out to the model");
+        let latest = self
+            .turn_cells()
+            .iter()
+            .rev()
+            .find(|cell| matches!(cell.kind, CellKind::Code(_)))
+            .map(|cell| cell.id.clone());
+        self.edit(match latest {
+            Some(cell) => Edit::Hint { cell, text },
+            None => Edit::Note { cell: random_cell_id(), text },
+        });
     }
 
     /// Gives up a cell that waits for a kernel.
@@ -266,4 +302,23 @@ fn merge(pending: &mut Vec<OutputEvent>, output: OutputEvent) {
         }
         (_, output) => pending.push(output),
     }
+}
+
+/// The frames and series that live in a Python kernel.
+async fn inventory(kernel: Kernel) -> Option<String> {
+    let options = ExecuteOptions {
+        code: INVENTORY.to_owned(),
+        silent: true,
+        allow_stdin: false,
+        timeout: Some(INVENTORY_WITHIN),
+    };
+    let (outputs, _) = kernel.execute(options).await.ok()?.collect().await;
+    let text: String = outputs
+        .into_iter()
+        .filter_map(|output| match output {
+            OutputEvent::Stream(stream) => Some(stream.text),
+            _ => None,
+        })
+        .collect();
+    Some(text.trim().to_owned())
 }

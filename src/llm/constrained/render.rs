@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use super::{ANSWER, CODE, ConstrainedOptions};
-use crate::llm::types::{Message, Part, Prompt, ToolCall};
+use super::{ANSWER, CODE, ConstrainedOptions, forget};
+use crate::llm::types::{Message, Part, Prompt, ToolCall, ToolChoice};
 
 /// The prompt for a reply that must match `schema`.
 pub(super) fn constrained(prompt: Prompt, schema: Value, options: &ConstrainedOptions) -> Prompt {
@@ -16,7 +16,9 @@ pub(super) fn constrained(prompt: Prompt, schema: Value, options: &ConstrainedOp
         system.push_str(&options.instructions);
     }
     let mut messages = rendered(&options.few_shot, options);
-    messages.extend(rendered(&prompt.messages, options));
+    let remembered = forget::failures(&prompt.messages);
+    messages.extend(rendered(&remembered.messages, options));
+    let temperature = prompt.temperature.unwrap_or(options.temperature);
     Prompt {
         system,
         messages: joined(messages),
@@ -26,8 +28,10 @@ pub(super) fn constrained(prompt: Prompt, schema: Value, options: &ConstrainedOp
                 .max_output_tokens
                 .unwrap_or(options.max_output_tokens),
         ),
-        temperature: Some(prompt.temperature.unwrap_or(options.temperature)),
+        // A model that fails again and again needs another idea.
+        temperature: Some((temperature + remembered.restlessness).min(1.0)),
         reply_schema: Some(schema),
+        tool_choice: ToolChoice::Auto,
     }
 }
 
@@ -215,6 +219,7 @@ mod tests {
             max_output_tokens: None,
             temperature: None,
             reply_schema: None,
+            tool_choice: crate::llm::types::ToolChoice::Auto,
         };
 
         let expected = Prompt {
@@ -238,6 +243,7 @@ mod tests {
             max_output_tokens: Some(700),
             temperature: Some(0.0),
             reply_schema: Some(Value::Bool(true)),
+            tool_choice: crate::llm::types::ToolChoice::Auto,
         };
         assert_eq!(constrained(prompt, Value::Bool(true), &options()), expected);
     }

@@ -98,6 +98,7 @@ fn question() -> Prompt {
         max_output_tokens: None,
         temperature: None,
         reply_schema: None,
+        tool_choice: crate::llm::types::ToolChoice::Auto,
     }
 }
 
@@ -288,6 +289,7 @@ async fn a_schema_goes_out_as_it_is_and_no_key_means_no_header() {
     let schema = json!({"anyOf": [{"type": "object"}, {"type": "string"}]});
     let prompt = Prompt {
         reply_schema: Some(schema.clone()),
+        tool_choice: crate::llm::types::ToolChoice::Auto,
         ..question()
     };
 

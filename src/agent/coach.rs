@@ -1,0 +1,220 @@
+//! What a small model forgets, said to it in time: a plot that was asked for, numbers that were never printed, an
+//! answer that does not follow from the output.
+//!
+//! Pure and general: the rules look at the question, the code, the outputs and the answer, never at what a question is
+//! about. Each says at most one thing, as a hint with the latest outputs, and what the next reply must be. What was
+//! tried and what it gave is in `docs/adr/0006-constrained-small-models.md`.
+
+mod checks;
+mod hints;
+mod repair;
+
+use crate::jupyter::nbformat::Output;
+use crate::kernel::Verdict;
+use crate::llm::types::ToolChoice;
+use crate::session::{Cell, CellKind, CodeStatus};
+
+pub use repair::line_breaks as repair_line_breaks;
+
+/// Whether to help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coaching {
+    /// The model needs no help.
+    Off,
+    /// It is a small one.
+    Small,
+}
+
+/// A hint, and what the next reply must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nudge {
+    /// The words, to follow the latest outputs.
+    pub words: String,
+    /// What the next reply must be.
+    pub choice: ToolChoice,
+    /// What it is about.
+    pub topic: Topic,
+}
+
+/// What a nudge is about. Some are given only once in a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Topic {
+    /// The cell failed.
+    Failure,
+    /// The plot is missing.
+    Plot,
+    /// Nothing was printed.
+    Print,
+    /// Numbers of the answer are in no output.
+    Numbers,
+    /// The answer says "fell" of what rose.
+    Direction,
+    /// Months were printed as numbers.
+    Months,
+}
+
+/// What a cell that the model wants to run is to the turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Novelty {
+    /// New.
+    New,
+    /// The same ran well before.
+    Done,
+    /// The same failed before.
+    Failed,
+}
+
+/// What to say after a cell; `variables` is the kernel's inventory, if it could be had.
+pub fn after_cell(question: &str, verdict: &Verdict, variables: Option<&str>, cells: &[&Cell]) -> Option<Nudge> {
+    if let Verdict::Error { ename, evalue } = verdict {
+        let words = hints::after_error(ename, evalue, variables);
+        return Some(Nudge { words, choice: ToolChoice::Required, topic: Topic::Failure });
+    }
+    let produced = produced(cells);
+    if wants_plot(question) && produced.plots == 0 {
+        return Some(Nudge {
+            words: "No plot was shown yet. The question asks for one: draw it now with matplotlib and plt.show()."
+                .to_owned(),
+            choice: ToolChoice::Required,
+            topic: Topic::Plot,
+        });
+    }
+    if produced.text.trim().is_empty() {
+        return Some(Nudge {
+            words: format!("Nothing was printed. Now print() the numbers that answer the question: {question}"),
+            choice: ToolChoice::Required,
+            topic: Topic::Print,
+        });
+    }
+    let source = cells.last().map(|cell| cell.source.as_str()).unwrap_or_default();
+    if source.contains(".dt.month") && !source.contains(".dt.month_name") {
+        return Some(Nudge { words: MONTHS.to_owned(), choice: ToolChoice::Auto, topic: Topic::Months });
+    }
+    None
+}
+
+/// A small model takes month 8 for July.
+const MONTHS: &str = "(months: 1 January, 2 February, 3 March, 4 April, 5 May, 6 June, 7 July, 8 August, 9 September, \
+                      10 October, 11 November, 12 December)";
+
+/// What an answer lacks that would end the turn; `said` are the topics of this turn so far, `facts` what the model was
+/// told about the files.
+pub fn after_answer(question: &str, answer: &str, facts: &str, said: &[Topic], cells: &[&Cell]) -> Option<Nudge> {
+    let produced = produced(cells);
+    if wants_plot(question) && produced.plots == 0 && !said.contains(&Topic::Plot) {
+        return Some(Nudge {
+            words: "The question asks for a plot and none was shown yet. Draw it now with matplotlib and plt.show()."
+                .to_owned(),
+            choice: ToolChoice::Required,
+            topic: Topic::Plot,
+        });
+    }
+    let sources = format!("{}\n{question}\n{facts}", produced.text);
+    if !said.contains(&Topic::Numbers) && !checks::unfounded(answer, &sources).is_empty() {
+        return Some(Nudge {
+            words: "Copy the numbers exactly as printed, with at most two decimals.".to_owned(),
+            choice: ToolChoice::None,
+            topic: Topic::Numbers,
+        });
+    }
+    if !said.contains(&Topic::Direction)
+        && let Some(contradiction) = checks::contradiction(answer)
+    {
+        return Some(Nudge {
+            words: format!("Careful: {contradiction}."),
+            choice: ToolChoice::None,
+            topic: Topic::Direction,
+        });
+    }
+    None
+}
+
+/// Whether the turn has seen this code before.
+pub fn novelty(code: &str, cells: &[&Cell]) -> Novelty {
+    let wanted = squeezed(code);
+    cells
+        .iter()
+        .rev()
+        .find_map(|cell| match &cell.kind {
+            CellKind::Code(known) if squeezed(&cell.source) == wanted => match &known.status {
+                CodeStatus::Finished(Verdict::Ok) => Some(Novelty::Done),
+                CodeStatus::Finished(_) => Some(Novelty::Failed),
+                CodeStatus::Proposed | CodeStatus::Running | CodeStatus::Declined(_) | CodeStatus::NotRun(_) => None,
+            },
+            _ => None,
+        })
+        .unwrap_or(Novelty::New)
+}
+
+fn squeezed(code: &str) -> String {
+    code.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What the turn has produced so far. Cells that failed do not count.
+struct Produced {
+    plots: usize,
+    text: String,
+}
+
+fn produced(cells: &[&Cell]) -> Produced {
+    let mut produced = Produced { plots: 0, text: String::new() };
+    for cell in cells {
+        let CellKind::Code(code) = &cell.kind else { continue };
+        if code.status != CodeStatus::Finished(Verdict::Ok) {
+            continue;
+        }
+        for output in code.outputs.to_notebook() {
+            match output {
+                Output::Stream { text, name, .. } if name == "stdout" => produced.text.push_str(&text),
+                Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
+                    if data.raster().is_some() {
+                        produced.plots += 1;
+                    } else if let Some(text) = data.text_of("text/plain") {
+                        produced.text.push('\n');
+                        produced.text.push_str(&text);
+                    }
+                }
+                Output::Stream { .. } | Output::Error { .. } | Output::Other(_) => {}
+            }
+        }
+    }
+    produced
+}
+
+/// Whether the words of the question ask for a picture.
+pub fn wants_plot(question: &str) -> bool {
+    const WORDS: [&str; 26] = [
+        "plot", "plots", "plotted", "chart", "charts", "graph", "graphs", "histogram", "histograms", "scatter",
+        "scatterplot", "draw", "visualise", "visualize", "visualisation", "visualization", "diagram", "diagrams",
+        "boxplot", "boxplots", "barchart", "heatmap", "heatmaps", "curve", "curves", "distribution",
+    ];
+    question
+        .to_lowercase()
+        .split(|c: char| !c.is_alphanumeric())
+        .any(|word| WORDS.contains(&word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_that_ask_for_a_picture() {
+        for (question, wants) in [
+            ("Plot the rain", true),
+            ("show me a bar-chart of sales", true),
+            ("What is the mean?", false),
+            ("a plotline", false),
+        ] {
+            assert_eq!(wants_plot(question), wants, "{question}");
+        }
+    }
+
+    #[test]
+    fn a_failure_asks_for_the_corrected_cell() {
+        let verdict = Verdict::Error { ename: "KeyError".to_owned(), evalue: "'x'".to_owned() };
+        let nudge = after_cell("what?", &verdict, Some("df: DataFrame"), &[]).unwrap();
+        assert_eq!((nudge.choice, nudge.topic), (ToolChoice::Required, Topic::Failure));
+        assert!(nudge.words.contains("Variables now:\ndf: DataFrame\n"), "{}", nudge.words);
+    }
+}

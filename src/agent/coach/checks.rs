@@ -1,0 +1,131 @@
+//! Does an answer follow from what was printed? Numbers and directions, nothing more.
+
+/// Numbers of `answer` that stand nowhere in `sources`, up to rounding; a per cent of a printed fraction counts.
+pub(super) fn unfounded(answer: &str, sources: &str) -> Vec<String> {
+    let known: Vec<f64> = numbers(sources).into_iter().map(|number| number.value.abs()).collect();
+    numbers(answer)
+        .into_iter()
+        .filter(|number| {
+            let tolerance = 0.51 * 10_f64.powi(-number.decimals);
+            let value = number.value.abs();
+            !known
+                .iter()
+                .any(|known| (value - known).abs() <= tolerance || (value - 100.0 * known).abs() <= tolerance)
+        })
+        .map(|number| number.text)
+        .collect()
+}
+
+/// A sentence like "fell from 3 to 5", said back.
+pub(super) fn contradiction(answer: &str) -> Option<String> {
+    const DOWN: [&str; 6] = ["fell", "fallen", "dropped", "decreased", "declined", "down"];
+    const UP: [&str; 7] = ["rose", "risen", "grew", "grown", "increased", "climbed", "up"];
+    for sentence in sentences(answer) {
+        let words: Vec<&str> = sentence.split_whitespace().collect();
+        for (at, word) in words.iter().enumerate() {
+            let bare = word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+            let up = UP.contains(&bare.as_str());
+            if !up && !DOWN.contains(&bare.as_str()) {
+                continue;
+            }
+            let rest = words.get(at..).unwrap_or_default();
+            let (Some(from), Some(to)) = (number_after(rest, "from"), number_after(rest, "to")) else {
+                continue;
+            };
+            if (up && to.value < from.value) || (!up && to.value > from.value) {
+                return Some(format!("{} to {} is not '{bare}'", from.text, to.text));
+            }
+        }
+    }
+    None
+}
+
+/// Sentences, without breaking at a decimal point.
+fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    text.split([';', '\n']).flat_map(|part| part.split(". "))
+}
+
+fn number_after(words: &[&str], preposition: &str) -> Option<Number> {
+    let at = words.iter().position(|word| word.eq_ignore_ascii_case(preposition))?;
+    numbers(words.get(at + 1)?).into_iter().next()
+}
+
+struct Number {
+    text: String,
+    value: f64,
+    decimals: i32,
+}
+
+/// The numbers in a text; commas between thousands are left out, and digits that are part of a word are none.
+fn numbers(text: &str) -> Vec<Number> {
+    let chars: Vec<char> = text.chars().collect();
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(&c) = chars.get(at) {
+        let before = at.checked_sub(1).and_then(|i| chars.get(i)).copied().unwrap_or(' ');
+        let within_word = before.is_alphanumeric() || before == '_' || before == '.';
+        if !c.is_ascii_digit() || within_word {
+            at += 1;
+            continue;
+        }
+        let start = at;
+        let mut digits = String::new();
+        let mut decimals = None;
+        while let Some(&c) = chars.get(at) {
+            let next_is_digit = chars.get(at + 1).is_some_and(char::is_ascii_digit);
+            match c {
+                '0'..='9' => {
+                    digits.push(c);
+                    decimals = decimals.map(|n: i32| n + 1);
+                }
+                '.' if decimals.is_none() && next_is_digit => {
+                    digits.push('.');
+                    decimals = Some(0);
+                }
+                ',' if decimals.is_none() && next_is_digit => {}
+                _ => break,
+            }
+            at += 1;
+        }
+        let sign = if matches!(before, '-' | '\u{2212}') { -1.0 } else { 1.0 };
+        if let Ok(value) = digits.parse::<f64>() {
+            found.push(Number {
+                text: chars.get(start..at).unwrap_or_default().iter().collect(),
+                value: sign * value,
+                decimals: decimals.unwrap_or(0),
+            });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_an_answer_stand_in_the_output() {
+        let sources = "mean 26.1137\nrate 0.4567\nn 1,461 rows\nloss -3.2";
+        for (answer, expected) in [
+            ("It is 26.11, or about 26.", vec![]),
+            ("45.7% of 1461 rows", vec![]),
+            ("a loss of 3.2", vec![]),
+            ("27 and 1,462", vec!["27", "1,462"]),
+            ("in Q3 of v2x", vec![]),
+        ] {
+            assert_eq!(unfounded(answer, sources), expected, "{answer}");
+        }
+    }
+
+    #[test]
+    fn directions_fit_their_numbers() {
+        for (answer, expected) in [
+            ("It fell from 10 to 5. It rose from 5 to 7.", None),
+            ("Prices rose from 7.5 to 5.2 in 2020", Some("7.5 to 5.2 is not 'rose'")),
+            ("It has dropped from 1,000 to 2,000", Some("1,000 to 2,000 is not 'dropped'")),
+            ("It fell a lot; from 1 to 2 nothing", None),
+        ] {
+            assert_eq!(contradiction(answer).as_deref(), expected, "{answer}");
+        }
+    }
+}

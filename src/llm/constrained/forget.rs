@@ -1,0 +1,136 @@
+//! What a small model must not see again: its own failures.
+//!
+//! With failing cells in view it copies them for ever, whatever it is told. So of a run of failures only the latest
+//! stays in the prompt; once a cell works, the failed ones before it go; and when the model repeats a failing cell, all
+//! of them go and only their errors stay, as words. The notebook keeps everything; this is only what the model reads.
+
+use crate::llm::types::{Message, Part};
+
+/// The conversation as a small model shall see it.
+#[derive(Debug, PartialEq)]
+pub(super) struct Remembered {
+    pub(super) messages: Vec<Message>,
+    /// By how much the temperature shall rise.
+    pub(super) restlessness: f64,
+}
+
+/// One call, its answer, and what was said about it.
+struct Attempt {
+    messages: Vec<Message>,
+    arguments: String,
+    error: String,
+}
+
+/// Drops the failures that are over.
+pub(super) fn failures(messages: &[Message]) -> Remembered {
+    let mut kept: Vec<Message> = Vec::new();
+    let mut failed: Vec<Attempt> = Vec::new();
+    let mut rest = messages;
+    while let [first, later @ ..] = rest {
+        let (attempt, length) = match (first, later.first()) {
+            (Message::Assistant { calls, .. }, Some(Message::ToolResult { parts, is_error, .. }))
+                if calls.len() == 1 =>
+            {
+                let arguments = calls.first().map(|call| squeezed(&call.arguments)).unwrap_or_default();
+                (is_error.then(|| (arguments, error_of(parts))), 2)
+            }
+            _ => (None, 1),
+        };
+        let (taken, remaining) = rest.split_at(length.min(rest.len()));
+        match attempt {
+            Some((arguments, error)) => failed.push(Attempt { messages: taken.to_vec(), arguments, error }),
+            None => {
+                failed.clear();
+                kept.extend_from_slice(taken);
+            }
+        }
+        rest = remaining;
+    }
+    let restlessness = f64::from(u32::try_from(failed.len().saturating_sub(1)).unwrap_or(3)) * 0.3;
+    let repeated = failed
+        .split_last()
+        .is_some_and(|(last, before)| before.iter().any(|attempt| attempt.arguments == last.arguments));
+    if repeated {
+        let mut errors: Vec<String> = Vec::new();
+        for attempt in failed {
+            let line = format!("- {}", attempt.error);
+            if !attempt.error.is_empty() && !errors.contains(&line) {
+                errors.push(line);
+            }
+        }
+        let words = format!(
+            "Earlier attempts failed with:\n{}\nWrite a simpler cell that does it another way.",
+            errors.join("\n")
+        );
+        kept.push(Message::User(vec![Part::Text(words)]));
+    } else if let Some(last) = failed.pop() {
+        kept.extend(last.messages);
+    }
+    Remembered { messages: kept, restlessness }
+}
+
+fn squeezed(text: &str) -> String {
+    // In JSON a line break is two characters.
+    text.replace("\\n", " ").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The error in a failed result: the last line of what the cell gave. Hints come after it, as parts of their own.
+fn error_of(parts: &[Part]) -> String {
+    let Some(Part::Text(text)) = parts.first() else {
+        return String::new();
+    };
+    if text.starts_with("Not run") {
+        return String::new();
+    }
+    text.lines().last().unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llm::types::ToolCall;
+
+    fn user(text: &str) -> Message {
+        Message::User(vec![Part::Text(text.to_owned())])
+    }
+
+    fn attempt(code: &str, output: &str, is_error: bool) -> [Message; 2] {
+        let call = ToolCall { id: code.to_owned(), name: "t".to_owned(), arguments: code.to_owned() };
+        [
+            Message::Assistant { text: String::new(), calls: vec![call] },
+            Message::ToolResult { call_id: code.to_owned(), parts: vec![Part::Text(output.to_owned())], is_error },
+        ]
+    }
+
+    fn conversation(parts: &[&[Message]]) -> Vec<Message> {
+        parts.concat()
+    }
+
+    #[test]
+    fn only_the_latest_failure_stays() {
+        let (a, b) = (attempt("a", "KeyError: 'x'", true), attempt("b", "NameError: y", true));
+        let all = conversation(&[&[user("q")], &a, &b]);
+        let expected = conversation(&[&[user("q")], &b]);
+        assert_eq!(failures(&all), Remembered { messages: expected, restlessness: 0.3 });
+    }
+
+    #[test]
+    fn a_success_clears_the_failures_before_it() {
+        let (bad, good) = (attempt("a", "KeyError: 'x'", true), attempt("b", "42", false));
+        let all = conversation(&[&[user("q")], &bad, &good, &[user("next")]]);
+        let expected = conversation(&[&[user("q")], &good, &[user("next")]]);
+        assert_eq!(failures(&all), Remembered { messages: expected, restlessness: 0.0 });
+    }
+
+    #[test]
+    fn a_repeated_failure_becomes_words() {
+        let first = attempt(r#"{"code": "a\nb"}"#, "line: b\nKeyError: 'x'", true);
+        let again = attempt(r#"{"code": "a b"}"#, "Not run: it is the same", true);
+        let all = conversation(&[&[user("q")], &first, &again]);
+        let words = "Earlier attempts failed with:\n- KeyError: 'x'\nWrite a simpler cell that does it another way.";
+        assert_eq!(
+            failures(&all),
+            Remembered { messages: vec![user("q"), user(words)], restlessness: 0.3 }
+        );
+    }
+}
