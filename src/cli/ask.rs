@@ -41,7 +41,7 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
     } else if args.json {
         json_lines(&mut session.agent, &mut signals).await?
     } else {
-        let mut renderer = Renderer::new(session::pictures_dir(&session.notebook));
+        let mut renderer = Renderer::new(session::pictures_dir(&session.notebook), false);
         let mut typed = interactive.then(|| BufReader::new(tokio::io::stdin()).lines());
         interact::turn(&mut session.agent, &mut renderer, typed.as_mut(), &mut signals).await
     };

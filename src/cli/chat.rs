@@ -40,7 +40,7 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
     };
     let colours = stderr_colours();
     let interactive = std::io::stdin().is_terminal();
-    let mut renderer = Renderer::new(session::pictures_dir(&session.notebook));
+    let mut renderer = Renderer::new(session::pictures_dir(&session.notebook), true);
     let mut typed = BufReader::new(tokio::io::stdin()).lines();
     // The session's first event names model and kernel.
     if let Some(event) = session.agent.events.recv().await {
@@ -88,7 +88,7 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
         }
     };
     if interactive {
-        eprint("\n");
+        eprint(&format!("\n{} {}\n", paint(DIM, "notebook:", colours), session.notebook.display()));
     }
     tokio::select! {
         _ = tokio::time::timeout(interact::END_WITHIN, session::end(session)) => {}

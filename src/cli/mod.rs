@@ -103,7 +103,7 @@ fn log_to_stderr(verbose: u8) {
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(style::stderr_colours())
+        .with_ansi(false)
         .try_init();
 }
 

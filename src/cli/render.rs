@@ -30,6 +30,9 @@ pub(super) struct Renderer {
     lines: usize,
     line_bytes: usize,
     hidden_lines: usize,
+    /// One of several turns: errors are told here, and the notebook only once.
+    chat: bool,
+    notebook_named: bool,
     /// stdout went away: nothing more can be said.
     pub broken_pipe: bool,
 }
@@ -44,8 +47,8 @@ enum Section {
 }
 
 impl Renderer {
-    /// Pictures are written to `pictures`.
-    pub(super) fn new(pictures: PathBuf) -> Self {
+    /// Pictures are written to `pictures`; `chat` says whether more turns will follow.
+    pub(super) fn new(pictures: PathBuf, chat: bool) -> Self {
         let terminal = io::stderr().is_terminal();
         Self {
             colours: style::stderr_colours(),
@@ -60,6 +63,8 @@ impl Renderer {
             lines: 0,
             line_bytes: 0,
             hidden_lines: 0,
+            chat,
+            notebook_named: false,
             broken_pipe: false,
         }
     }
@@ -245,7 +250,7 @@ impl Renderer {
             self.note(DIM, &format!("… {hidden} more lines, in the notebook"));
             self.hidden_lines = 0;
         }
-        if !matches!(status, "ok" | "error") {
+        if !matches!(status, "ok" | "error" | "interrupted") {
             self.note(WARN, &format!("cell: {status}"));
         }
         self.end_line();
@@ -266,10 +271,16 @@ impl Renderer {
             }
             TurnEnd::Repeating => self.note(WARN, "stopped: the same code failed three times in the same way"),
             TurnEnd::ModelFailed { message, .. } | TurnEnd::KernelFailed { message } => {
-                self.note(BAD, &format!("error: {message}"));
+                // A single turn's error is the program's, which tells it at its end.
+                if self.chat {
+                    self.note(BAD, &format!("error: {}", filter::plain(message)));
+                }
             }
         }
-        if let Some(notebook) = notebook {
+        if let Some(notebook) = notebook
+            && !self.notebook_named
+        {
+            self.notebook_named = self.chat;
             let name = paint(NAME, notebook, self.colours);
             self.err(&format!("\n{} {name}\n", paint(DIM, "notebook:", self.colours)));
         }

@@ -35,12 +35,23 @@ async fn ask(replies: &Value, arguments: &[&str]) -> Asked {
     let sponde = Sponde::new()
         .with("OPENAI_BASE_URL", &format!("{}/v1", mock.url))
         .with("OPENAI_API_KEY", "sk-hunter2");
-    let mut all = vec!["ask", QUESTION, "--model", "gpt-4o", "--notebook", "out.ipynb"];
+    let mut all = vec![
+        "ask",
+        QUESTION,
+        "--model",
+        "gpt-4o",
+        "--notebook",
+        "out.ipynb",
+    ];
     all.extend(arguments);
     let ended = tokio::task::block_in_place(|| sponde.run(&all));
     let requests = mock.journal().await;
     mock.stop().await;
-    Asked { sponde, ended, requests }
+    Asked {
+        sponde,
+        ended,
+        requests,
+    }
 }
 
 struct Asked {
@@ -56,12 +67,18 @@ impl Asked {
         assert_is_valid_notebook(&self.sponde.path("out.ipynb"));
         let notebook: Value = serde_json::from_str(&self.sponde.read("out.ipynb")).unwrap();
         let cells = notebook["cells"].as_array().unwrap();
-        cells.iter().filter(|cell| cell["cell_type"] == "code").cloned().collect()
+        cells
+            .iter()
+            .filter(|cell| cell["cell_type"] == "code")
+            .cloned()
+            .collect()
     }
 
     /// The words of the tool's results in the last request, in order.
     fn results(&self) -> Vec<String> {
-        let messages = self.requests.last().unwrap()["body"]["messages"].as_array().unwrap();
+        let messages = self.requests.last().unwrap()["body"]["messages"]
+            .as_array()
+            .unwrap();
         messages
             .iter()
             .filter(|message| message["role"] == "tool")
@@ -72,7 +89,10 @@ impl Asked {
 
 /// The events' names; what comes in pieces is named once, when the kernel is ready is chance.
 fn names(events: &[Value]) -> Vec<&str> {
-    let mut names: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    let mut names: Vec<&str> = events
+        .iter()
+        .map(|event| event["event"].as_str().unwrap())
+        .collect();
     names.retain(|&name| name != "kernel_ready");
     names.dedup();
     names
@@ -80,14 +100,22 @@ fn names(events: &[Value]) -> Vec<&str> {
 
 /// All text of the events of one name, joined.
 fn text(events: &[Value], name: &str) -> String {
-    events.iter().filter(|event| event["event"] == name).map(|event| event["text"].as_str().unwrap()).collect()
+    events
+        .iter()
+        .filter(|event| event["event"] == name)
+        .map(|event| event["text"].as_str().unwrap())
+        .collect()
 }
 
 fn find<'a>(events: &'a [Value], name: &str) -> &'a Value {
-    events.iter().find(|event| event["event"] == name).unwrap_or_else(|| panic!("no `{name}`"))
+    events
+        .iter()
+        .find(|event| event["event"] == name)
+        .unwrap_or_else(|| panic!("no `{name}`"))
 }
 
-const PLOT: &str = "import matplotlib.pyplot as plt\nprint('it is', 6 * 7)\nplt.bar(['6*7'], [42])\nplt.show()\n";
+const PLOT: &str =
+    "import matplotlib.pyplot as plt\nprint('it is', 6 * 7)\nplt.bar(['6*7'], [42])\nplt.show()\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_a_plot_an_answer() {
@@ -96,10 +124,18 @@ async fn a_question_a_plot_an_answer() {
         json!({"content": "6*7 is 42, as the chart shows."}),
     ]);
     let asked = ask(&replies, &["--json", "--yes"]).await;
-    assert_eq!((asked.ended.code, asked.ended.stderr.as_str()), (Some(0), ""), "{}", asked.ended);
+    assert_eq!(
+        (asked.ended.code, asked.ended.stderr.as_str()),
+        (Some(0), ""),
+        "{}",
+        asked.ended
+    );
 
     let events = asked.ended.events();
-    let numbers: Vec<u64> = events.iter().map(|event| event["sequence"].as_u64().unwrap()).collect();
+    let numbers: Vec<u64> = events
+        .iter()
+        .map(|event| event["sequence"].as_u64().unwrap())
+        .collect();
     assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>());
     assert_eq!(
         names(&events),
@@ -118,30 +154,61 @@ async fn a_question_a_plot_an_answer() {
         ]
     );
     find(&events, "kernel_ready");
-    assert_eq!(text(&events, "text"), "Let me compute and draw that.6*7 is 42, as the chart shows.");
+    assert_eq!(
+        text(&events, "text"),
+        "Let me compute and draw that.6*7 is 42, as the chart shows."
+    );
     assert_eq!(text(&events, "code_delta"), PLOT);
     assert_eq!(find(&events, "code_proposed")["source"], PLOT);
-    let outputs: Vec<&Value> = events.iter().filter(|event| event["event"] == "output").collect();
-    assert_eq!(outputs[0]["output"], json!({"output_type": "stream", "name": "stdout", "text": "it is 42\n"}));
+    let outputs: Vec<&Value> = events
+        .iter()
+        .filter(|event| event["event"] == "output")
+        .collect();
+    assert_eq!(
+        outputs[0]["output"],
+        json!({"output_type": "stream", "name": "stdout", "text": "it is 42\n"})
+    );
     let finished = find(&events, "code_finished");
-    assert_eq!((&finished["status"], &finished["count"]), (&json!("ok"), &json!(1)));
+    assert_eq!(
+        (&finished["status"], &finished["count"]),
+        (&json!("ok"), &json!(1))
+    );
     let end = find(&events, "turn_finished");
     assert_eq!(
         (&end["end"], &end["notebook"]),
-        (&json!("done"), &json!(asked.sponde.path("out.ipynb").to_string_lossy()))
+        (
+            &json!("done"),
+            &json!(asked.sponde.path("out.ipynb").to_string_lossy())
+        )
     );
 
     let cells = asked.code_cells();
-    let [cell] = cells.as_slice() else { panic!("{} code cells", cells.len()) };
-    assert_eq!((&cell["execution_count"], joined(&cell["source"])), (&json!(1), PLOT.to_owned()));
+    let [cell] = cells.as_slice() else {
+        panic!("{} code cells", cells.len())
+    };
+    assert_eq!(
+        (&cell["execution_count"], joined(&cell["source"])),
+        (&json!(1), PLOT.to_owned())
+    );
     assert_eq!(cell["outputs"][0]["text"], json!(["it is 42\n"]));
     let png = cell["outputs"][1]["data"]["image/png"].as_str().unwrap();
-    assert!(png.starts_with("iVBORw0KGgo") && png.len() > 1000, "{} bytes", png.len());
+    assert!(
+        png.starts_with("iVBORw0KGgo") && png.len() > 1000,
+        "{} bytes",
+        png.len()
+    );
 
-    let paths: Vec<&str> = asked.requests.iter().map(|request| request["path"].as_str().unwrap()).collect();
+    let paths: Vec<&str> = asked
+        .requests
+        .iter()
+        .map(|request| request["path"].as_str().unwrap())
+        .collect();
     assert_eq!(paths, ["/v1/chat/completions"; 2]);
     let results = asked.results();
-    assert!(results.len() == 1 && results[0].starts_with("it is 42\n"), "{results:?}");
+    assert!(
+        results.len() == 1 && results[0].starts_with("it is 42\n"),
+        "{results:?}"
+    );
     // The model sees the plot, too.
     let last = asked.requests[1]["body"].to_string();
     assert!(last.contains("data:image/png;base64,iVBORw0KGgo"), "{last}");
@@ -156,19 +223,48 @@ fn joined(source: &Value) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn for_a_person_the_answer_is_on_stdout_and_the_rest_on_stderr() {
-    let replies = conversation(&[call("Let me see.", &code("print(6 * 7)")), json!({"content": "It is 42."})]);
+    let replies = conversation(&[
+        call("Let me see.", &code("print(6 * 7)")),
+        json!({"content": "It is 42."}),
+    ]);
     let asked = ask(&replies, &["--yes"]).await;
-    assert_eq!(asked.ended.code, Some(0), "{}", asked.ended);
-    insta::assert_snapshot!(asked.ended, @"");
+    assert!(
+        asked.ended.stdout.ends_with('\n'),
+        "{:?}",
+        asked.ended.stdout
+    );
+    insta::assert_snapshot!(asked.ended, @"
+    exit: 0
+    --- stdout
+    Let me see.
+    It is 42.
+    --- stderr
+    sponde: openai-compatible/gpt-4o with kernel python3
+    ── code ────────────────────────────────────────────────────────────────
+    print(6 * 7)
+    ── output ──────────────────────────────────────────────────────────────
+    42
+
+
+    notebook: [HOME]/work/out.ipynb
+    ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn code_that_nobody_approved_is_not_run() {
-    let asked = ask(&conversation(&[call("Let me see.", &code("open('made', 'w')"))]), &["--json"]).await;
+    let asked = ask(
+        &conversation(&[call("Let me see.", &code("open('made', 'w')"))]),
+        &["--json"],
+    )
+    .await;
     assert_eq!(asked.ended.code, Some(3), "{}", asked.ended);
     assert!(!asked.sponde.path("made").exists());
     let events = asked.ended.events();
-    assert!(!names(&events).contains(&"code_started"), "{:?}", names(&events));
+    assert!(
+        !names(&events).contains(&"code_started"),
+        "{:?}",
+        names(&events)
+    );
     assert_eq!(find(&events, "turn_finished")["end"], "declined");
     assert_eq!(asked.code_cells()[0]["execution_count"], Value::Null);
 }
@@ -176,12 +272,20 @@ async fn code_that_nobody_approved_is_not_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kernel_that_dies_under_the_models_code() {
     let replies = conversation(&[
-        call("Let me see.", &code("import os\nx = 1\nprint('last words', flush=True)\nos._exit(3)")),
+        call(
+            "Let me see.",
+            &code("import os\nx = 1\nprint('last words', flush=True)\nos._exit(3)"),
+        ),
         call("Again.", &code("print('x' in globals())")),
         json!({"content": "The kernel died, and x with it."}),
     ]);
     let asked = ask(&replies, &["--json", "--yes"]).await;
-    assert_eq!((asked.ended.code, asked.ended.stderr.as_str()), (Some(0), ""), "{}", asked.ended);
+    assert_eq!(
+        (asked.ended.code, asked.ended.stderr.as_str()),
+        (Some(0), ""),
+        "{}",
+        asked.ended
+    );
 
     let events = asked.ended.events();
     let finished: Vec<(&Value, &Value)> = events
@@ -189,14 +293,31 @@ async fn a_kernel_that_dies_under_the_models_code() {
         .filter(|event| event["event"] == "code_finished")
         .map(|event| (&event["status"], &event["count"]))
         .collect();
-    assert_eq!(finished, [(&json!("kernel died"), &json!(1)), (&json!("ok"), &json!(1))]);
-    assert_eq!(find(&events, "notice")["message"], "the kernel died: exit status 3");
-    assert_eq!(find(&events, "kernel_died")["reason"], "it is restarted; all variables are lost");
+    assert_eq!(
+        finished,
+        [
+            (&json!("kernel died"), &json!(1)),
+            (&json!("ok"), &json!(1))
+        ]
+    );
+    assert_eq!(
+        find(&events, "notice")["message"],
+        "the kernel died: exit status 3"
+    );
+    assert_eq!(
+        find(&events, "kernel_died")["reason"],
+        "it is restarted; all variables are lost"
+    );
     assert_eq!(find(&events, "turn_finished")["end"], "done");
 
     let results = asked.results();
-    let [died, again] = results.as_slice() else { panic!("{results:?}") };
-    assert!(died.starts_with("last words\n") && died.contains("kernel died"), "{died}");
+    let [died, again] = results.as_slice() else {
+        panic!("{results:?}")
+    };
+    assert!(
+        died.starts_with("last words\n") && died.contains("kernel died"),
+        "{died}"
+    );
     assert_eq!(again.trim_end(), "False");
     assert_eq!(asked.code_cells().len(), 2);
 }
@@ -204,14 +325,29 @@ async fn a_kernel_that_dies_under_the_models_code() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_is_not_whole_is_answered_and_not_run() {
     let broken = r#"{"code": "open('made', 'w')""#;
-    let replies = conversation(&[call("Let me see.", broken), json!({"content": "I could not."})]);
+    let replies = conversation(&[
+        call("Let me see.", broken),
+        json!({"content": "I could not."}),
+    ]);
     let asked = ask(&replies, &["--json", "--yes"]).await;
-    assert_eq!((asked.ended.code, asked.ended.stderr.as_str()), (Some(0), ""), "{}", asked.ended);
+    assert_eq!(
+        (asked.ended.code, asked.ended.stderr.as_str()),
+        (Some(0), ""),
+        "{}",
+        asked.ended
+    );
     assert!(!asked.sponde.path("made").exists());
     let events = asked.ended.events();
-    assert!(!names(&events).contains(&"code_started"), "{:?}", names(&events));
+    assert!(
+        !names(&events).contains(&"code_started"),
+        "{:?}",
+        names(&events)
+    );
     let results = asked.results();
-    assert!(results.len() == 1 && results[0].contains("not valid JSON"), "{results:?}");
+    assert!(
+        results.len() == 1 && results[0].contains("not valid JSON"),
+        "{results:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -219,8 +355,14 @@ async fn a_wrong_key() {
     let refusal = json!([{"match": {}, "response": {"status": 401, "error":
         {"message": "Incorrect API key provided: sk-hunter2", "type": "invalid_request_error"}}}]);
     let asked = ask(&refusal, &["-k", "misbehave"]).await;
-    assert_eq!(asked.ended.code, Some(5));
-    insta::assert_snapshot!(asked.ended, @"");
+    let (before, error) = asked.ended.error();
+    assert!(!before.contains("error:"), "said twice: {}", asked.ended);
+    insta::assert_snapshot!(error, @"
+    exit: 5
+    error: `http://127.0.0.1:[PORT]/v1` refused the key: Incorrect API key provided: ***
+
+    hint: check the key in `OPENAI_API_KEY`
+    ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -233,5 +375,10 @@ async fn a_reply_that_breaks_off() {
     assert_eq!(find(&events, "turn_finished")["end"], "model_failed");
     // What was said is not lost.
     assert!(!text(&events, "text").is_empty());
-    assert!(asked.sponde.read("out.ipynb").contains(&text(&events, "text")));
+    assert!(
+        asked
+            .sponde
+            .read("out.ipynb")
+            .contains(&text(&events, "text"))
+    );
 }

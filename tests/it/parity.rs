@@ -34,8 +34,14 @@ const NOTEBOOKS: [(&str, &[&str], i32); 15] = [
 
 /// Those that are not, and why.
 const LEFT_OUT: [(&str, &str); 8] = [
-    ("Autokill", "the kernel kills itself; tests/it/cli.rs has that"),
-    ("Check History in Memory", "asks for a kernel option of nbclient's tests, history in memory"),
+    (
+        "Autokill",
+        "the kernel kills itself; tests/it/cli.rs has that",
+    ),
+    (
+        "Check History in Memory",
+        "asks for a kernel option of nbclient's tests, history in memory",
+    ),
     ("Interrupt", "never ends; tests/it/cli.rs has that"),
     ("JupyterWidgets", "needs ipywidgets"),
     ("Output", "needs ipywidgets"),
@@ -58,13 +64,23 @@ fn outputs_are_those_of_nbclient() {
         std::fs::create_dir(dir).unwrap();
     }
     let oracle = Command::new(python_prefix().join("bin/python"))
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/parity_oracle.py"))
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/fixtures/parity_oracle.py"
+        ))
         .arg("execute")
         .args([&corpus, &theirs])
-        .arg(json!(NOTEBOOKS.map(|(name, flags, _)| (name, flags.contains(&"--allow-errors")))).to_string())
+        .arg(
+            json!(NOTEBOOKS.map(|(name, flags, _)| (name, flags.contains(&"--allow-errors"))))
+                .to_string(),
+        )
         .output()
         .unwrap();
-    assert!(oracle.status.success(), "{}", String::from_utf8_lossy(&oracle.stderr));
+    assert!(
+        oracle.status.success(),
+        "{}",
+        String::from_utf8_lossy(&oracle.stderr)
+    );
 
     let mut exits = Vec::new();
     for (name, flags, _) in NOTEBOOKS {
@@ -77,22 +93,47 @@ fn outputs_are_those_of_nbclient() {
     assert_eq!(exits, NOTEBOOKS);
 
     let compared = Command::new(python_prefix().join("bin/python"))
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/parity_oracle.py"))
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/fixtures/parity_oracle.py"
+        ))
         .arg("compare")
         .args([&ours, &theirs])
         .output()
         .unwrap();
-    assert!(compared.status.success(), "{}", String::from_utf8_lossy(&compared.stderr));
+    assert!(
+        compared.status.success(),
+        "{}",
+        String::from_utf8_lossy(&compared.stderr)
+    );
     let report: Value = serde_json::from_slice(&compared.stdout).unwrap();
-    let expected: Value = NOTEBOOKS.iter().map(|(name, ..)| (format!("{name}.ipynb"), json!("same"))).collect::<serde_json::Map<_, _>>().into();
+    let expected: Value = NOTEBOOKS
+        .iter()
+        .map(|(name, ..)| (format!("{name}.ipynb"), json!("same")))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
     assert_eq!(report, expected, "{report:#}");
 }
 
 /// The notebooks in a directory, without their endings.
 fn names(dir: &PathBuf) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(dir)
-        .unwrap_or_else(|error| panic!("{}: {error}: run scripts/test, it gets the notebooks", dir.display()))
-        .filter_map(|entry| Some(entry.unwrap().file_name().to_str()?.strip_suffix(".ipynb")?.to_owned()))
+        .unwrap_or_else(|error| {
+            panic!(
+                "{}: {error}: run scripts/test, it gets the notebooks",
+                dir.display()
+            )
+        })
+        .filter_map(|entry| {
+            Some(
+                entry
+                    .unwrap()
+                    .file_name()
+                    .to_str()?
+                    .strip_suffix(".ipynb")?
+                    .to_owned(),
+            )
+        })
         .collect();
     names.sort_unstable();
     names

@@ -24,12 +24,23 @@ pub(crate) struct Path {
 impl Path {
     pub(crate) fn starts_with(&self, start: &str) -> bool {
         let start: Vec<&str> = start.split("::").collect();
-        self.segments.len() >= start.len() && self.segments.iter().zip(start).all(|(own, other)| own == other)
+        self.segments.len() >= start.len()
+            && self
+                .segments
+                .iter()
+                .zip(start)
+                .all(|(own, other)| own == other)
     }
 
     pub(crate) fn ends_with(&self, end: &str) -> bool {
         let end: Vec<&str> = end.split("::").collect();
-        self.segments.len() >= end.len() && self.segments.iter().rev().zip(end.iter().rev()).all(|(own, other)| own == other)
+        self.segments.len() >= end.len()
+            && self
+                .segments
+                .iter()
+                .rev()
+                .zip(end.iter().rev())
+                .all(|(own, other)| own == other)
     }
 }
 
@@ -51,10 +62,17 @@ impl Source {
         let mut module = vec!["crate".to_owned()];
         let parts = file.with_extension("");
         module.extend(parts.iter().map(|part| part.to_string_lossy().into_owned()));
-        if module.last().is_some_and(|last| matches!(last.as_str(), "mod" | "lib" | "main")) {
+        if module
+            .last()
+            .is_some_and(|last| matches!(last.as_str(), "mod" | "lib" | "main"))
+        {
             module.pop();
         }
-        Self { module, code: blank(&own), lines_before_tests: tests }
+        Self {
+            module,
+            code: blank(&own),
+            lines_before_tests: tests,
+        }
     }
 
     /// Every path with `::` in it, and the name of every macro that is called.
@@ -62,15 +80,20 @@ impl Source {
         let mut paths = Vec::new();
         let mut at = 0;
         while at < self.code.len() {
-            let starts = is_name(self.code[at]) && (at == 0 || !is_name(self.code[at - 1]) && self.code[at - 1] != ':');
+            let starts = is_name(self.code[at])
+                && (at == 0 || !is_name(self.code[at - 1]) && self.code[at - 1] != ':');
             if starts {
                 let mut found = Vec::new();
                 let end = self.path(at, &[], &mut found);
                 let line = 1 + self.code[..at].iter().filter(|&&c| c == '\n').count();
-                let is_macro = self.code.get(end) == Some(&'!') && self.code.get(end + 1) != Some(&'=');
+                let is_macro =
+                    self.code.get(end) == Some(&'!') && self.code.get(end + 1) != Some(&'=');
                 for segments in found {
                     if segments.len() > 1 || is_macro {
-                        paths.push(Path { line, segments: self.resolve(segments) });
+                        paths.push(Path {
+                            line,
+                            segments: self.resolve(segments),
+                        });
                     }
                 }
                 at = end;
@@ -84,7 +107,10 @@ impl Source {
     fn path(&self, mut at: usize, before: &[String], found: &mut Vec<Vec<String>>) -> usize {
         let mut segments = before.to_vec();
         loop {
-            let name: String = self.code[at..].iter().take_while(|&&c| is_name(c) || c == '*').collect();
+            let name: String = self.code[at..]
+                .iter()
+                .take_while(|&&c| is_name(c) || c == '*')
+                .collect();
             at += name.chars().count();
             segments.push(name);
             if !self.code[at..].starts_with(&[':', ':']) {
@@ -119,12 +145,19 @@ impl Source {
     }
 
     fn resolve(&self, segments: Vec<String>) -> Vec<String> {
-        let supers = segments.iter().take_while(|segment| *segment == "super").count();
+        let supers = segments
+            .iter()
+            .take_while(|segment| *segment == "super")
+            .count();
         if supers == 0 && segments[0] != "self" {
             return segments;
         }
         let mut resolved = self.module[..self.module.len().saturating_sub(supers).max(1)].to_vec();
-        resolved.extend(segments.into_iter().filter(|segment| segment != "super" && segment != "self"));
+        resolved.extend(
+            segments
+                .into_iter()
+                .filter(|segment| segment != "super" && segment != "self"),
+        );
         resolved
     }
 }
@@ -143,7 +176,11 @@ fn blank(text: &str) -> Vec<char> {
             ('/', Some('/')) => until(&chars, at, |rest| rest[0] == '\n'),
             ('/', Some('*')) => until(&chars, at + 2, |rest| rest.starts_with(&['*', '/'])) + 2,
             ('"', _) => string(&chars, at),
-            ('r', Some('"' | '#')) if at == 0 || !is_name(chars[at - 1]) || chars[at - 1] == 'b' => raw_string(&chars, at),
+            ('r', Some('"' | '#'))
+                if at == 0 || !is_name(chars[at - 1]) || chars[at - 1] == 'b' =>
+            {
+                raw_string(&chars, at)
+            }
             ('\'', Some('\\')) => until(&chars, at + 3, |rest| rest[0] == '\'') + 1,
             ('\'', Some(_)) if chars.get(at + 2) == Some(&'\'') => at + 3,
             _ => {
@@ -163,7 +200,9 @@ fn blank(text: &str) -> Vec<char> {
 }
 
 fn until(chars: &[char], from: usize, is_end: impl Fn(&[char]) -> bool) -> usize {
-    (from..chars.len()).find(|&at| is_end(&chars[at..])).unwrap_or(chars.len())
+    (from..chars.len())
+        .find(|&at| is_end(&chars[at..]))
+        .unwrap_or(chars.len())
 }
 
 fn string(chars: &[char], from: usize) -> usize {
@@ -184,7 +223,9 @@ fn raw_string(chars: &[char], from: usize) -> usize {
     if chars.get(from + 1 + hashes) != Some(&'"') {
         return from;
     }
-    let end: Vec<char> = std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
+    let end: Vec<char> = std::iter::once('"')
+        .chain(std::iter::repeat_n('#', hashes))
+        .collect();
     until(chars, from + 2 + hashes, |rest| rest.starts_with(&end)) + end.len()
 }
 
@@ -205,7 +246,11 @@ mod tests { use crate::tests::x; }
 "##;
     let source = Source::parse(text, std::path::Path::new("llm/rig.rs"));
     assert_eq!(source.lines_before_tests, 10);
-    let found: Vec<String> = source.paths().iter().map(|path| format!("{} {path}", path.line)).collect();
+    let found: Vec<String> = source
+        .paths()
+        .iter()
+        .map(|path| format!("{} {path}", path.line))
+        .collect();
     assert_eq!(
         found,
         [

@@ -44,14 +44,20 @@ pub(crate) fn ipykernel() -> KernelSource {
 pub(crate) fn misbehaving(arguments: &[&str]) -> KernelSource {
     let mut kernel = ipykernel();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/kernels/misbehave.py");
-    kernel.name = "misbehave".to_owned();
+    "misbehave".clone_into(&mut kernel.name);
     kernel.spec.argv = vec![
-        python_prefix().join("bin/python").to_string_lossy().into_owned(),
+        python_prefix()
+            .join("bin/python")
+            .to_string_lossy()
+            .into_owned(),
         script.to_string_lossy().into_owned(),
         "-f".to_owned(),
         "{connection_file}".to_owned(),
     ];
-    kernel.spec.argv.extend(arguments.iter().map(|&argument| argument.to_owned()));
+    kernel
+        .spec
+        .argv
+        .extend(arguments.iter().map(|&argument| argument.to_owned()));
     kernel
 }
 
@@ -77,21 +83,32 @@ pub(crate) fn launch_options(kernel: KernelSource, dir: &Path) -> LaunchOptions 
         runtime_dir: dir.join("runtime"),
         socket_root: std::env::temp_dir(),
         username: "test".to_owned(),
-        ready_timeout: Duration::from_secs(60),
+        ready_timeout: Duration::from_mins(1),
     }
 }
 
 pub(crate) async fn start(kernel: KernelSource) -> TestKernel {
     let dir = tempfile::tempdir().unwrap();
-    let kernel = Kernel::launch(launch_options(kernel, dir.path())).await.unwrap();
+    let kernel = Kernel::launch(launch_options(kernel, dir.path()))
+        .await
+        .unwrap();
     TestKernel { kernel, dir }
 }
 
 /// Whether Python's nbformat, the reference, calls the notebook valid.
 pub(crate) fn assert_is_valid_notebook(path: &Path) {
     let check = "import nbformat, sys; nbformat.validate(nbformat.read(sys.argv[1], as_version=nbformat.NO_CONVERT))";
-    let output = Command::new(python_prefix().join("bin/python")).args(["-c", check]).arg(path).output().unwrap();
-    assert!(output.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(python_prefix().join("bin/python"))
+        .args(["-c", check])
+        .arg(path)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}: {}",
+        path.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// How long the program may take for anything: the machine may be busy.
@@ -114,7 +131,10 @@ impl Sponde {
         for dir in ["work", "run", "tmp"] {
             std::fs::create_dir(home.path().join(dir)).unwrap();
         }
-        let sponde = Self { home, variables: Vec::new() };
+        let sponde = Self {
+            home,
+            variables: Vec::new(),
+        };
         sponde.add_kernel("misbehave", &misbehaving(&[]).spec.argv);
         sponde
     }
@@ -142,19 +162,27 @@ impl Sponde {
     }
 
     /// A notebook of that kernel, one cell for each pair of tag (or none) and source.
-    pub(crate) fn write_notebook(&self, relative: &str, kernel: &str, cells: &[(&str, &str)]) -> PathBuf {
+    pub(crate) fn write_notebook(
+        &self,
+        relative: &str,
+        kernel: &str,
+        cells: &[(&str, &str)],
+    ) -> PathBuf {
         let cells: Vec<Value> = cells
             .iter()
             .enumerate()
             .map(|(index, (tag, source))| {
-                let metadata = if tag.is_empty() { json!({}) } else { json!({"tags": [tag]}) };
+                let metadata = if tag.is_empty() {
+                    json!({})
+                } else {
+                    json!({"tags": [tag]})
+                };
                 json!({"cell_type": "code", "id": format!("cell-{index}"), "metadata": metadata,
                     "source": source, "outputs": [], "execution_count": null})
             })
             .collect();
         let kernelspec = json!({"name": kernel, "display_name": kernel, "language": "python"});
-        let notebook =
-            json!({"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernelspec}, "cells": cells});
+        let notebook = json!({"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernelspec}, "cells": cells});
         self.write(relative, notebook.to_string())
     }
 
@@ -181,7 +209,10 @@ impl Sponde {
     /// The program, with nothing in its environment but what is said here.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("sponde"));
-        command.args(arguments).current_dir(self.path("")).env_clear();
+        command
+            .args(arguments)
+            .current_dir(self.path(""))
+            .env_clear();
         for (name, dir) in [
             ("XDG_CONFIG_HOME", "config"),
             ("XDG_DATA_HOME", "data"),
@@ -193,7 +224,12 @@ impl Sponde {
             command.env(name, self.home.path().join(dir));
         }
         // A server that happens to run on this machine is none of the tests' business.
-        for name in ["OLLAMA_HOST", "LMSTUDIO_BASE_URL", "LLAMA_SERVER_BASE_URL", "VLLM_BASE_URL"] {
+        for name in [
+            "OLLAMA_HOST",
+            "LMSTUDIO_BASE_URL",
+            "LLAMA_SERVER_BASE_URL",
+            "VLLM_BASE_URL",
+        ] {
             command.env(name, NOBODY);
         }
         command
@@ -234,7 +270,13 @@ impl Sponde {
             stderr.read_to_end(&mut bytes).unwrap();
             bytes
         });
-        Started { sponde: self, child, stdout: Some(stdout), stderr, seen: Vec::new() }
+        Started {
+            sponde: self,
+            child,
+            stdout: Some(stdout),
+            stderr,
+            seen: Vec::new(),
+        }
     }
 
     fn ended(&self, output: Output) -> Ended {
@@ -258,7 +300,11 @@ impl Sponde {
             let left: Vec<PathBuf> = std::fs::read_dir(self.home.path().join(dir))
                 .map(|entries| entries.map(|entry| entry.unwrap().path()).collect())
                 .unwrap_or_default();
-            assert_eq!(left, Vec::<PathBuf>::new(), "files that outlived the program");
+            assert_eq!(
+                left,
+                Vec::<PathBuf>::new(),
+                "files that outlived the program"
+            );
         }
     }
 
@@ -268,7 +314,11 @@ impl Sponde {
         while !self.processes().is_empty() && begun.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(Duration::from_millis(10));
         }
-        assert_eq!(self.processes(), Vec::<String>::new(), "processes that outlived the program");
+        assert_eq!(
+            self.processes(),
+            Vec::<String>::new(),
+            "processes that outlived the program"
+        );
     }
 
     /// The command lines of all processes that have this home.
@@ -278,7 +328,10 @@ impl Sponde {
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
             // A process that ends meanwhile cannot be read; it is not there.
             let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-            if environment.split(|&byte| byte == 0).any(|variable| variable == home.as_bytes()) {
+            if environment
+                .split(|&byte| byte == 0)
+                .any(|variable| variable == home.as_bytes())
+            {
                 let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
                 found.push(String::from_utf8_lossy(&command).replace('\0', " "));
             }
@@ -300,7 +353,11 @@ impl Started<'_> {
     /// Waits for a line on stdout.
     pub(crate) fn line(&mut self) -> String {
         let start = self.seen.len();
-        self.stdout.as_mut().unwrap().read_until(b'\n', &mut self.seen).unwrap();
+        self.stdout
+            .as_mut()
+            .unwrap()
+            .read_until(b'\n', &mut self.seen)
+            .unwrap();
         String::from_utf8(self.seen[start..].to_owned()).unwrap()
     }
 
@@ -310,7 +367,8 @@ impl Started<'_> {
     }
 
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal)
+            .unwrap();
     }
 
     /// Presses Ctrl-C again and again, as a person does whose patience is at its end.
@@ -373,15 +431,28 @@ impl Started<'_> {
             std::thread::sleep(Duration::from_millis(5));
         };
         let mut stdout = self.seen;
-        stdout.extend(reader.map(|reader| reader.join().unwrap()).unwrap_or_default());
+        stdout.extend(
+            reader
+                .map(|reader| reader.join().unwrap())
+                .unwrap_or_default(),
+        );
         let stderr = self.stderr.join().unwrap();
-        (self.sponde.ended(Output { status, stdout, stderr }), memory)
+        (
+            self.sponde.ended(Output {
+                status,
+                stdout,
+                stderr,
+            }),
+            memory,
+        )
     }
 }
 
 fn peak_memory(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
 }
 
@@ -396,7 +467,20 @@ pub(crate) struct Ended {
 impl Ended {
     /// Its stdout as JSON, one value a line.
     pub(crate) fn events(&self) -> Vec<Value> {
-        self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        self.stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    /// What stderr has before the last error, and exit code and error.
+    pub(crate) fn error(&self) -> (String, String) {
+        let stderr = self.redact(self.stderr.trim_end_matches('\n'));
+        let (before, error) = stderr.split_at(stderr.rfind("error:").unwrap_or(stderr.len()));
+        (
+            before.to_owned(),
+            format!("exit: {}\n{error}", self.code.unwrap()),
+        )
     }
 
     fn redact(&self, text: &str) -> String {
@@ -404,18 +488,26 @@ impl Ended {
         for (path, name) in &self.places {
             text = text.replace(&*path.to_string_lossy(), name);
         }
-        text = redact_after(&text, "runtime/kernel-", "[ID]", |c| c.is_ascii_hexdigit() || c == '-');
+        text = redact_after(&text, "runtime/kernel-", "[ID]", |c| {
+            c.is_ascii_hexdigit() || c == '-'
+        });
         redact_after(&text, "127.0.0.1:", "[PORT]", |c| c.is_ascii_digit())
     }
 }
 
 impl std::fmt::Display for Ended {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let code = self.code.map_or_else(|| "killed by a signal".to_owned(), |code| code.to_string());
+        let code = self
+            .code
+            .map_or_else(|| "killed by a signal".to_owned(), |code| code.to_string());
         write!(f, "exit: {code}")?;
         for (name, text) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
             if !text.is_empty() {
-                write!(f, "\n--- {name}\n{}", self.redact(text).trim_end_matches('\n'))?;
+                write!(
+                    f,
+                    "\n--- {name}\n{}",
+                    self.redact(text).trim_end_matches('\n')
+                )?;
             }
         }
         Ok(())

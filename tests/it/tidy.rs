@@ -28,48 +28,132 @@ enum Crates {
 }
 
 /// Macros and functions that write where only a front end may.
-const PRINTING: [&str; 7] = ["println", "eprintln", "print", "eprint", "dbg", "io::stdout", "io::stderr"];
+const PRINTING: [&str; 7] = [
+    "println",
+    "eprintln",
+    "print",
+    "eprint",
+    "dbg",
+    "io::stdout",
+    "io::stderr",
+];
 
 /// The first that fits counts.
 const RULES: &[Rule] = &[
     Rule {
         files: &["jupyter"],
         may: &[],
-        crates: Crates::Only(&["base64", "bytes", "hmac", "serde", "serde_json", "sha2", "thiserror", "uuid"]),
-        never: &["std::fs", "std::net", "std::process", "std::env", "std::thread", "std::os", "std::time"],
+        crates: Crates::Only(&[
+            "base64",
+            "bytes",
+            "hmac",
+            "serde",
+            "serde_json",
+            "sha2",
+            "thiserror",
+            "uuid",
+        ]),
+        never: &[
+            "std::fs",
+            "std::net",
+            "std::process",
+            "std::env",
+            "std::thread",
+            "std::os",
+            "std::time",
+        ],
     },
     Rule {
         files: &["kernel"],
         may: &["jupyter"],
-        crates: Crates::AllBut(&["rig", "axum", "crossterm", "clap", "anstream", "anstyle", "indicatif", "reqwest"]),
+        crates: Crates::AllBut(&[
+            "rig",
+            "axum",
+            "crossterm",
+            "clap",
+            "anstream",
+            "anstyle",
+            "indicatif",
+            "reqwest",
+        ]),
         never: &["std::env::var", "std::env::vars", "std::env::var_os"],
     },
     Rule {
         files: &["llm"],
         may: &[],
-        crates: Crates::AllBut(&["zeromq", "axum", "crossterm", "clap", "anstream", "anstyle", "indicatif"]),
+        crates: Crates::AllBut(&[
+            "zeromq",
+            "axum",
+            "crossterm",
+            "clap",
+            "anstream",
+            "anstyle",
+            "indicatif",
+        ]),
         never: &["std::env::var", "std::env::vars", "std::env::var_os"],
     },
     Rule {
         files: &["session"],
         may: &["jupyter", "kernel::Types", "llm::types"],
-        crates: Crates::Only(&["anstream", "base64", "bytes", "csv", "image", "serde", "serde_json", "thiserror", "unicode_width"]),
+        crates: Crates::Only(&[
+            "anstream",
+            "base64",
+            "bytes",
+            "csv",
+            "image",
+            "serde",
+            "serde_json",
+            "thiserror",
+            "unicode_width",
+        ]),
         // Time is passed in.
-        never: &["std::time::SystemTime", "std::time::Instant", "std::fs", "std::net", "std::process", "std::env"],
+        never: &[
+            "std::time::SystemTime",
+            "std::time::Instant",
+            "std::fs",
+            "std::net",
+            "std::process",
+            "std::env",
+        ],
     },
     Rule {
         files: &["agent"],
         may: &["jupyter", "kernel", "llm", "session"],
-        crates: Crates::AllBut(&["zeromq", "reqwest", "rig", "axum", "crossterm", "clap", "anstream", "anstyle", "indicatif"]),
+        crates: Crates::AllBut(&[
+            "zeromq",
+            "reqwest",
+            "rig",
+            "axum",
+            "crossterm",
+            "clap",
+            "anstream",
+            "anstyle",
+            "indicatif",
+        ]),
         never: &["std::env::var", "std::env::vars", "std::env::var_os"],
     },
     // Where a model is chosen and shown.
     Rule {
         files: &["cli/model.rs", "cli/models.rs", "cli/doctor.rs"],
         may: &[
-            "agent", "config", "error", "jupyter", "paths", "session", "kernel::Types", "kernel::discover", "kernel::task",
-            "llm::catalog", "llm::constrained", "llm::detect", "llm::endpoint", "llm::http", "llm::local", "llm::retry",
-            "llm::rig", "llm::types",
+            "agent",
+            "config",
+            "error",
+            "jupyter",
+            "paths",
+            "session",
+            "kernel::Types",
+            "kernel::discover",
+            "kernel::task",
+            "llm::catalog",
+            "llm::constrained",
+            "llm::detect",
+            "llm::endpoint",
+            "llm::http",
+            "llm::local",
+            "llm::retry",
+            "llm::rig",
+            "llm::types",
         ],
         crates: Crates::AllBut(&["zeromq", "rig"]),
         never: &[],
@@ -77,7 +161,15 @@ const RULES: &[Rule] = &[
     Rule {
         files: &["cli"],
         may: &[
-            "agent", "config", "error", "jupyter", "paths", "session", "kernel::Types", "kernel::discover", "kernel::task",
+            "agent",
+            "config",
+            "error",
+            "jupyter",
+            "paths",
+            "session",
+            "kernel::Types",
+            "kernel::discover",
+            "kernel::task",
             // The name of a default, and a server that lives as long as its session.
             "llm::local",
         ],
@@ -86,7 +178,17 @@ const RULES: &[Rule] = &[
     },
     Rule {
         files: &["web", "mcp"],
-        may: &["agent", "config", "error", "jupyter", "paths", "session", "kernel::Types", "kernel::discover", "kernel::task"],
+        may: &[
+            "agent",
+            "config",
+            "error",
+            "jupyter",
+            "paths",
+            "session",
+            "kernel::Types",
+            "kernel::discover",
+            "kernel::task",
+        ],
         crates: Crates::AllBut(&["zeromq", "rig", "reqwest"]),
         never: &[],
     },
@@ -102,8 +204,18 @@ const RULES: &[Rule] = &[
         crates: Crates::Only(&["etcetera", "thiserror"]),
         never: &[],
     },
-    Rule { files: &["error.rs"], may: &[], crates: Crates::Only(&[]), never: &[] },
-    Rule { files: &["lib.rs", "main.rs"], may: &["cli"], crates: Crates::Only(&[]), never: &[] },
+    Rule {
+        files: &["error.rs"],
+        may: &[],
+        crates: Crates::Only(&[]),
+        never: &[],
+    },
+    Rule {
+        files: &["lib.rs", "main.rs"],
+        may: &["cli"],
+        crates: Crates::Only(&[]),
+        never: &[],
+    },
 ];
 
 #[test]
@@ -112,8 +224,15 @@ fn every_floor_uses_only_what_is_below_it() {
     let mut broken = String::new();
     for file in rust_files("src") {
         let relative = file.strip_prefix(root().join("src")).unwrap();
-        let Some(rule) = RULES.iter().find(|rule| rule.files.iter().any(|start| relative.starts_with(start))) else {
-            let _ = writeln!(broken, "src/{}:1: no floor: add a rule to tests/it/tidy.rs", relative.display());
+        let Some(rule) = RULES
+            .iter()
+            .find(|rule| rule.files.iter().any(|start| relative.starts_with(start)))
+        else {
+            let _ = writeln!(
+                broken,
+                "src/{}:1: no floor: add a rule to tests/it/tidy.rs",
+                relative.display()
+            );
             continue;
         };
         if is_test_file(relative) {
@@ -122,7 +241,13 @@ fn every_floor_uses_only_what_is_below_it() {
         let source = Source::parse(&std::fs::read_to_string(&file).unwrap(), relative);
         for path in source.paths() {
             if let Some(reason) = judge(rule, relative, &path, &dependencies) {
-                let _ = writeln!(broken, "src/{}:{}: `{}`: {reason}", relative.display(), path.line, path);
+                let _ = writeln!(
+                    broken,
+                    "src/{}:{}: `{}`: {reason}",
+                    relative.display(),
+                    path.line,
+                    path
+                );
             }
         }
     }
@@ -130,9 +255,21 @@ fn every_floor_uses_only_what_is_below_it() {
 }
 
 /// Why `path` must not be there, if so.
-fn judge(rule: &Rule, file: &Path, path: &UsedPath, dependencies: &BTreeSet<String>) -> Option<String> {
-    let floor = file.iter().next()?.to_str()?.trim_end_matches(".rs").to_owned();
-    if !matches!(floor.as_str(), "cli" | "web" | "mcp" | "main") && PRINTING.iter().any(|&printing| path.ends_with(printing)) {
+fn judge(
+    rule: &Rule,
+    file: &Path,
+    path: &UsedPath,
+    dependencies: &BTreeSet<String>,
+) -> Option<String> {
+    let floor = file
+        .iter()
+        .next()?
+        .to_str()?
+        .trim_end_matches(".rs")
+        .to_owned();
+    if !matches!(floor.as_str(), "cli" | "web" | "mcp" | "main")
+        && PRINTING.iter().any(|&printing| path.ends_with(printing))
+    {
         return Some("only a front end prints".to_owned());
     }
     if let Some(never) = rule.never.iter().find(|never| path.starts_with(never)) {
@@ -141,12 +278,22 @@ fn judge(rule: &Rule, file: &Path, path: &UsedPath, dependencies: &BTreeSet<Stri
     let first = path.segments.first()?;
     if first == "crate" {
         let target = path.segments.get(1)?;
-        let is_ours = root().join("src").join(target).is_dir() || root().join(format!("src/{target}.rs")).is_file();
-        let may = |allowed: &&str| match allowed.strip_suffix("::Types") {
-            Some(floor) => target == floor && path.segments.get(2).is_some_and(|name| name.starts_with(char::is_uppercase)),
+        let is_ours = root().join("src").join(target).is_dir()
+            || root().join(format!("src/{target}.rs")).is_file();
+        let may = |allowed: &str| match allowed.strip_suffix("::Types") {
+            Some(floor) => {
+                target == floor
+                    && path
+                        .segments
+                        .get(2)
+                        .is_some_and(|name| name.starts_with(char::is_uppercase))
+            }
             None => path.starts_with(&format!("crate::{allowed}")),
         };
-        let allowed = *target == floor || floor == "lib" || !is_ours || rule.may.iter().any(|allowed| may(&allowed));
+        let allowed = *target == floor
+            || floor == "lib"
+            || !is_ours
+            || rule.may.iter().any(|allowed| may(allowed));
         return (!allowed).then(|| format!("{floor} may use of ours only {:?}", rule.may));
     }
     if !dependencies.contains(first) {
@@ -156,7 +303,9 @@ fn judge(rule: &Rule, file: &Path, path: &UsedPath, dependencies: &BTreeSet<Stri
         Crates::Only(crates) if !crates.contains(&first.as_str()) => {
             Some(format!("{floor} may use of other crates only {crates:?}"))
         }
-        Crates::AllBut(crates) if crates.contains(&first.as_str()) => Some(format!("{floor} never uses {crates:?}")),
+        Crates::AllBut(crates) if crates.contains(&first.as_str()) => {
+            Some(format!("{floor} never uses {crates:?}"))
+        }
         Crates::Only(_) | Crates::AllBut(_) => None,
     }
 }
@@ -164,7 +313,9 @@ fn judge(rule: &Rule, file: &Path, path: &UsedPath, dependencies: &BTreeSet<Stri
 /// The names of our dependencies, as code writes them.
 fn dependencies() -> BTreeSet<String> {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
-    let sections = manifest.split("\n[").filter(|section| section.starts_with("dependencies]"));
+    let sections = manifest
+        .split("\n[")
+        .filter(|section| section.starts_with("dependencies]"));
     let lines = sections.flat_map(|section| section.lines().skip(1));
     let mut names: BTreeSet<String> = lines
         .filter_map(|line| Some(line.split_once('=')?.0.trim().replace('-', "_")))
@@ -187,13 +338,23 @@ fn files_are_short() {
         let relative = file.strip_prefix(root().join("src")).unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
         let lines = text.lines().count();
-        let own = if is_test_file(relative) { 0 } else { Source::parse(&text, relative).lines_before_tests };
+        let own = if is_test_file(relative) {
+            0
+        } else {
+            Source::parse(&text, relative).lines_before_tests
+        };
         let shown = relative.display();
         if own > LINES {
-            let _ = writeln!(broken, "src/{shown}:{LINES}: {own} lines without tests: split it ({LINES} at most)");
+            let _ = writeln!(
+                broken,
+                "src/{shown}:{LINES}: {own} lines without tests: split it ({LINES} at most)"
+            );
         }
         if lines > LINES_WITH_TESTS {
-            let _ = writeln!(broken, "src/{shown}:{LINES_WITH_TESTS}: {lines} lines: split it ({LINES_WITH_TESTS} at most)");
+            let _ = writeln!(
+                broken,
+                "src/{shown}:{LINES_WITH_TESTS}: {lines} lines: split it ({LINES_WITH_TESTS} at most)"
+            );
         }
     }
     assert!(broken.is_empty(), "\n{broken}");
@@ -202,9 +363,14 @@ fn files_are_short() {
 #[test]
 fn every_file_says_what_it_is_for() {
     let files = rust_files("src").into_iter().chain(rust_files("tests"));
-    let silent: Vec<PathBuf> =
-        files.filter(|file| !std::fs::read_to_string(file).unwrap().starts_with("//! ")).collect();
-    assert_eq!(silent, Vec::<PathBuf>::new(), "line 1 of these should begin with `//! `");
+    let silent: Vec<PathBuf> = files
+        .filter(|file| !std::fs::read_to_string(file).unwrap().starts_with("//! "))
+        .collect();
+    assert_eq!(
+        silent,
+        Vec::<PathBuf>::new(),
+        "line 1 of these should begin with `//! `"
+    );
 }
 
 #[test]
@@ -231,7 +397,9 @@ fn no_registry_is_named() {
         concat!("registry.", "npmjs.org"),
         concat!("deb.", "debian.org"),
     ];
-    let exempt = |file: &Path, line: &str| file.ends_with("Cargo.lock") && line.starts_with("source = \"registry+https://");
+    let exempt = |file: &Path, line: &str| {
+        file.ends_with("Cargo.lock") && line.starts_with("source = \"registry+https://")
+    };
     assert_eq!(found(&tracked(), &words, exempt), "");
 }
 
@@ -240,12 +408,19 @@ fn found(files: &[PathBuf], words: &[&str], exempt: impl Fn(&Path, &str) -> bool
     let mut found = String::new();
     for file in files {
         // Pictures and other binary files have no words.
-        let Ok(text) = std::fs::read_to_string(root().join(file)) else { continue };
+        let Ok(text) = std::fs::read_to_string(root().join(file)) else {
+            continue;
+        };
         for (index, line) in text.lines().enumerate() {
             if let Some(word) = words.iter().find(|word| line.contains(**word))
                 && !exempt(file, line)
             {
-                let _ = writeln!(found, "{}:{}: `{word}` must not be there", file.display(), index + 1);
+                let _ = writeln!(
+                    found,
+                    "{}:{}: `{word}` must not be there",
+                    file.display(),
+                    index + 1
+                );
             }
         }
     }
@@ -259,11 +434,21 @@ fn is_code(file: &Path) -> bool {
 /// The files that git knows or would know, relative to the root.
 fn tracked() -> Vec<PathBuf> {
     let output = Command::new("git")
-        .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
+        .args([
+            "ls-files",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+            "-z",
+        ])
         .current_dir(root())
         .output()
         .unwrap();
-    assert!(output.status.success(), "git: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "git: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let names = String::from_utf8(output.stdout).unwrap();
     let files: Vec<PathBuf> = names.split_terminator('\0').map(PathBuf::from).collect();
     assert!(files.len() > 50, "git lists only {} files", files.len());
@@ -272,7 +457,8 @@ fn tracked() -> Vec<PathBuf> {
 
 /// Whether all of the file is tests: `tests.rs`, or in a directory `tests`.
 fn is_test_file(file: &Path) -> bool {
-    file.iter().any(|part| part == "tests" || part == "tests.rs")
+    file.iter()
+        .any(|part| part == "tests" || part == "tests.rs")
 }
 
 fn rust_files(dir: &str) -> Vec<PathBuf> {
