@@ -57,7 +57,10 @@ impl Config {
                 reason: error.to_string().trim_end().to_owned(),
             }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(source) => Err(ConfigError::Unreadable { path: shown, source }),
+            Err(source) => Err(ConfigError::Unreadable {
+                path: shown,
+                source,
+            }),
         }
     }
 }

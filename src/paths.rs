@@ -42,8 +42,10 @@ impl Paths {
     pub fn from_env() -> Result<Self, NoHome> {
         let xdg = Xdg::new().map_err(|_| NoHome)?;
         let data = var(DATA_DIR).unwrap_or_else(|| xdg.data_dir().join("sponde"));
-        let jupyter_data = var("JUPYTER_DATA_DIR").unwrap_or_else(|| xdg.data_dir().join("jupyter"));
-        let jupyter_runtime = var("JUPYTER_RUNTIME_DIR").unwrap_or_else(|| jupyter_data.join("runtime"));
+        let jupyter_data =
+            var("JUPYTER_DATA_DIR").unwrap_or_else(|| xdg.data_dir().join("jupyter"));
+        let jupyter_runtime =
+            var("JUPYTER_RUNTIME_DIR").unwrap_or_else(|| jupyter_data.join("runtime"));
         let sockets = xdg
             .runtime_dir()
             // Unix socket paths are short; a deep runtime directory would not leave room.
@@ -83,15 +85,28 @@ impl Paths {
     pub fn kernels(&self) -> SearchPaths {
         let mut paths = Vec::new();
         let mut add = |origin, data_dir: PathBuf, prefix: Option<PathBuf>| {
-            if !paths.iter().any(|path: &SearchPath| path.data_dir == data_dir) {
-                paths.push(SearchPath { origin, data_dir, prefix });
+            if !paths
+                .iter()
+                .any(|path: &SearchPath| path.data_dir == data_dir)
+            {
+                paths.push(SearchPath {
+                    origin,
+                    data_dir,
+                    prefix,
+                });
             }
         };
         let of = |prefix: &Path| (prefix.join("share/jupyter"), Some(prefix.to_owned()));
-        for dir in std::env::var_os("JUPYTER_PATH").iter().flat_map(std::env::split_paths) {
+        for dir in std::env::var_os("JUPYTER_PATH")
+            .iter()
+            .flat_map(std::env::split_paths)
+        {
             add("JUPYTER_PATH", dir, None);
         }
-        for (origin, name) in [("virtual environment", "VIRTUAL_ENV"), ("conda environment", "CONDA_PREFIX")] {
+        for (origin, name) in [
+            ("virtual environment", "VIRTUAL_ENV"),
+            ("conda environment", "CONDA_PREFIX"),
+        ] {
             if let Some(prefix) = var(name) {
                 let (dir, prefix) = of(&prefix);
                 add(origin, dir, prefix);
@@ -109,5 +124,7 @@ impl Paths {
 }
 
 fn var(name: &str) -> Option<PathBuf> {
-    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+    std::env::var_os(name)
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from)
 }

@@ -65,10 +65,19 @@ pub enum Novelty {
 }
 
 /// What to say after a cell; `variables` is the kernel's inventory, if it could be had.
-pub fn after_cell(question: &str, verdict: &Verdict, variables: Option<&str>, cells: &[&Cell]) -> Option<Nudge> {
+pub fn after_cell(
+    question: &str,
+    verdict: &Verdict,
+    variables: Option<&str>,
+    cells: &[&Cell],
+) -> Option<Nudge> {
     if let Verdict::Error { ename, evalue } = verdict {
         let words = hints::after_error(ename, evalue, variables);
-        return Some(Nudge { words, choice: ToolChoice::Required, topic: Topic::Failure });
+        return Some(Nudge {
+            words,
+            choice: ToolChoice::Required,
+            topic: Topic::Failure,
+        });
     }
     let produced = produced(cells);
     if wants_plot(question) && produced.plots == 0 {
@@ -81,14 +90,23 @@ pub fn after_cell(question: &str, verdict: &Verdict, variables: Option<&str>, ce
     }
     if produced.text.trim().is_empty() {
         return Some(Nudge {
-            words: format!("Nothing was printed. Now print() the numbers that answer the question: {question}"),
+            words: format!(
+                "Nothing was printed. Now print() the numbers that answer the question: {question}"
+            ),
             choice: ToolChoice::Required,
             topic: Topic::Print,
         });
     }
-    let source = cells.last().map(|cell| cell.source.as_str()).unwrap_or_default();
+    let source = cells
+        .last()
+        .map(|cell| cell.source.as_str())
+        .unwrap_or_default();
     if source.contains(".dt.month") && !source.contains(".dt.month_name") {
-        return Some(Nudge { words: MONTHS.to_owned(), choice: ToolChoice::Auto, topic: Topic::Months });
+        return Some(Nudge {
+            words: MONTHS.to_owned(),
+            choice: ToolChoice::Auto,
+            topic: Topic::Months,
+        });
     }
     None
 }
@@ -99,7 +117,13 @@ const MONTHS: &str = "(months: 1 January, 2 February, 3 March, 4 April, 5 May, 6
 
 /// What an answer lacks that would end the turn; `said` are the topics of this turn so far, `facts` what the model was
 /// told about the files.
-pub fn after_answer(question: &str, answer: &str, facts: &str, said: &[Topic], cells: &[&Cell]) -> Option<Nudge> {
+pub fn after_answer(
+    question: &str,
+    answer: &str,
+    facts: &str,
+    said: &[Topic],
+    cells: &[&Cell],
+) -> Option<Nudge> {
     let produced = produced(cells);
     if wants_plot(question) && produced.plots == 0 && !said.contains(&Topic::Plot) {
         return Some(Nudge {
@@ -139,7 +163,10 @@ pub fn novelty(code: &str, cells: &[&Cell]) -> Novelty {
             CellKind::Code(known) if squeezed(&cell.source) == wanted => match &known.status {
                 CodeStatus::Finished(Verdict::Ok) => Some(Novelty::Done),
                 CodeStatus::Finished(_) => Some(Novelty::Failed),
-                CodeStatus::Proposed | CodeStatus::Running | CodeStatus::Declined(_) | CodeStatus::NotRun(_) => None,
+                CodeStatus::Proposed
+                | CodeStatus::Running
+                | CodeStatus::Declined(_)
+                | CodeStatus::NotRun(_) => None,
             },
             _ => None,
         })
@@ -157,15 +184,22 @@ struct Produced {
 }
 
 fn produced(cells: &[&Cell]) -> Produced {
-    let mut produced = Produced { plots: 0, text: String::new() };
+    let mut produced = Produced {
+        plots: 0,
+        text: String::new(),
+    };
     for cell in cells {
-        let CellKind::Code(code) = &cell.kind else { continue };
+        let CellKind::Code(code) = &cell.kind else {
+            continue;
+        };
         if code.status != CodeStatus::Finished(Verdict::Ok) {
             continue;
         }
         for output in code.outputs.to_notebook() {
             match output {
-                Output::Stream { text, name, .. } if name == "stdout" => produced.text.push_str(&text),
+                Output::Stream { text, name, .. } if name == "stdout" => {
+                    produced.text.push_str(&text);
+                }
                 Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
                     if data.raster().is_some() {
                         produced.plots += 1;
@@ -184,9 +218,32 @@ fn produced(cells: &[&Cell]) -> Produced {
 /// Whether the words of the question ask for a picture.
 pub fn wants_plot(question: &str) -> bool {
     const WORDS: [&str; 26] = [
-        "plot", "plots", "plotted", "chart", "charts", "graph", "graphs", "histogram", "histograms", "scatter",
-        "scatterplot", "draw", "visualise", "visualize", "visualisation", "visualization", "diagram", "diagrams",
-        "boxplot", "boxplots", "barchart", "heatmap", "heatmaps", "curve", "curves", "distribution",
+        "plot",
+        "plots",
+        "plotted",
+        "chart",
+        "charts",
+        "graph",
+        "graphs",
+        "histogram",
+        "histograms",
+        "scatter",
+        "scatterplot",
+        "draw",
+        "visualise",
+        "visualize",
+        "visualisation",
+        "visualization",
+        "diagram",
+        "diagrams",
+        "boxplot",
+        "boxplots",
+        "barchart",
+        "heatmap",
+        "heatmaps",
+        "curve",
+        "curves",
+        "distribution",
     ];
     question
         .to_lowercase()
@@ -212,9 +269,19 @@ mod tests {
 
     #[test]
     fn a_failure_asks_for_the_corrected_cell() {
-        let verdict = Verdict::Error { ename: "KeyError".to_owned(), evalue: "'x'".to_owned() };
+        let verdict = Verdict::Error {
+            ename: "KeyError".to_owned(),
+            evalue: "'x'".to_owned(),
+        };
         let nudge = after_cell("what?", &verdict, Some("df: DataFrame"), &[]).unwrap();
-        assert_eq!((nudge.choice, nudge.topic), (ToolChoice::Required, Topic::Failure));
-        assert!(nudge.words.contains("Variables now:\ndf: DataFrame\n"), "{}", nudge.words);
+        assert_eq!(
+            (nudge.choice, nudge.topic),
+            (ToolChoice::Required, Topic::Failure)
+        );
+        assert!(
+            nudge.words.contains("Variables now:\ndf: DataFrame\n"),
+            "{}",
+            nudge.words
+        );
     }
 }

@@ -266,11 +266,28 @@ impl From<OutputEvent> for OutputChange {
         match event {
             OutputEvent::Stream(stream) => append(Output::stream(stream.name, stream.text)),
             OutputEvent::Display { data, metadata, .. } => append(Output::display(data, metadata)),
-            OutputEvent::Result { data, metadata, count, .. } => append(Output::result(count, data, metadata)),
-            OutputEvent::Error(error) => append(Output::error(error.ename, error.evalue, error.traceback)),
-            OutputEvent::Update { data, metadata, display_id } => Self::Update { display_id, data, metadata },
+            OutputEvent::Result {
+                data,
+                metadata,
+                count,
+                ..
+            } => append(Output::result(count, data, metadata)),
+            OutputEvent::Error(error) => {
+                append(Output::error(error.ename, error.evalue, error.traceback))
+            }
+            OutputEvent::Update {
+                data,
+                metadata,
+                display_id,
+            } => Self::Update {
+                display_id,
+                data,
+                metadata,
+            },
             OutputEvent::Clear { wait } => Self::Clear { wait },
-            OutputEvent::Lost(what) => append(Output::stream("stderr", format!("[sponde: {what}]\n"))),
+            OutputEvent::Lost(what) => {
+                append(Output::stream("stderr", format!("[sponde: {what}]\n")))
+            }
         }
     }
 }

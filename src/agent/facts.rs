@@ -68,7 +68,10 @@ fn describe(path: &Path, shown: &str) -> io::Result<String> {
     if metadata.is_dir() {
         return Ok(format!("Directory {shown}\n"));
     }
-    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    let extension = path
+        .extension()
+        .and_then(|e| e.to_str())
+        .unwrap_or_default();
     let delimiter = match extension.to_ascii_lowercase().as_str() {
         "csv" => b',',
         "tsv" | "tab" => b'\t',
@@ -79,23 +82,33 @@ fn describe(path: &Path, shown: &str) -> io::Result<String> {
         }
     };
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(TABLE_BYTES).read_to_end(&mut bytes)?;
+    std::fs::File::open(path)?
+        .take(TABLE_BYTES)
+        .read_to_end(&mut bytes)?;
     let whole = metadata.len() <= TABLE_BYTES;
     let text = String::from_utf8_lossy(&bytes);
-    Ok(table(&text, shown, delimiter, whole)
-        .unwrap_or_else(|| format!("File {shown}: {}, not a table with a header\n", size(metadata.len()))))
+    Ok(table(&text, shown, delimiter, whole).unwrap_or_else(|| {
+        format!(
+            "File {shown}: {}, not a table with a header\n",
+            size(metadata.len())
+        )
+    }))
 }
 
 /// Describes a table with a header, or `None` if it is none.
 fn table(text: &str, shown: &str, delimiter: u8, whole: bool) -> Option<String> {
     // A semicolon is what spreadsheets write where the comma is the decimal mark.
     let first_line = text.lines().next()?;
-    let delimiter = if delimiter == b',' && first_line.matches(';').count() > first_line.matches(',').count() {
-        b';'
-    } else {
-        delimiter
-    };
-    let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(text.as_bytes());
+    let delimiter =
+        if delimiter == b',' && first_line.matches(';').count() > first_line.matches(',').count() {
+            b';'
+        } else {
+            delimiter
+        };
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        .flexible(true)
+        .from_reader(text.as_bytes());
     let header: Vec<String> = reader.headers().ok()?.iter().map(str::to_owned).collect();
     if header.len() < 2 && header.first().is_none_or(|name| name.trim().is_empty()) {
         return None;
@@ -121,12 +134,20 @@ fn table(text: &str, shown: &str, delimiter: u8, whole: bool) -> Option<String> 
     }
     let mut arguments = python_string(shown);
     if delimiter != b',' {
-        let _ = write!(arguments, ", sep={}", python_string(&char::from(delimiter).to_string()));
+        let _ = write!(
+            arguments,
+            ", sep={}",
+            python_string(&char::from(delimiter).to_string())
+        );
     }
     if !dates.is_empty() {
         let _ = write!(arguments, ", parse_dates=[{}]", dates.join(", "));
     }
-    let rows = if whole { format!("{rows} rows") } else { format!("more than {rows} rows") };
+    let rows = if whole {
+        format!("{rows} rows")
+    } else {
+        format!("more than {rows} rows")
+    };
     let mut text = format!("File {shown}: {rows}. Load with df = pd.read_csv({arguments})\n");
     for line in described {
         let _ = writeln!(text, "{line}");
@@ -167,7 +188,11 @@ impl Column {
             return;
         }
         self.seen += 1;
-        let kind = if self.seen <= TYPED || self.kind != Some(Kind::Text) { kind_of(value) } else { Kind::Text };
+        let kind = if self.seen <= TYPED || self.kind != Some(Kind::Text) {
+            kind_of(value)
+        } else {
+            Kind::Text
+        };
         self.kind = Some(match (self.kind, kind) {
             (None, kind) => kind,
             (Some(Kind::Integer), Kind::Float) | (Some(Kind::Float), Kind::Integer) => Kind::Float,
@@ -200,7 +225,9 @@ impl Column {
         let mut words = match (kind, self.range) {
             (Kind::Integer, Some((low, high))) => format!("int, {low} to {high}"),
             (Kind::Float, Some((low, high))) => format!("float, {low} to {high}"),
-            (Kind::Date, _) if is_iso_date(&self.least) => format!("date, {} to {}", self.least, self.greatest),
+            (Kind::Date, _) if is_iso_date(&self.least) => {
+                format!("date, {} to {}", self.least, self.greatest)
+            }
             (Kind::Date, _) => format!("date, e.g. {}", self.first),
             (Kind::Empty, _) => "empty".to_owned(),
             (Kind::Text | Kind::Integer | Kind::Float, _) => self.describe_text(),
@@ -226,7 +253,11 @@ impl Column {
 /// In single quotes: a small model that writes JSON forgets to escape double ones.
 fn python_string(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('\t', "\\t");
-    if escaped.contains('\'') { format!("\"{}\"", escaped.replace('"', "\\\"")) } else { format!("'{escaped}'") }
+    if escaped.contains('\'') {
+        format!("\"{}\"", escaped.replace('"', "\\\""))
+    } else {
+        format!("'{escaped}'")
+    }
 }
 
 fn kind_of(value: &str) -> Kind {
@@ -244,26 +275,42 @@ fn kind_of(value: &str) -> Kind {
 /// `YYYY-MM-DD`, with a time or without: what sorts as text and parses without a format.
 fn is_iso_date(value: &str) -> bool {
     let digits = |range: std::ops::Range<usize>| {
-        value.get(range).is_some_and(|part| part.bytes().all(|b| b.is_ascii_digit()))
+        value
+            .get(range)
+            .is_some_and(|part| part.bytes().all(|b| b.is_ascii_digit()))
     };
     let separators = [4, 7].map(|at| value.as_bytes().get(at).copied());
     digits(0..4)
         && digits(5..7)
         && digits(8..10)
         && (separators == [Some(b'-'); 2] || separators == [Some(b'/'); 2])
-        && value.as_bytes().get(10).is_none_or(|b| matches!(b, b'T' | b' '))
+        && value
+            .as_bytes()
+            .get(10)
+            .is_none_or(|b| matches!(b, b'T' | b' '))
 }
 
 /// `D/D/YYYY`, `Mon D YYYY`, `D Mon YYYY`, with English months, short or long.
 fn is_written_date(value: &str) -> bool {
-    const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-    let day = |part: &str| part.len() <= 2 && part.parse::<u8>().is_ok_and(|n| (1..=31).contains(&n));
+    const MONTHS: [&str; 12] = [
+        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+    ];
+    let day =
+        |part: &str| part.len() <= 2 && part.parse::<u8>().is_ok_and(|n| (1..=31).contains(&n));
     let year = |part: &str| part.len() == 4 && part.parse::<u16>().is_ok();
-    let month = |part: &str| part.get(..3).is_some_and(|start| MONTHS.contains(&start.to_lowercase().as_str()));
-    let parts: Vec<&str> = value.split(['/', ' ']).filter(|part| !part.is_empty()).collect();
+    let month = |part: &str| {
+        part.get(..3)
+            .is_some_and(|start| MONTHS.contains(&start.to_lowercase().as_str()))
+    };
+    let parts: Vec<&str> = value
+        .split(['/', ' '])
+        .filter(|part| !part.is_empty())
+        .collect();
     match parts[..] {
         [a, b, c] if value.contains('/') => day(a) && day(b) && year(c),
-        [a, b, c] => year(c) && ((month(a) && day(b.trim_end_matches(','))) || (day(a) && month(b))),
+        [a, b, c] => {
+            year(c) && ((month(a) && day(b.trim_end_matches(','))) || (day(a) && month(b)))
+        }
         _ => false,
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::event::{EventKind, OutputChange};
 use crate::jupyter::nbformat::{Cell, CellType, Notebook};
 use crate::kernel::{
-    ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, OutputEvent, Outcome, Verdict,
+    ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, Outcome, OutputEvent, Verdict,
 };
 use crate::session::Outputs;
 use crate::session::notebook::verdict_name;
@@ -59,23 +59,39 @@ pub async fn replay(
 ) -> Result<Report, KernelError> {
     let info = kernel.info().await?;
     if !info.language_info.is_empty() {
-        notebook.metadata.insert("language_info".to_owned(), Value::Object(info.language_info));
+        notebook.metadata.insert(
+            "language_info".to_owned(),
+            Value::Object(info.language_info),
+        );
     }
     let mut results: Vec<Option<Outputs>> = vec![None; notebook.cells.len()];
-    let mut report = Report { ran: 0, failed: None };
+    let mut report = Report {
+        ran: 0,
+        failed: None,
+    };
     for index in 0..notebook.cells.len() {
-        let Some(cell) = notebook.cells.get_mut(index) else { break };
+        let Some(cell) = notebook.cells.get_mut(index) else {
+            break;
+        };
         if !is_runnable(cell) {
             continue;
         }
         report.ran += 1;
-        let outcome = run_cell(cell, index, kernel, options, control, &events, &mut results).await?;
+        let outcome =
+            run_cell(cell, index, kernel, options, control, &events, &mut results).await?;
         store(notebook, index, &outcome, &results);
-        let tolerated = options.allow_errors || notebook.cells.get(index).is_some_and(|cell| has_tag(cell, "raises-exception"));
+        let tolerated = options.allow_errors
+            || notebook
+                .cells
+                .get(index)
+                .is_some_and(|cell| has_tag(cell, "raises-exception"));
         let failed = match &outcome.verdict {
             Verdict::Ok => false,
             Verdict::Error { .. } => !tolerated,
-            Verdict::Interrupted | Verdict::TimedOut | Verdict::Aborted | Verdict::KernelDied(_) => true,
+            Verdict::Interrupted
+            | Verdict::TimedOut
+            | Verdict::Aborted
+            | Verdict::KernelDied(_) => true,
         };
         if failed {
             report.failed = Some((index, outcome.verdict));
@@ -84,7 +100,13 @@ pub async fn replay(
     }
     // Displays may have been updated by later cells.
     for (cell, outputs) in notebook.cells.iter_mut().zip(&results) {
-        if let (CellType::Code { outputs: stored, .. }, Some(outputs)) = (&mut cell.kind, outputs) {
+        if let (
+            CellType::Code {
+                outputs: stored, ..
+            },
+            Some(outputs),
+        ) = (&mut cell.kind, outputs)
+        {
             *stored = outputs.to_notebook();
         }
     }
@@ -92,7 +114,9 @@ pub async fn replay(
 }
 
 fn is_runnable(cell: &Cell) -> bool {
-    matches!(cell.kind, CellType::Code { .. }) && !cell.source.trim().is_empty() && !has_tag(cell, "skip-execution")
+    matches!(cell.kind, CellType::Code { .. })
+        && !cell.source.trim().is_empty()
+        && !has_tag(cell, "skip-execution")
 }
 
 fn has_tag(cell: &Cell, tag: &str) -> bool {
@@ -137,23 +161,54 @@ async fn run_cell(
             ExecutionEvent::Started { .. } => {}
             ExecutionEvent::Output(output) => {
                 let change = OutputChange::from(output.clone());
-                tell(events, EventKind::Output { cell: id.clone(), change }).await;
+                tell(
+                    events,
+                    EventKind::Output {
+                        cell: id.clone(),
+                        change,
+                    },
+                )
+                .await;
                 apply(results, index, output);
             }
             ExecutionEvent::InputRequested(request) => {
                 let (prompt, password) = (request.prompt, request.password);
-                tell(events, EventKind::InputRequested { cell: id.clone(), prompt, password }).await;
+                tell(
+                    events,
+                    EventKind::InputRequested {
+                        cell: id.clone(),
+                        prompt,
+                        password,
+                    },
+                )
+                .await;
             }
             ExecutionEvent::StillRunning { interrupts } => {
-                tell(events, EventKind::StillRunning { cell: id.clone(), interrupts }).await;
+                tell(
+                    events,
+                    EventKind::StillRunning {
+                        cell: id.clone(),
+                        interrupts,
+                    },
+                )
+                .await;
             }
             ExecutionEvent::Finished(outcome) => break outcome,
         }
     };
     stamp("shell.execute_reply");
     let status = verdict_name(&outcome.verdict).to_owned();
-    tell(events, EventKind::CodeFinished { cell: id, status, count: outcome.count }).await;
-    cell.metadata.insert("execution".to_owned(), Value::Object(timing));
+    tell(
+        events,
+        EventKind::CodeFinished {
+            cell: id,
+            status,
+            count: outcome.count,
+        },
+    )
+    .await;
+    cell.metadata
+        .insert("execution".to_owned(), Value::Object(timing));
     Ok(outcome)
 }
 
@@ -193,7 +248,12 @@ async fn next(
 }
 
 fn apply(results: &mut [Option<Outputs>], index: usize, output: OutputEvent) {
-    if let OutputEvent::Update { data, metadata, display_id } = &output {
+    if let OutputEvent::Update {
+        data,
+        metadata,
+        display_id,
+    } = &output
+    {
         for outputs in results.iter_mut().flatten() {
             outputs.update(display_id, data, metadata);
         }
@@ -203,7 +263,14 @@ fn apply(results: &mut [Option<Outputs>], index: usize, output: OutputEvent) {
 }
 
 fn store(notebook: &mut Notebook, index: usize, outcome: &Outcome, results: &[Option<Outputs>]) {
-    if let Some(Cell { kind: CellType::Code { execution_count, outputs }, .. }) = notebook.cells.get_mut(index) {
+    if let Some(Cell {
+        kind: CellType::Code {
+            execution_count,
+            outputs,
+        },
+        ..
+    }) = notebook.cells.get_mut(index)
+    {
         *execution_count = outcome.count;
         if let Some(Some(new)) = results.get(index) {
             *outputs = new.to_notebook();

@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::approval::Approval;
-use super::event::{Command, Event, EventKind};
 use super::coach::{self, Coaching, Novelty, Topic};
+use super::event::{Command, Event, EventKind};
 use super::sampling::Sampling;
 use super::save::write_atomically;
 use super::tools;
@@ -151,7 +151,11 @@ impl Session {
     }
 
     async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
-        let model = self.options.provider.as_ref().map(|provider| provider.info().name.clone());
+        let model = self
+            .options
+            .provider
+            .as_ref()
+            .map(|provider| provider.info().name.clone());
         if let Some(model) = &model {
             self.edit(Edit::SetModel(model.clone()));
         }
@@ -162,7 +166,10 @@ impl Session {
         })
         .await;
         if let Some(facts) = self.options.facts.clone() {
-            self.edit(Edit::Note { cell: random_cell_id(), text: facts });
+            self.edit(Edit::Note {
+                cell: random_cell_id(),
+                text: facts,
+            });
         }
         loop {
             let flush_at = self.running.as_ref().and_then(|running| running.flush_at);
@@ -189,18 +196,28 @@ impl Session {
                     Coaching::Off => ToolChoice::Auto,
                     Coaching::Small => ToolChoice::Required,
                 };
-                self.edit(Edit::Say { cell: random_cell_id(), text });
+                self.edit(Edit::Say {
+                    cell: random_cell_id(),
+                    text,
+                });
                 self.drive(Input::Submit).await;
             }
             Command::Run { code } if self.turn.state == State::Idle => {
                 let cell = random_cell_id();
-                self.edit(Edit::Propose { cell: cell.clone(), author: Author::Person, source: code });
+                self.edit(Edit::Propose {
+                    cell: cell.clone(),
+                    author: Author::Person,
+                    source: code,
+                });
                 self.drive(Input::RunOwn { cell }).await;
             }
             Command::Submit { .. } | Command::Run { .. } => {
-                self.notice("still busy with the last turn: interrupt it first").await;
+                self.notice("still busy with the last turn: interrupt it first")
+                    .await;
             }
-            Command::Decide { cell, decision } => self.drive(Input::Decided { cell, decision }).await,
+            Command::Decide { cell, decision } => {
+                self.drive(Input::Decided { cell, decision }).await;
+            }
             Command::Reply { cell, value } => self.reply(&cell, value).await,
             Command::Interrupt => {
                 let at = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -211,7 +228,11 @@ impl Session {
     }
 
     async fn reply(&mut self, cell: &str, value: String) {
-        if let Some(Running { cell: running, execution: Some(execution), .. }) = &self.running
+        if let Some(Running {
+            cell: running,
+            execution: Some(execution),
+            ..
+        }) = &self.running
             && running == cell
             && let Some(kernel) = self.kernel.ready()
         {
@@ -231,12 +252,17 @@ impl Session {
                 // A small model's answer is checked before anybody sees it.
                 Progress::Text(_) if self.options.coaching == Coaching::Small => {}
                 Progress::Text(text) => {
-                    let cell = sampling.text_cell.get_or_insert_with(random_cell_id).clone();
+                    let cell = sampling
+                        .text_cell
+                        .get_or_insert_with(random_cell_id)
+                        .clone();
                     let step = sampling.step;
                     self.say(cell, step, text).await;
                 }
                 Progress::Reasoning(text) => self.tell(EventKind::Reasoning { text }).await,
-                Progress::Code { cell, text } => self.tell(EventKind::CodeDelta { cell, text }).await,
+                Progress::Code { cell, text } => {
+                    self.tell(EventKind::CodeDelta { cell, text }).await;
+                }
                 Progress::Nothing => {}
                 Progress::Complete { usage, .. } => {
                     self.edit(Edit::Spend(usage));
@@ -252,22 +278,32 @@ impl Session {
             None => {
                 self.sampling = None;
                 let message = "the reply ended without an end".to_owned();
-                self.drive(Input::ModelFailed { message, key_variable: None }).await;
+                self.drive(Input::ModelFailed {
+                    message,
+                    key_variable: None,
+                })
+                .await;
             }
         }
     }
 
     /// More words of the model.
     async fn say(&mut self, cell: String, step: u32, text: String) {
-        self.edit(Edit::AppendText { cell: cell.clone(), step, text: text.clone() });
+        self.edit(Edit::AppendText {
+            cell: cell.clone(),
+            step,
+            text: text.clone(),
+        });
         self.tell(EventKind::Text { cell, text }).await;
     }
 
     /// Turns the calls of a complete reply into cells.
     async fn replied(&mut self, sampling: Sampling) {
         let nudge = self.check_answer(&sampling);
-        if self.options.coaching == Coaching::Small && nudge.is_none() && !sampling.text.is_empty() {
-            self.say(random_cell_id(), sampling.step, sampling.text.clone()).await;
+        if self.options.coaching == Coaching::Small && nudge.is_none() && !sampling.text.is_empty()
+        {
+            self.say(random_cell_id(), sampling.step, sampling.text.clone())
+                .await;
         }
         let mut calls = Vec::new();
         let mut broken = false;
@@ -276,8 +312,16 @@ impl Session {
                 Ok(code) => self.look_at(code),
                 Err(reason) => (String::new(), Some(call.arguments.clone()), Some(reason)),
             };
-            let author = Author::Model { step: sampling.step, call_id: call.id, broken: raw };
-            self.edit(Edit::Propose { cell: call.cell.clone(), author, source: source.clone() });
+            let author = Author::Model {
+                step: sampling.step,
+                call_id: call.id,
+                broken: raw,
+            };
+            self.edit(Edit::Propose {
+                cell: call.cell.clone(),
+                author,
+                source: source.clone(),
+            });
             self.tell(EventKind::CodeProposed {
                 cell: call.cell.clone(),
                 language: self.language(),
@@ -286,13 +330,22 @@ impl Session {
             .await;
             if let Some(reason) = reason {
                 broken = true;
-                self.notice(&format!("the model's call was not run: {reason}")).await;
+                self.notice(&format!("the model's call was not run: {reason}"))
+                    .await;
                 self.end_cell(&call.cell, CodeStatus::NotRun(reason));
                 continue;
             }
-            calls.push(super::turn::Call { cell: call.cell, code: source });
+            calls.push(super::turn::Call {
+                cell: call.cell,
+                code: source,
+            });
         }
-        self.drive(Input::Replied { calls, broken, nudge }).await;
+        self.drive(Input::Replied {
+            calls,
+            broken,
+            nudge,
+        })
+        .await;
     }
 
     /// What an answer of a small model lacks.
@@ -301,7 +354,13 @@ impl Session {
             return None;
         }
         let facts = self.options.facts.as_deref().unwrap_or_default();
-        let nudge = coach::after_answer(&self.question, &sampling.text, facts, &self.said, &self.turn_cells())?;
+        let nudge = coach::after_answer(
+            &self.question,
+            &sampling.text,
+            facts,
+            &self.said,
+            &self.turn_cells(),
+        )?;
         self.choice = nudge.choice;
         self.said.push(nudge.topic);
         Some(nudge.words)
@@ -312,12 +371,18 @@ impl Session {
         if self.options.coaching == Coaching::Off {
             return (code, None, None);
         }
-        let code = if self.language() == "python" { coach::repair_line_breaks(&code) } else { code };
+        let code = if self.language() == "python" {
+            coach::repair_line_breaks(&code)
+        } else {
+            code
+        };
         let (choice, reason) = match coach::novelty(&code, &self.turn_cells()) {
             Novelty::New => (ToolChoice::Auto, None),
             Novelty::Done => (
                 ToolChoice::None,
-                Some("this is the same cell as before, so it was not run again. Give the answer from the output above"),
+                Some(
+                    "this is the same cell as before, so it was not run again. Give the answer from the output above",
+                ),
             ),
             Novelty::Failed => (ToolChoice::Required, Some("this cell failed before")),
         };
@@ -330,9 +395,17 @@ impl Session {
     }
 
     fn prompt(&self) -> Prompt {
-        let vision = self.options.provider.as_ref().is_some_and(|provider| provider.info().vision);
+        let vision = self
+            .options
+            .provider
+            .as_ref()
+            .is_some_and(|provider| provider.info().vision);
         let brief = self.options.coaching == Coaching::Small;
-        let budget = Budget { text: self.options.output_budget, vision, brief };
+        let budget = Budget {
+            text: self.options.output_budget,
+            vision,
+            brief,
+        };
         Prompt {
             system: self.options.system.clone(),
             messages: context::messages(&self.transcript, tools::RUN_CODE, budget),
@@ -362,17 +435,30 @@ impl Session {
     }
 
     fn end_cell(&mut self, cell: &str, status: CodeStatus) {
-        self.edit(Edit::Finish { cell: cell.to_owned(), status, at: now() });
+        self.edit(Edit::Finish {
+            cell: cell.to_owned(),
+            status,
+            at: now(),
+        });
     }
 
     async fn tell(&mut self, kind: EventKind) {
         self.sequence += 1;
         // A front end that went away also closed the command channel, which ends the session.
-        let _ = self.events.send(Event { sequence: self.sequence, kind }).await;
+        let _ = self
+            .events
+            .send(Event {
+                sequence: self.sequence,
+                kind,
+            })
+            .await;
     }
 
     async fn notice(&mut self, message: &str) {
-        self.tell(EventKind::Notice { message: message.to_owned() }).await;
+        self.tell(EventKind::Notice {
+            message: message.to_owned(),
+        })
+        .await;
     }
 
     /// Writes the notebook if anything changed. Says so when it cannot; the session goes on.
@@ -382,7 +468,8 @@ impl Session {
         }
         let text = notebook::render(&self.transcript).to_json();
         let path = self.options.notebook.clone();
-        let written = tokio::task::spawn_blocking(move || write_atomically(&path, text.as_bytes())).await;
+        let written =
+            tokio::task::spawn_blocking(move || write_atomically(&path, text.as_bytes())).await;
         let reason = match written {
             Ok(Ok(())) => {
                 self.saved_revision = self.transcript.revision();
@@ -392,14 +479,20 @@ impl Session {
             Err(error) => error.to_string(),
         };
         let path = self.options.notebook.display().to_string();
-        self.notice(&format!("could not write the notebook `{path}`: {reason}; it is kept in memory")).await;
+        self.notice(&format!(
+            "could not write the notebook `{path}`: {reason}; it is kept in memory"
+        ))
+        .await;
         false
     }
 
     async fn finish(mut self) {
         self.sampling = None;
         if let Some(running) = self.running.take() {
-            self.end_cell(&running.cell, CodeStatus::Finished(Verdict::KernelDied(ExitReason::Requested)));
+            self.end_cell(
+                &running.cell,
+                CodeStatus::Finished(Verdict::KernelDied(ExitReason::Requested)),
+            );
         }
         self.save().await;
         self.kernel.shutdown().await;
@@ -415,9 +508,14 @@ async fn next_delta(
     }
 }
 
-async fn next_execution_event(running: Option<&mut Running>) -> Option<crate::kernel::ExecutionEvent> {
+async fn next_execution_event(
+    running: Option<&mut Running>,
+) -> Option<crate::kernel::ExecutionEvent> {
     match running {
-        Some(Running { execution: Some(execution), .. }) => execution.next().await,
+        Some(Running {
+            execution: Some(execution),
+            ..
+        }) => execution.next().await,
         _ => std::future::pending().await,
     }
 }
@@ -427,7 +525,10 @@ fn model_failed(error: &ProviderError) -> Input {
         ProviderError::Unauthorized { variable, .. } => variable.clone(),
         _ => None,
     };
-    Input::ModelFailed { message: error.to_string(), key_variable }
+    Input::ModelFailed {
+        message: error.to_string(),
+        key_variable,
+    }
 }
 
 fn now() -> String {

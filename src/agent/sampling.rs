@@ -61,7 +61,11 @@ impl Sampling {
             Delta::CallStart { index, id, name } => {
                 let call = self.call(index, new_id);
                 // Without an id the answer could not name its call.
-                call.id = if id.is_empty() { format!("call_{}", call.cell) } else { id };
+                call.id = if id.is_empty() {
+                    format!("call_{}", call.cell)
+                } else {
+                    id
+                };
                 call.name = name;
                 Progress::Nothing
             }
@@ -73,7 +77,10 @@ impl Sampling {
                     Some(new) if !new.is_empty() => {
                         let text = new.to_owned();
                         call.shown = code;
-                        Progress::Code { cell: call.cell.clone(), text }
+                        Progress::Code {
+                            cell: call.cell.clone(),
+                            text,
+                        }
                     }
                     _ => Progress::Nothing,
                 }

@@ -9,7 +9,13 @@ use crate::llm::types::ToolSpec;
 pub const RUN_CODE: &str = "run_code";
 
 /// Names that models use for it although they were told otherwise.
-const ALIASES: [&str; 5] = ["functions.run_code", "execute", "python", "run_python", "execute_code"];
+const ALIASES: [&str; 5] = [
+    "functions.run_code",
+    "execute",
+    "python",
+    "run_python",
+    "execute_code",
+];
 
 /// The tool as a model sees it.
 pub fn run_code(language: &str) -> ToolSpec {
@@ -91,7 +97,10 @@ mod tests {
     #[test]
     fn only_whole_calls_run() {
         assert_eq!(parse(RUN_CODE, r#"{"code": "1+1"}"#), Ok("1+1".to_owned()));
-        assert_eq!(parse("python", r#"{"code": "1", "language": "python"}"#), Ok("1".to_owned()));
+        assert_eq!(
+            parse("python", r#"{"code": "1", "language": "python"}"#),
+            Ok("1".to_owned())
+        );
         for (name, arguments, words) in [
             (RUN_CODE, r#"{"code": ""#, "not valid JSON"),
             (RUN_CODE, "", "not valid JSON"),
@@ -113,7 +122,7 @@ mod tests {
         for end in (0..=whole.len()).filter(|&end| whole.is_char_boundary(end)) {
             let partial = partial_code(&whole[..end]);
             assert!(code.starts_with(&partial), "{partial:?}");
-            assert!(partial.len() >= seen.len() , "{partial:?} after {seen:?}");
+            assert!(partial.len() >= seen.len(), "{partial:?} after {seen:?}");
             seen = partial;
         }
         assert_eq!(seen, code);

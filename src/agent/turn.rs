@@ -187,9 +187,25 @@ impl Turn {
                 self.state = State::RunningOwn { interrupted: None };
                 vec![Effect::Execute { cell }]
             }
-            (State::Sampling, Input::Replied { calls, broken, nudge }) => self.replied(calls, broken, nudge),
-            (State::Sampling, Input::ModelFailed { message, key_variable }) => {
-                vec![Effect::End(TurnEnd::ModelFailed { message, key_variable })]
+            (
+                State::Sampling,
+                Input::Replied {
+                    calls,
+                    broken,
+                    nudge,
+                },
+            ) => self.replied(calls, broken, nudge),
+            (
+                State::Sampling,
+                Input::ModelFailed {
+                    message,
+                    key_variable,
+                },
+            ) => {
+                vec![Effect::End(TurnEnd::ModelFailed {
+                    message,
+                    key_variable,
+                })]
             }
             (State::Sampling, Input::Interrupt { .. }) => {
                 vec![Effect::CancelSampling, Effect::End(TurnEnd::Interrupted)]
@@ -209,7 +225,10 @@ impl Turn {
             }
             (State::Executing { queue, interrupted }, Input::Interrupt { at }) => {
                 let effect = interrupt(interrupted, at);
-                self.state = State::Executing { queue, interrupted: Some(at) };
+                self.state = State::Executing {
+                    queue,
+                    interrupted: Some(at),
+                };
                 vec![effect]
             }
             (State::Executing { queue, .. }, Input::KernelFailed { message }) => {
@@ -219,7 +238,9 @@ impl Turn {
             }
             (State::RunningOwn { .. }, Input::Ran { verdict, .. }) => own_ran(&verdict),
             (State::RunningOwn { interrupted }, Input::Interrupt { at }) => {
-                self.state = State::RunningOwn { interrupted: Some(at) };
+                self.state = State::RunningOwn {
+                    interrupted: Some(at),
+                };
                 vec![interrupt(interrupted, at)]
             }
             (State::RunningOwn { .. }, Input::KernelFailed { message }) => {
@@ -234,7 +255,9 @@ impl Turn {
 
     fn sample(&mut self, mut effects: Vec<Effect>) -> Vec<Effect> {
         if self.steps >= self.max_steps {
-            effects.push(Effect::End(TurnEnd::StepLimit { steps: self.max_steps }));
+            effects.push(Effect::End(TurnEnd::StepLimit {
+                steps: self.max_steps,
+            }));
         } else {
             self.steps += 1;
             self.state = State::Sampling;
@@ -271,7 +294,10 @@ impl Turn {
                 effects.push(Effect::Ask { cell });
             }
             Requirement::Run => {
-                self.state = State::Executing { queue, interrupted: None };
+                self.state = State::Executing {
+                    queue,
+                    interrupted: None,
+                };
                 effects.push(Effect::Execute { cell });
             }
         }
@@ -289,7 +315,10 @@ impl Turn {
             Decision::Always => self.approval = Approval::Never,
             Decision::Change { source } => {
                 first.code.clone_from(&source);
-                effects.push(Effect::Change { cell: cell.clone(), source });
+                effects.push(Effect::Change {
+                    cell: cell.clone(),
+                    source,
+                });
             }
             Decision::Decline { reason } => {
                 queue.pop_front();
@@ -304,7 +333,10 @@ impl Turn {
                 return self.sample(effects);
             }
         }
-        self.state = State::Executing { queue, interrupted: None };
+        self.state = State::Executing {
+            queue,
+            interrupted: None,
+        };
         effects.push(Effect::Execute { cell });
         effects
     }
@@ -335,14 +367,15 @@ impl Turn {
         }
         effects.extend(skip_all(queue, "the code before it failed"));
         effects.extend(nudge.map(Effect::Hint));
-        match self.count_failure(code, verdict) {
+        match self.count_failure(&code, verdict) {
             SAME_FAILURE.. => {
                 effects.push(Effect::End(TurnEnd::Repeating));
                 effects
             }
             2 => {
                 effects.push(Effect::Hint(
-                    "This is the same code with the same error as before. Do something else.".to_owned(),
+                    "This is the same code with the same error as before. Do something else."
+                        .to_owned(),
                 ));
                 self.sample(effects)
             }
@@ -350,10 +383,14 @@ impl Turn {
         }
     }
 
-    fn count_failure(&mut self, code: String, verdict: &Verdict) -> u32 {
+    fn count_failure(&mut self, code: &str, verdict: &Verdict) -> u32 {
         let failure = format!("{verdict:?}");
         let code = code.trim().to_owned();
-        if let Some((_, _, times)) = self.failures.iter_mut().find(|(c, f, _)| *c == code && *f == failure) {
+        if let Some((_, _, times)) = self
+            .failures
+            .iter_mut()
+            .find(|(c, f, _)| *c == code && *f == failure)
+        {
             *times += 1;
             return *times;
         }
@@ -373,7 +410,9 @@ fn own_ran(verdict: &Verdict) -> Vec<Effect> {
     let end = Effect::End(match verdict {
         Verdict::Ok => TurnEnd::Done,
         Verdict::Interrupted => TurnEnd::Interrupted,
-        Verdict::Error { .. } | Verdict::TimedOut | Verdict::Aborted | Verdict::KernelDied(_) => TurnEnd::CellFailed,
+        Verdict::Error { .. } | Verdict::TimedOut | Verdict::Aborted | Verdict::KernelDied(_) => {
+            TurnEnd::CellFailed
+        }
     });
     let mut effects = restart_if_died(verdict);
     effects.push(end);
@@ -383,7 +422,9 @@ fn own_ran(verdict: &Verdict) -> Vec<Effect> {
 /// A kernel that died because it was restarted needs nothing more.
 fn restart_if_died(verdict: &Verdict) -> Vec<Effect> {
     match verdict {
-        Verdict::KernelDied(reason) if *reason != ExitReason::Requested => vec![Effect::RestartKernel],
+        Verdict::KernelDied(reason) if *reason != ExitReason::Requested => {
+            vec![Effect::RestartKernel]
+        }
         _ => vec![],
     }
 }
@@ -391,7 +432,10 @@ fn restart_if_died(verdict: &Verdict) -> Vec<Effect> {
 fn skip_all(queue: VecDeque<Call>, reason: &str) -> Vec<Effect> {
     queue
         .into_iter()
-        .map(|call| Effect::Skip { cell: call.cell, reason: reason.to_owned() })
+        .map(|call| Effect::Skip {
+            cell: call.cell,
+            reason: reason.to_owned(),
+        })
         .collect()
 }
 
@@ -400,35 +444,58 @@ mod tests {
     use super::*;
 
     fn call(cell: &str) -> Call {
-        Call { cell: cell.to_owned(), code: format!("code of {cell}") }
+        Call {
+            cell: cell.to_owned(),
+            code: format!("code of {cell}"),
+        }
     }
 
     fn replied(cells: &[&str]) -> Input {
-        Input::Replied { calls: cells.iter().map(|cell| call(cell)).collect(), broken: false, nudge: None }
+        Input::Replied {
+            calls: cells.iter().map(|cell| call(cell)).collect(),
+            broken: false,
+            nudge: None,
+        }
     }
 
     fn ran(verdict: Verdict) -> Input {
-        Input::Ran { verdict, nudge: None }
+        Input::Ran {
+            verdict,
+            nudge: None,
+        }
     }
 
     fn failed() -> Verdict {
-        Verdict::Error { ename: "E".to_owned(), evalue: "v".to_owned() }
+        Verdict::Error {
+            ename: "E".to_owned(),
+            evalue: "v".to_owned(),
+        }
     }
 
     fn decide(cell: &str, decision: Decision) -> Input {
-        Input::Decided { cell: cell.to_owned(), decision }
+        Input::Decided {
+            cell: cell.to_owned(),
+            decision,
+        }
     }
 
     fn execute(cell: &str) -> Effect {
-        Effect::Execute { cell: cell.to_owned() }
+        Effect::Execute {
+            cell: cell.to_owned(),
+        }
     }
 
     fn ask(cell: &str) -> Effect {
-        Effect::Ask { cell: cell.to_owned() }
+        Effect::Ask {
+            cell: cell.to_owned(),
+        }
     }
 
     fn skip(cell: &str, reason: &str) -> Effect {
-        Effect::Skip { cell: cell.to_owned(), reason: reason.to_owned() }
+        Effect::Skip {
+            cell: cell.to_owned(),
+            reason: reason.to_owned(),
+        }
     }
 
     /// Plays a conversation: each input with the effects it must have.
@@ -443,140 +510,250 @@ mod tests {
 
     #[test]
     fn question_code_answer() {
-        let turn = play(Approval::Never, 9, vec![
-            (Input::Submit, vec![Effect::Sample]),
-            (replied(&["a", "b"]), vec![execute("a")]),
-            (ran(Verdict::Ok), vec![execute("b")]),
-            (ran(Verdict::Ok), vec![Effect::Sample]),
-            (replied(&[]), vec![Effect::End(TurnEnd::Done)]),
-        ]);
+        let turn = play(
+            Approval::Never,
+            9,
+            vec![
+                (Input::Submit, vec![Effect::Sample]),
+                (replied(&["a", "b"]), vec![execute("a")]),
+                (ran(Verdict::Ok), vec![execute("b")]),
+                (ran(Verdict::Ok), vec![Effect::Sample]),
+                (replied(&[]), vec![Effect::End(TurnEnd::Done)]),
+            ],
+        );
         assert_eq!(turn.state, State::Idle);
     }
 
     #[test]
     fn after_an_error_the_rest_of_the_reply_is_not_run() {
-        play(Approval::Never, 9, vec![
-            (Input::Submit, vec![Effect::Sample]),
-            (replied(&["a", "b"]), vec![execute("a")]),
-            (ran(failed()), vec![skip("b", "the code before it failed"), Effect::Sample]),
-        ]);
+        play(
+            Approval::Never,
+            9,
+            vec![
+                (Input::Submit, vec![Effect::Sample]),
+                (replied(&["a", "b"]), vec![execute("a")]),
+                (
+                    ran(failed()),
+                    vec![skip("b", "the code before it failed"), Effect::Sample],
+                ),
+            ],
+        );
     }
 
     #[test]
     fn a_person_may_run_change_decline_or_stop_being_asked() {
-        let change = Decision::Change { source: "new".to_owned() };
-        let words = Decision::Decline { reason: Some("use polars".to_owned()) };
-        play(Approval::Ask, 9, vec![
-            (Input::Submit, vec![Effect::Sample]),
-            (replied(&["a"]), vec![ask("a")]),
-            (decide("x", Decision::Run), vec![]),
-            (decide("a", change), vec![
-                Effect::Change { cell: "a".to_owned(), source: "new".to_owned() },
-                execute("a"),
-            ]),
-            (ran(Verdict::Ok), vec![Effect::Sample]),
-            (replied(&["b", "c"]), vec![ask("b")]),
-            (decide("b", words), vec![
-                Effect::Decline { cell: "b".to_owned(), reason: Some("use polars".to_owned()) },
-                skip("c", "the user declined the code before it"),
-                Effect::Sample,
-            ]),
-            (replied(&["d", "e"]), vec![ask("d")]),
-            (decide("d", Decision::Always), vec![execute("d")]),
-            (ran(Verdict::Ok), vec![execute("e")]),
-            (ran(Verdict::Ok), vec![Effect::Sample]),
-        ]);
-        play(Approval::Ask, 9, vec![
-            (Input::Submit, vec![Effect::Sample]),
-            (replied(&["a"]), vec![ask("a")]),
-            (decide("a", Decision::Decline { reason: None }), vec![
-                Effect::Decline { cell: "a".to_owned(), reason: None },
-                Effect::End(TurnEnd::Declined),
-            ]),
-        ]);
+        let change = Decision::Change {
+            source: "new".to_owned(),
+        };
+        let words = Decision::Decline {
+            reason: Some("use polars".to_owned()),
+        };
+        play(
+            Approval::Ask,
+            9,
+            vec![
+                (Input::Submit, vec![Effect::Sample]),
+                (replied(&["a"]), vec![ask("a")]),
+                (decide("x", Decision::Run), vec![]),
+                (
+                    decide("a", change),
+                    vec![
+                        Effect::Change {
+                            cell: "a".to_owned(),
+                            source: "new".to_owned(),
+                        },
+                        execute("a"),
+                    ],
+                ),
+                (ran(Verdict::Ok), vec![Effect::Sample]),
+                (replied(&["b", "c"]), vec![ask("b")]),
+                (
+                    decide("b", words),
+                    vec![
+                        Effect::Decline {
+                            cell: "b".to_owned(),
+                            reason: Some("use polars".to_owned()),
+                        },
+                        skip("c", "the user declined the code before it"),
+                        Effect::Sample,
+                    ],
+                ),
+                (replied(&["d", "e"]), vec![ask("d")]),
+                (decide("d", Decision::Always), vec![execute("d")]),
+                (ran(Verdict::Ok), vec![execute("e")]),
+                (ran(Verdict::Ok), vec![Effect::Sample]),
+            ],
+        );
+        play(
+            Approval::Ask,
+            9,
+            vec![
+                (Input::Submit, vec![Effect::Sample]),
+                (replied(&["a"]), vec![ask("a")]),
+                (
+                    decide("a", Decision::Decline { reason: None }),
+                    vec![
+                        Effect::Decline {
+                            cell: "a".to_owned(),
+                            reason: None,
+                        },
+                        Effect::End(TurnEnd::Declined),
+                    ],
+                ),
+            ],
+        );
     }
 
     #[test]
     fn interrupts_reach_what_is_going_on() {
         let interrupt = |at| Input::Interrupt { at };
-        play(Approval::Never, 9, vec![
-            (interrupt(0), vec![]),
-            (Input::Submit, vec![Effect::Sample]),
-            (interrupt(1), vec![Effect::CancelSampling, Effect::End(TurnEnd::Interrupted)]),
-            (Input::Submit, vec![Effect::Sample]),
-            (replied(&["a", "b"]), vec![execute("a")]),
-            (interrupt(10), vec![Effect::InterruptKernel]),
-            (interrupt(5000), vec![Effect::InterruptKernel]),
-            (interrupt(6000), vec![Effect::RestartKernel]),
-            (ran(Verdict::KernelDied(ExitReason::Requested)), vec![
-                skip("b", "the user stopped the turn"),
-                Effect::End(TurnEnd::Interrupted),
-            ]),
-        ]);
-        play(Approval::Ask, 9, vec![
-            (Input::Submit, vec![Effect::Sample]),
-            (replied(&["a"]), vec![ask("a")]),
-            (interrupt(1), vec![skip("a", "the user stopped the turn"), Effect::End(TurnEnd::Interrupted)]),
-        ]);
+        play(
+            Approval::Never,
+            9,
+            vec![
+                (interrupt(0), vec![]),
+                (Input::Submit, vec![Effect::Sample]),
+                (
+                    interrupt(1),
+                    vec![Effect::CancelSampling, Effect::End(TurnEnd::Interrupted)],
+                ),
+                (Input::Submit, vec![Effect::Sample]),
+                (replied(&["a", "b"]), vec![execute("a")]),
+                (interrupt(10), vec![Effect::InterruptKernel]),
+                (interrupt(5000), vec![Effect::InterruptKernel]),
+                (interrupt(6000), vec![Effect::RestartKernel]),
+                (
+                    ran(Verdict::KernelDied(ExitReason::Requested)),
+                    vec![
+                        skip("b", "the user stopped the turn"),
+                        Effect::End(TurnEnd::Interrupted),
+                    ],
+                ),
+            ],
+        );
+        play(
+            Approval::Ask,
+            9,
+            vec![
+                (Input::Submit, vec![Effect::Sample]),
+                (replied(&["a"]), vec![ask("a")]),
+                (
+                    interrupt(1),
+                    vec![
+                        skip("a", "the user stopped the turn"),
+                        Effect::End(TurnEnd::Interrupted),
+                    ],
+                ),
+            ],
+        );
     }
 
     #[test]
     fn a_dead_kernel_is_restarted_and_the_model_goes_on() {
-        play(Approval::Never, 9, vec![
-            (Input::Submit, vec![Effect::Sample]),
-            (replied(&["a"]), vec![execute("a")]),
-            (ran(Verdict::KernelDied(ExitReason::Exited(1))), vec![Effect::RestartKernel, Effect::Sample]),
-        ]);
+        play(
+            Approval::Never,
+            9,
+            vec![
+                (Input::Submit, vec![Effect::Sample]),
+                (replied(&["a"]), vec![execute("a")]),
+                (
+                    ran(Verdict::KernelDied(ExitReason::Exited(1))),
+                    vec![Effect::RestartKernel, Effect::Sample],
+                ),
+            ],
+        );
     }
 
     #[test]
     fn the_same_failure_is_pointed_out_and_then_ends_the_turn() {
         let note = "This is the same code with the same error as before. Do something else.";
-        play(Approval::Never, 9, vec![
-            (Input::Submit, vec![Effect::Sample]),
-            (replied(&["a"]), vec![execute("a")]),
-            (ran(failed()), vec![Effect::Sample]),
-            (replied(&["a"]), vec![execute("a")]),
-            (ran(failed()), vec![Effect::Hint(note.to_owned()), Effect::Sample]),
-            (replied(&["a"]), vec![execute("a")]),
-            (ran(failed()), vec![Effect::End(TurnEnd::Repeating)]),
-        ]);
+        play(
+            Approval::Never,
+            9,
+            vec![
+                (Input::Submit, vec![Effect::Sample]),
+                (replied(&["a"]), vec![execute("a")]),
+                (ran(failed()), vec![Effect::Sample]),
+                (replied(&["a"]), vec![execute("a")]),
+                (
+                    ran(failed()),
+                    vec![Effect::Hint(note.to_owned()), Effect::Sample],
+                ),
+                (replied(&["a"]), vec![execute("a")]),
+                (ran(failed()), vec![Effect::End(TurnEnd::Repeating)]),
+            ],
+        );
     }
 
     #[test]
     fn steps_and_nudges_are_limited() {
-        play(Approval::Never, 2, vec![
-            (Input::Submit, vec![Effect::Sample]),
-            (replied(&["a"]), vec![execute("a")]),
-            (ran(Verdict::Ok), vec![Effect::Sample]),
-            (replied(&["b"]), vec![execute("b")]),
-            (ran(Verdict::Ok), vec![Effect::End(TurnEnd::StepLimit { steps: 2 })]),
-        ]);
-        let lacking = || Input::Replied { calls: vec![], broken: false, nudge: Some("plot".to_owned()) };
+        play(
+            Approval::Never,
+            2,
+            vec![
+                (Input::Submit, vec![Effect::Sample]),
+                (replied(&["a"]), vec![execute("a")]),
+                (ran(Verdict::Ok), vec![Effect::Sample]),
+                (replied(&["b"]), vec![execute("b")]),
+                (
+                    ran(Verdict::Ok),
+                    vec![Effect::End(TurnEnd::StepLimit { steps: 2 })],
+                ),
+            ],
+        );
+        let lacking = || Input::Replied {
+            calls: vec![],
+            broken: false,
+            nudge: Some("plot".to_owned()),
+        };
         let nudged = || vec![Effect::Hint("plot".to_owned()), Effect::Sample];
-        play(Approval::Never, 9, vec![
-            (Input::Submit, vec![Effect::Sample]),
-            (lacking(), nudged()),
-            (lacking(), nudged()),
-            (lacking(), nudged()),
-            (lacking(), vec![Effect::End(TurnEnd::Done)]),
-        ]);
+        play(
+            Approval::Never,
+            9,
+            vec![
+                (Input::Submit, vec![Effect::Sample]),
+                (lacking(), nudged()),
+                (lacking(), nudged()),
+                (lacking(), nudged()),
+                (lacking(), vec![Effect::End(TurnEnd::Done)]),
+            ],
+        );
     }
 
     #[test]
     fn broken_calls_go_back_to_the_model() {
-        play(Approval::Never, 9, vec![
-            (Input::Submit, vec![Effect::Sample]),
-            (Input::Replied { calls: vec![], broken: true, nudge: None }, vec![Effect::Sample]),
-        ]);
+        play(
+            Approval::Never,
+            9,
+            vec![
+                (Input::Submit, vec![Effect::Sample]),
+                (
+                    Input::Replied {
+                        calls: vec![],
+                        broken: true,
+                        nudge: None,
+                    },
+                    vec![Effect::Sample],
+                ),
+            ],
+        );
     }
 
     #[test]
     fn a_person_runs_code_of_their_own() {
-        play(Approval::Ask, 9, vec![
-            (Input::RunOwn { cell: "a".to_owned() }, vec![execute("a")]),
-            (Input::Submit, vec![]),
-            (ran(failed()), vec![Effect::End(TurnEnd::CellFailed)]),
-        ]);
+        play(
+            Approval::Ask,
+            9,
+            vec![
+                (
+                    Input::RunOwn {
+                        cell: "a".to_owned(),
+                    },
+                    vec![execute("a")],
+                ),
+                (Input::Submit, vec![]),
+                (ran(failed()), vec![Effect::End(TurnEnd::CellFailed)]),
+            ],
+        );
     }
 }

@@ -21,7 +21,9 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
             let mut text = String::new();
             std::io::stdin()
                 .read_to_string(&mut text)
-                .map_err(|error| Failure::usage(format!("could not read the question from stdin: {error}")))?;
+                .map_err(|error| {
+                    Failure::usage(format!("could not read the question from stdin: {error}"))
+                })?;
             text
         }
         question => question.to_owned(),
@@ -35,7 +37,13 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
         started = session::start(&args.session, interactive, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
-    let submitted = session.agent.commands.send(Command::Submit { text: question.trim().to_owned() }).await;
+    let submitted = session
+        .agent
+        .commands
+        .send(Command::Submit {
+            text: question.trim().to_owned(),
+        })
+        .await;
     let ended = if submitted.is_err() {
         Ended::Gone
     } else if args.json {
@@ -43,7 +51,13 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
     } else {
         let mut renderer = Renderer::new(session::pictures_dir(&session.notebook), false);
         let mut typed = interactive.then(|| BufReader::new(tokio::io::stdin()).lines());
-        interact::turn(&mut session.agent, &mut renderer, typed.as_mut(), &mut signals).await
+        interact::turn(
+            &mut session.agent,
+            &mut renderer,
+            typed.as_mut(),
+            &mut signals,
+        )
+        .await
     };
     // The kernel may take its time to end; a second Ctrl-C does not wait for it.
     tokio::select! {
@@ -54,7 +68,10 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
 }
 
 /// Prints every event. Nobody is there to approve code, so what needs it is declined.
-async fn json_lines(agent: &mut Agent, signals: &mut mpsc::Receiver<Ask>) -> Result<Ended, Failure> {
+async fn json_lines(
+    agent: &mut Agent,
+    signals: &mut mpsc::Receiver<Ask>,
+) -> Result<Ended, Failure> {
     loop {
         tokio::select! {
             event = agent.events.recv() => {
@@ -87,7 +104,12 @@ async fn json_lines(agent: &mut Agent, signals: &mut mpsc::Receiver<Ask>) -> Res
 fn outcome(ended: Ended, interactive: bool) -> Result<Exit, Failure> {
     let end = match ended {
         Ended::Turn(end) => end,
-        Ended::Gone => return Err(Failure::new(Exit::Failed, "the session ended unexpectedly; run with -v to see why")),
+        Ended::Gone => {
+            return Err(Failure::new(
+                Exit::Failed,
+                "the session ended unexpectedly; run with -v to see why",
+            ));
+        }
         Ended::End => return Ok(Exit::Interrupted),
     };
     match end {
@@ -95,15 +117,23 @@ fn outcome(ended: Ended, interactive: bool) -> Result<Exit, Failure> {
         TurnEnd::CellFailed | TurnEnd::StepLimit { .. } | TurnEnd::Repeating => Ok(Exit::Failed),
         TurnEnd::Interrupted => Ok(Exit::Interrupted),
         TurnEnd::Declined if interactive => Ok(Exit::Approval),
-        TurnEnd::Declined => Err(Failure::new(Exit::Approval, "the model's code needs approval and nobody is there to give it")
-            .hint("run in a terminal, or allow its code with --yes")),
-        TurnEnd::ModelFailed { message, key_variable } => {
+        TurnEnd::Declined => Err(Failure::new(
+            Exit::Approval,
+            "the model's code needs approval and nobody is there to give it",
+        )
+        .hint("run in a terminal, or allow its code with --yes")),
+        TurnEnd::ModelFailed {
+            message,
+            key_variable,
+        } => {
             let failure = Failure::new(Exit::Provider, message);
             Err(match key_variable {
                 Some(variable) => failure.hint(format!("check the key in `{variable}`")),
                 None => failure.hint("`sponde models` shows what can be reached; -v says more"),
             })
         }
-        TurnEnd::KernelFailed { message } => Err(Failure::new(Exit::Kernel, message).hint("`sponde doctor` checks the kernel")),
+        TurnEnd::KernelFailed { message } => {
+            Err(Failure::new(Exit::Kernel, message).hint("`sponde doctor` checks the kernel"))
+        }
     }
 }

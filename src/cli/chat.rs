@@ -47,7 +47,11 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
         renderer.show(&event.kind);
     }
     if interactive {
-        eprint(&paint(DIM, "Ask in plain words; /help says more, Ctrl-D ends.\n", colours));
+        eprint(&paint(
+            DIM,
+            "Ask in plain words; /help says more, Ctrl-D ends.\n",
+            colours,
+        ));
     }
     let exit = loop {
         if interactive {
@@ -71,7 +75,9 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
             }
             Said::Nothing => continue,
             Said::Unknown(name) => {
-                eprint(&format!("there is no `{name}`; /help lists what there is\n"));
+                eprint(&format!(
+                    "there is no `{name}`; /help lists what there is\n"
+                ));
                 continue;
             }
             Said::End => break Exit::Done,
@@ -88,7 +94,11 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
         }
     };
     if interactive {
-        eprint(&format!("\n{} {}\n", paint(DIM, "notebook:", colours), session.notebook.display()));
+        eprint(&format!(
+            "\n{} {}\n",
+            paint(DIM, "notebook:", colours),
+            session.notebook.display()
+        ));
     }
     tokio::select! {
         _ = tokio::time::timeout(interact::END_WITHIN, session::end(session)) => {}
@@ -102,18 +112,14 @@ async fn read(typed: &mut Typed, interactive: bool) -> Option<String> {
     let mut text = String::new();
     loop {
         let line = typed.next_line().await.ok().flatten()?;
-        match line.strip_suffix('\\') {
-            Some(begun) => {
-                text.push_str(begun);
-                text.push('\n');
-                if interactive {
-                    eprint("… ");
-                }
-            }
-            None => {
-                text.push_str(&line);
-                return Some(text);
-            }
+        let Some(begun) = line.strip_suffix('\\') else {
+            text.push_str(&line);
+            return Some(text);
+        };
+        text.push_str(begun);
+        text.push('\n');
+        if interactive {
+            eprint("… ");
         }
     }
 }
@@ -125,10 +131,16 @@ fn said(line: Option<String>) -> Said {
         "" => Said::Nothing,
         "/exit" | "/quit" | "exit" | "quit" => Said::End,
         "/help" | "/?" | "help" => Said::Help,
-        _ if text.starts_with('/') && !text.contains(' ') && !text[1..].contains('/') => Said::Unknown(text.to_owned()),
+        _ if text.starts_with('/') && !text.contains(' ') && !text[1..].contains('/') => {
+            Said::Unknown(text.to_owned())
+        }
         _ => Said::Command(match text.strip_prefix('!') {
-            Some(code) => Command::Run { code: code.to_owned() },
-            None => Command::Submit { text: text.to_owned() },
+            Some(code) => Command::Run {
+                code: code.to_owned(),
+            },
+            None => Command::Submit {
+                text: text.to_owned(),
+            },
         }),
     }
 }

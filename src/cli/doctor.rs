@@ -1,5 +1,6 @@
 //! `sponde doctor`: what works on this machine and what is missing, each with what to do.
 
+use std::fmt::Write as _;
 use std::time::Instant;
 
 use super::style::{BAD, GOOD, HINT, WARN, paint, stdout_colours};
@@ -28,7 +29,11 @@ pub(super) async fn doctor(context: &Context) -> Result<Exit, Failure> {
         exit = Exit::Kernel;
     }
     let findings = [
-        Finding::Good(format!("sponde {}, data in {}", env!("CARGO_PKG_VERSION"), context.paths.data.display())),
+        Finding::Good(format!(
+            "sponde {}, data in {}",
+            env!("CARGO_PKG_VERSION"),
+            context.paths.data.display()
+        )),
         writable(context),
         python(context),
         kernel,
@@ -42,9 +47,10 @@ pub(super) async fn doctor(context: &Context) -> Result<Exit, Failure> {
             Finding::Poor(words, hint) => (paint(WARN, "note    ", colours), words, Some(hint)),
             Finding::Bad(words, hint) => (paint(BAD, "missing ", colours), words, Some(hint)),
         };
-        text.push_str(&format!("{mark} {words}\n"));
+        let _ = writeln!(text, "{mark} {words}");
         if let Some(hint) = hint {
-            text.push_str(&format!("         {} {hint}\n", paint(HINT, "hint:", colours)));
+            let hint_mark = paint(HINT, "hint:", colours);
+            let _ = writeln!(text, "         {hint_mark} {hint}");
         }
     }
     print(&text)?;
@@ -76,7 +82,8 @@ fn python(context: &Context) -> Finding {
 }
 
 async fn kernel(context: &Context) -> Finding {
-    const HINT: &str = "`sponde kernels install python3` makes one; `sponde kernels` shows what was found";
+    const HINT: &str =
+        "`sponde kernels install python3` makes one; `sponde kernels` shows what was found";
     let source = match session::find_kernel(context.config.kernel.as_deref(), context) {
         Ok(source) => source,
         Err(failure) => return Finding::Bad(failure.message, HINT),
@@ -87,14 +94,23 @@ async fn kernel(context: &Context) -> Finding {
     let kernel = match Kernel::launch(options).await {
         Ok(kernel) => kernel,
         Err(error) => {
-            let log = error.log().and_then(|log| log.lines().last()).unwrap_or_default();
+            let log = error
+                .log()
+                .and_then(|log| log.lines().last())
+                .unwrap_or_default();
             return Finding::Bad(format!("{error} {log}"), HINT);
         }
     };
     let ready = begin.elapsed().as_millis();
-    let libraries = if python { libraries(&kernel).await } else { String::new() };
+    let libraries = if python {
+        libraries(&kernel).await
+    } else {
+        String::new()
+    };
     kernel.shutdown().await;
-    Finding::Good(format!("kernel `{name}` answers after {ready} ms{libraries}"))
+    Finding::Good(format!(
+        "kernel `{name}` answers after {ready} ms{libraries}"
+    ))
 }
 
 /// Which of the usual libraries the kernel has.
@@ -124,12 +140,18 @@ async fn models(context: &Context) -> Finding {
         .await
         .into_iter()
         .filter_map(|found| match found {
-            Found::Key { model, variable, .. } => Some(format!("{model} (key in {variable})")),
-            Found::Server(server) => Some(format!("{} at {}", server.models.first()?, server.base_url)),
+            Found::Key {
+                model, variable, ..
+            } => Some(format!("{model} (key in {variable})")),
+            Found::Server(server) => {
+                Some(format!("{} at {}", server.models.first()?, server.base_url))
+            }
         })
         .collect();
     names.extend(
-        local::installed_models(&context.paths.models()).iter().map(|model| format!("local/{model}")),
+        local::installed_models(&context.paths.models())
+            .iter()
+            .map(|model| format!("local/{model}")),
     );
     if names.is_empty() {
         return Finding::Bad(

@@ -12,8 +12,8 @@ use crate::jupyter::nbformat::{Cell, CellType, Notebook, Output};
 /// Runs it.
 pub(super) fn export(args: &ExportArgs) -> Result<Exit, Failure> {
     let shown = args.notebook.display().to_string();
-    let bytes =
-        std::fs::read(&args.notebook).map_err(|error| Failure::usage(format!("could not read `{shown}`: {error}")))?;
+    let bytes = std::fs::read(&args.notebook)
+        .map_err(|error| Failure::usage(format!("could not read `{shown}`: {error}")))?;
     let notebook = run::parse(&bytes, &shown)?;
     let text = match args.to {
         ExportFormat::Ipynb => notebook.to_json(),
@@ -21,8 +21,12 @@ pub(super) fn export(args: &ExportArgs) -> Result<Exit, Failure> {
         ExportFormat::Md => markdown(&notebook, args.output.as_deref())?,
     };
     match &args.output {
-        Some(path) => write_atomically(path, text.as_bytes())
-            .map_err(|error| Failure::new(Exit::Failed, format!("could not write `{}`: {error}", path.display())))?,
+        Some(path) => write_atomically(path, text.as_bytes()).map_err(|error| {
+            Failure::new(
+                Exit::Failed,
+                format!("could not write `{}`: {error}", path.display()),
+            )
+        })?,
         None => print(&text)?,
     }
     Ok(Exit::Done)
@@ -34,7 +38,10 @@ fn script(notebook: &Notebook) -> String {
     let mut cells = Vec::new();
     for cell in &notebook.cells {
         let lines = |prefix: &str| -> String {
-            cell.source.lines().map(|line| format!("{prefix} {line}").trim_end().to_owned() + "\n").collect()
+            cell.source
+                .lines()
+                .map(|line| format!("{prefix} {line}").trim_end().to_owned() + "\n")
+                .collect()
         };
         cells.push(match &cell.kind {
             CellType::Code { .. } if is_skipped(cell) => {
@@ -42,7 +49,9 @@ fn script(notebook: &Notebook) -> String {
             }
             CellType::Code { .. } => format!("{comment} %%\n{}\n", cell.source.trim_end()),
             CellType::Markdown => format!("{comment} %% [markdown]\n{}", lines(comment)),
-            CellType::Raw | CellType::Other { .. } => format!("{comment} %% [raw]\n{}", lines(comment)),
+            CellType::Raw | CellType::Other { .. } => {
+                format!("{comment} %% [raw]\n{}", lines(comment))
+            }
         });
     }
     cells.join("\n")
@@ -66,7 +75,9 @@ fn language(notebook: &Notebook) -> String {
 
 fn comment_of(notebook: &Notebook) -> &'static str {
     match language(notebook).as_str() {
-        "javascript" | "typescript" | "java" | "rust" | "c++" | "c" | "go" | "scala" | "kotlin" => "//",
+        "javascript" | "typescript" | "java" | "rust" | "c++" | "c" | "go" | "scala" | "kotlin" => {
+            "//"
+        }
         _ => "#",
     }
 }
@@ -98,9 +109,10 @@ fn output_markdown(
 ) -> Result<Option<String>, Failure> {
     Ok(match output {
         Output::Stream { text, .. } => Some(fenced("text", text)),
-        Output::Error { traceback, .. } => {
-            Some(fenced("text", &crate::session::summarize::plain(&traceback.join("\n"))))
-        }
+        Output::Error { traceback, .. } => Some(fenced(
+            "text",
+            &crate::session::summarize::plain(&traceback.join("\n")),
+        )),
         Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
             if let Some(mime) = data.raster()
                 && let Some(Ok(bytes)) = data.bytes(mime)
@@ -112,7 +124,11 @@ fn output_markdown(
                     Failure::new(Exit::Failed, format!("could not write a plot: {error}"))
                 })?;
                 let dir = beside.and_then(Path::parent).unwrap_or(Path::new(""));
-                let relative = path.strip_prefix(dir).unwrap_or(&path).display().to_string();
+                let relative = path
+                    .strip_prefix(dir)
+                    .unwrap_or(&path)
+                    .display()
+                    .to_string();
                 return Ok(Some(format!("![plot](<{relative}>)")));
             }
             data.text_of("text/markdown")
@@ -127,7 +143,10 @@ fn output_markdown(
 fn fenced(language: &str, text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}{language}\n{}\n{fence}", text.trim_end_matches('\n'))
+    format!(
+        "{fence}{language}\n{}\n{fence}",
+        text.trim_end_matches('\n')
+    )
 }
 
 #[cfg(test)]
@@ -147,7 +166,9 @@ mod tests {
             ],
         };
         let mut declined = Cell::code("c", "rm()");
-        declined.metadata.insert("tags".to_owned(), json!(["skip-execution"]));
+        declined
+            .metadata
+            .insert("tags".to_owned(), json!(["skip-execution"]));
         notebook.cells = vec![Cell::markdown("a", "# Title\n\ntext"), code, declined];
         notebook
     }
@@ -169,6 +190,9 @@ mod tests {
             "# Title\n\ntext\n\n```python\nprint('hi')\n```\n\n`````text\nhi ```` there\n`````\n\n\
              ![plot](<out_files/plot-1.png>)\n\n```python\nrm()\n```\n"
         );
-        assert_eq!(std::fs::read(dir.path().join("out_files/plot-1.png")).unwrap(), b"png");
+        assert_eq!(
+            std::fs::read(dir.path().join("out_files/plot-1.png")).unwrap(),
+            b"png"
+        );
     }
 }

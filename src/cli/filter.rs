@@ -34,7 +34,10 @@ const PARAMETERS: usize = 64;
 impl Filter {
     /// A filter that lets colours through, or not.
     pub(super) fn new(colours: bool) -> Self {
-        Self { colours, ..Self::default() }
+        Self {
+            colours,
+            ..Self::default()
+        }
     }
 
     /// What of `text` may be shown.
@@ -49,16 +52,14 @@ impl Filter {
     fn take(&mut self, c: char, shown: &mut String) {
         self.state = match (self.state, c) {
             (State::Text, '\u{1b}') => State::Escape,
-            (State::Text, '\u{9b}') => self.begin_csi(),
-            (State::Text, '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}') => State::Payload,
+            (State::Text, '\u{9b}') | (State::Escape, '[') => self.begin_csi(),
+            (State::Text, '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}')
+            | (State::Escape, ']' | 'P' | 'X' | '^' | '_') => State::Payload,
             (State::Text, c) => {
                 push_safe(c, shown);
                 State::Text
             }
-            (State::Escape, '[') => self.begin_csi(),
-            (State::Escape, ']' | 'P' | 'X' | '^' | '_') => State::Payload,
             (State::Escape | State::Intermediate, ' '..='/') => State::Intermediate,
-            (State::Escape | State::Intermediate, _) => State::Text,
             (State::Csi, ' '..='?') => {
                 if self.pending.len() < PARAMETERS {
                     self.pending.push(c);
@@ -66,21 +67,28 @@ impl Filter {
                 State::Csi
             }
             (State::Csi, 'm') => {
-                let plain = self.pending.chars().all(|c| c.is_ascii_digit() || matches!(c, ';' | ':'));
-                if self.colours && plain && self.pending.len() < PARAMETERS {
-                    shown.push_str("\u{1b}[");
-                    shown.push_str(&self.pending);
-                    shown.push('m');
-                }
+                self.end_colour(shown);
                 State::Text
             }
-            (State::Csi, _) => State::Text,
-            (State::Payload, '\u{7}' | '\u{9c}') => State::Text,
             (State::Payload, '\u{1b}') => State::StringEscape,
-            (State::Payload, _) => State::Payload,
-            (State::StringEscape, '\\') => State::Text,
-            (State::StringEscape, _) => State::Payload,
+            (State::Payload, '\u{7}' | '\u{9c}')
+            | (State::StringEscape, '\\')
+            | (State::Csi | State::Escape | State::Intermediate, _) => State::Text,
+            (State::Payload | State::StringEscape, _) => State::Payload,
         };
+    }
+
+    /// A complete SGR sequence: shown if colours are on and it is nothing but numbers.
+    fn end_colour(&self, shown: &mut String) {
+        let plain = self
+            .pending
+            .chars()
+            .all(|c| c.is_ascii_digit() || matches!(c, ';' | ':'));
+        if self.colours && plain && self.pending.len() < PARAMETERS {
+            shown.push_str("\u{1b}[");
+            shown.push_str(&self.pending);
+            shown.push('m');
+        }
     }
 
     fn begin_csi(&mut self) -> State {
@@ -112,7 +120,11 @@ mod tests {
     #[test]
     fn only_colours_get_through() {
         for (text, coloured, plain_text) in [
-            ("a\u{1b}[31mred\u{1b}[0m\n", "a\u{1b}[31mred\u{1b}[0m\n", "ared\n"),
+            (
+                "a\u{1b}[31mred\u{1b}[0m\n",
+                "a\u{1b}[31mred\u{1b}[0m\n",
+                "ared\n",
+            ),
             ("\u{1b}[38:2:1:2:3mx", "\u{1b}[38:2:1:2:3mx", "x"),
             ("\u{1b}]52;c;aGFjaw==\u{7}after", "after", "after"),
             ("\u{1b}]0;title\u{1b}\\after", "after", "after"),

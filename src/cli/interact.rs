@@ -85,10 +85,20 @@ pub(super) async fn turn(
 }
 
 /// Asks what shall happen with proposed code; `None` is Ctrl-C or the end of input.
-async fn decide(typed: &mut Typed, source: &str, signals: &mut mpsc::Receiver<Ask>) -> Option<Decision> {
+async fn decide(
+    typed: &mut Typed,
+    source: &str,
+    signals: &mut mpsc::Receiver<Ask>,
+) -> Option<Decision> {
     loop {
         let question = "Run it? [y]es, [n]o, [a]lways, [e]dit, or say what to do instead:";
-        let line = ask_line(typed, &format!("{} ", paint(HINT, question, stderr_colours())), false, signals).await?;
+        let line = ask_line(
+            typed,
+            &format!("{} ", paint(HINT, question, stderr_colours())),
+            false,
+            signals,
+        )
+        .await?;
         return Some(match line.trim() {
             "y" | "Y" | "yes" | "" => Decision::Run,
             "n" | "N" | "no" => Decision::Decline { reason: None },
@@ -97,7 +107,9 @@ async fn decide(typed: &mut Typed, source: &str, signals: &mut mpsc::Receiver<As
                 Some(source) => Decision::Change { source },
                 None => continue,
             },
-            words => Decision::Decline { reason: Some(words.to_owned()) },
+            words => Decision::Decline {
+                reason: Some(words.to_owned()),
+            },
         });
     }
 }
@@ -109,7 +121,11 @@ async fn ask_line(
     password: bool,
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Option<String> {
-    let shown = if password || !prompt.contains('\u{1b}') { super::filter::plain(prompt) } else { prompt.to_owned() };
+    let shown = if password || !prompt.contains('\u{1b}') {
+        super::filter::plain(prompt)
+    } else {
+        prompt.to_owned()
+    };
     super::eprint(&shown);
     let _hidden = password.then(HiddenTyping::start);
     tokio::select! {
@@ -144,9 +160,15 @@ impl Drop for HiddenTyping {
 
 /// Opens the code in the person's editor; `None` if there is none or it failed.
 async fn edit(source: &str) -> Option<String> {
-    let editor = std::env::var("VISUAL").or_else(|_| std::env::var("EDITOR")).unwrap_or_else(|_| "vi".to_owned());
+    let editor = std::env::var("VISUAL")
+        .or_else(|_| std::env::var("EDITOR"))
+        .unwrap_or_else(|_| "vi".to_owned());
     let path = std::env::temp_dir().join(format!("sponde-{}.py", uuid::Uuid::new_v4().simple()));
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(&path).ok()?;
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&path)
+        .ok()?;
     file.write_all(source.as_bytes()).ok()?;
     // Through a shell, because EDITOR may have arguments.
     let status = tokio::process::Command::new("sh")

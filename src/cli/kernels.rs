@@ -19,7 +19,9 @@ const PYTHON_SPEC: &str = include_str!("../../kernelspecs/python3/kernel.json");
 pub(super) fn kernels(args: KernelsArgs, context: &Context) -> Result<Exit, Failure> {
     match args.command.unwrap_or(KernelsCommand::List { json: false }) {
         KernelsCommand::List { json } => list(json, context),
-        KernelsCommand::Install { name: Installable::Python3 } => block_on(install_python(context)),
+        KernelsCommand::Install {
+            name: Installable::Python3,
+        } => block_on(install_python(context)),
     }
 }
 
@@ -33,17 +35,30 @@ fn list(as_json: bool, context: &Context) -> Result<Exit, Failure> {
     }
     let mut text = String::new();
     let mut seen = BTreeSet::new();
-    let width = found.iter().map(|kernel| kernel.name.len()).max().unwrap_or(0);
+    let width = found
+        .iter()
+        .map(|kernel| kernel.name.len())
+        .max()
+        .unwrap_or(0);
     for kernel in &found {
         let padded = format!("{:width$}", kernel.name);
         let name = paint(NAME, &padded, stdout_colours());
         let dir = kernel.resource_dir.display();
         let line = match &kernel.source {
             Ok(_) if !seen.insert(kernel.name.clone()) => {
-                format!("{name}  {dir}  ({}; hidden by the one above)\n", kernel.origin)
+                format!(
+                    "{name}  {dir}  ({}; hidden by the one above)\n",
+                    kernel.origin
+                )
             }
-            Ok(source) => format!("{name}  {dir}  ({}; {})\n", kernel.origin, source.spec.display_name),
-            Err(reason) => format!("{name}  {dir}  {}\n", run::bad(&format!("cannot be used: {reason}"))),
+            Ok(source) => format!(
+                "{name}  {dir}  ({}; {})\n",
+                kernel.origin, source.spec.display_name
+            ),
+            Err(reason) => format!(
+                "{name}  {dir}  {}\n",
+                run::bad(&format!("cannot be used: {reason}"))
+            ),
         };
         text.push_str(&line);
     }
@@ -72,14 +87,26 @@ fn as_value(kernel: &FoundKernel) -> serde_json::Value {
 
 async fn install_python(context: &Context) -> Result<Exit, Failure> {
     python::ensure(&PYTHON_PACKAGES, context).await?;
-    let dir = context.paths.python_env().join("share/jupyter/kernels/python3");
+    let dir = context
+        .paths
+        .python_env()
+        .join("share/jupyter/kernels/python3");
     let path = dir.join("kernel.json");
     std::fs::create_dir_all(&dir)
         .and_then(|()| std::fs::write(&path, PYTHON_SPEC))
-        .map_err(|error| Failure::new(Exit::Failed, format!("could not write `{}`: {error}", path.display())))?;
+        .map_err(|error| {
+            Failure::new(
+                Exit::Failed,
+                format!("could not write `{}`: {error}", path.display()),
+            )
+        })?;
     let found = context.paths.kernels().find("python3");
     let ours = found.is_ok_and(|kernel| kernel.resource_dir == dir);
-    print(&format!("{} kernel `python3` is in {}\n", paint(GOOD, "ready:", stdout_colours()), dir.display()))?;
+    print(&format!(
+        "{} kernel `python3` is in {}\n",
+        paint(GOOD, "ready:", stdout_colours()),
+        dir.display()
+    ))?;
     if !ours {
         print("note: another `python3` comes before it; see `sponde kernels`\n")?;
     }

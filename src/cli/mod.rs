@@ -17,6 +17,7 @@ mod run;
 mod session;
 mod signals;
 mod style;
+mod warm;
 
 use std::io::Write as _;
 
@@ -133,10 +134,14 @@ fn report(failure: &Failure) {
 /// Prints to stdout; a closed pipe ends the program quietly, as it should.
 fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(Exit::Failed, format!("could not write to stdout: {error}")))
-        }
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::new(
+            Exit::Failed,
+            format!("could not write to stdout: {error}"),
+        )),
         _ => Ok(()),
     }
 }

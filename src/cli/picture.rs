@@ -34,16 +34,26 @@ impl Protocol {
         }
         // Multiplexers do not pass pictures through.
         if env("TMUX").is_none() && env("STY").is_none() {
-            if env("KITTY_WINDOW_ID").is_some() || is("TERM", "xterm-kitty") || is("TERM_PROGRAM", "ghostty") {
+            if env("KITTY_WINDOW_ID").is_some()
+                || is("TERM", "xterm-kitty")
+                || is("TERM_PROGRAM", "ghostty")
+            {
                 return Self::Kitty;
             }
-            if is("TERM_PROGRAM", "iTerm.app") || is("TERM_PROGRAM", "WezTerm") || is("TERM_PROGRAM", "mintty") {
+            if is("TERM_PROGRAM", "iTerm.app")
+                || is("TERM_PROGRAM", "WezTerm")
+                || is("TERM_PROGRAM", "mintty")
+            {
                 return Self::Iterm2;
             }
         }
         let colours = ["truecolor", "24bit"].iter().any(|v| is("COLORTERM", v))
             || env("TERM").is_some_and(|term| term.contains("256color") || term.contains("direct"));
-        if colours { Self::HalfBlocks } else { Self::None }
+        if colours {
+            Self::HalfBlocks
+        } else {
+            Self::None
+        }
     }
 
     /// What to print for `encoded` (a PNG, JPEG, GIF or WebP file) in a terminal of `columns`; empty if nothing.
@@ -66,7 +76,9 @@ impl Protocol {
 
 /// Bounded before anything is allocated: a picture comes from code that nobody has read.
 fn decode(encoded: &[u8]) -> Option<DynamicImage> {
-    let mut reader = ImageReader::new(Cursor::new(encoded)).with_guessed_format().ok()?;
+    let mut reader = ImageReader::new(Cursor::new(encoded))
+        .with_guessed_format()
+        .ok()?;
     let mut limits = Limits::default();
     limits.max_image_width = Some(20_000);
     limits.max_image_height = Some(20_000);
@@ -77,7 +89,9 @@ fn decode(encoded: &[u8]) -> Option<DynamicImage> {
 
 fn png(picture: &DynamicImage) -> Option<Vec<u8>> {
     let mut png = Vec::new();
-    picture.write_to(&mut Cursor::new(&mut png), ImageFormat::Png).ok()?;
+    picture
+        .write_to(&mut Cursor::new(&mut png), ImageFormat::Png)
+        .ok()?;
     Some(png)
 }
 
@@ -105,7 +119,11 @@ fn half_blocks(picture: &DynamicImage, columns: u32) -> String {
     let columns = columns.min(width).max(1);
     let rows = (u64::from(columns) * u64::from(height) / u64::from(width.max(1))).clamp(2, 160);
     let small = picture
-        .resize_exact(columns, u32::try_from(rows).unwrap_or(2), FilterType::Triangle)
+        .resize_exact(
+            columns,
+            u32::try_from(rows).unwrap_or(2),
+            FilterType::Triangle,
+        )
         .to_rgba8();
     let pixel = |x, y| {
         // On white, because plots with a transparent background are drawn in black.
@@ -117,8 +135,9 @@ fn half_blocks(picture: &DynamicImage, columns: u32) -> String {
     let mut text = String::new();
     for y in (0..small.height()).step_by(2) {
         for x in 0..small.width() {
-            let ([r, g, b], [s, h, c]) = (pixel(x, y), pixel(x, y + 1));
-            let _ = write!(text, "\u{1b}[38;2;{r};{g};{b}m\u{1b}[48;2;{s};{h};{c}m▀");
+            let colour = |[r, g, b]: [u8; 3]| format!("{r};{g};{b}");
+            let (upper, lower) = (colour(pixel(x, y)), colour(pixel(x, y + 1)));
+            let _ = write!(text, "\u{1b}[38;2;{upper}m\u{1b}[48;2;{lower}m▀");
         }
         text.push_str("\u{1b}[0m\n");
     }
@@ -144,7 +163,12 @@ impl PictureFiles {
     /// What the operating system said.
     pub(super) fn write(&mut self, mime: &str, bytes: &[u8]) -> std::io::Result<PathBuf> {
         std::fs::create_dir_all(&self.dir)?;
-        let extension = mime.strip_prefix("image/").unwrap_or("bin").split('+').next().unwrap_or("bin");
+        let extension = mime
+            .strip_prefix("image/")
+            .unwrap_or("bin")
+            .split('+')
+            .next()
+            .unwrap_or("bin");
         loop {
             let path = self.dir.join(format!("plot-{}.{extension}", self.next));
             self.next += 1;
@@ -159,7 +183,11 @@ impl PictureFiles {
 
 fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     use std::io::Write as _;
-    std::fs::OpenOptions::new().write(true).create_new(true).open(path)?.write_all(bytes)
+    std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)?
+        .write_all(bytes)
 }
 
 #[cfg(test)]
@@ -167,17 +195,38 @@ mod tests {
     use super::*;
 
     fn detect(terminal: bool, env: &[(&str, &str)]) -> Protocol {
-        let env: Vec<(String, String)> = env.iter().map(|&(n, v)| (n.to_owned(), v.to_owned())).collect();
-        Protocol::detect(terminal, &move |name| env.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone()))
+        let env: Vec<(String, String)> = env
+            .iter()
+            .map(|&(n, v)| (n.to_owned(), v.to_owned()))
+            .collect();
+        Protocol::detect(terminal, &move |name| {
+            env.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone())
+        })
     }
 
     #[test]
     fn terminals_are_told_by_their_environment() {
         assert_eq!(detect(true, &[("TERM", "xterm-kitty")]), Protocol::Kitty);
-        assert_eq!(detect(true, &[("TERM_PROGRAM", "WezTerm")]), Protocol::Iterm2);
-        assert_eq!(detect(true, &[("TERM_PROGRAM", "WezTerm"), ("TMUX", "x"), ("TERM", "tmux-256color")]), Protocol::HalfBlocks);
+        assert_eq!(
+            detect(true, &[("TERM_PROGRAM", "WezTerm")]),
+            Protocol::Iterm2
+        );
+        assert_eq!(
+            detect(
+                true,
+                &[
+                    ("TERM_PROGRAM", "WezTerm"),
+                    ("TMUX", "x"),
+                    ("TERM", "tmux-256color")
+                ]
+            ),
+            Protocol::HalfBlocks
+        );
         assert_eq!(detect(true, &[("TERM", "xterm")]), Protocol::None);
-        assert_eq!(detect(true, &[("TERM", "xterm-256color"), ("NO_COLOR", "1")]), Protocol::None);
+        assert_eq!(
+            detect(true, &[("TERM", "xterm-256color"), ("NO_COLOR", "1")]),
+            Protocol::None
+        );
         assert_eq!(detect(false, &[("TERM", "xterm-kitty")]), Protocol::None);
     }
 
@@ -193,7 +242,10 @@ mod tests {
         );
         assert_eq!(Protocol::HalfBlocks.render(b"no picture", 100), "");
         let kitty = Protocol::Kitty.render(&encoded, 100);
-        assert!(kitty.starts_with("\u{1b}_Ga=T,f=100,q=2,m=0;") && kitty.ends_with("\u{1b}\\\n"), "{kitty:?}");
+        assert!(
+            kitty.starts_with("\u{1b}_Ga=T,f=100,q=2,m=0;") && kitty.ends_with("\u{1b}\\\n"),
+            "{kitty:?}"
+        );
     }
 
     #[test]
@@ -201,8 +253,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("plot-1.png"), "mine").unwrap();
         let mut files = PictureFiles::new(dir.path().to_owned());
-        assert_eq!(files.write("image/png", b"x").unwrap(), dir.path().join("plot-2.png"));
-        assert_eq!(files.write("image/svg+xml", b"x").unwrap(), dir.path().join("plot-3.svg"));
-        assert_eq!(std::fs::read(dir.path().join("plot-1.png")).unwrap(), b"mine");
+        assert_eq!(
+            files.write("image/png", b"x").unwrap(),
+            dir.path().join("plot-2.png")
+        );
+        assert_eq!(
+            files.write("image/svg+xml", b"x").unwrap(),
+            dir.path().join("plot-3.svg")
+        );
+        assert_eq!(
+            std::fs::read(dir.path().join("plot-1.png")).unwrap(),
+            b"mine"
+        );
     }
 }

@@ -57,19 +57,30 @@ async fn make(env: &Path) -> Result<(), Failure> {
     let Some(python) = found else {
         return Err(Failure::new(
             Exit::Failed,
-            format!("there is no Python {}.{} or newer with venv and pip", OLDEST.0, OLDEST.1),
+            format!(
+                "there is no Python {}.{} or newer with venv and pip",
+                OLDEST.0, OLDEST.1
+            ),
         )
         .hint("install it, on Debian and Ubuntu: apt-get install python3 python3-venv"));
     };
     let env = env.to_string_lossy();
-    run(&format!("making {env}"), Path::new(python), &["-m", "venv", "--clear", &env]).await
+    run(
+        &format!("making {env}"),
+        Path::new(python),
+        &["-m", "venv", "--clear", &env],
+    )
+    .await
 }
 
 /// The packages that the interpreter does not have, without asking an index.
 async fn missing<'a>(python: &Path, packages: &[&'a str]) -> Vec<&'a str> {
     let mut missing = Vec::new();
     for &package in packages {
-        let name = package.split(['=', '>', '<', '~']).next().unwrap_or(package);
+        let name = package
+            .split(['=', '>', '<', '~'])
+            .next()
+            .unwrap_or(package);
         let check = format!("import importlib.metadata as m; m.version({name:?})");
         if !quiet(python, &["-c", &check]).await {
             missing.push(package);
@@ -79,9 +90,22 @@ async fn missing<'a>(python: &Path, packages: &[&'a str]) -> Vec<&'a str> {
 }
 
 async fn install(python: &Path, packages: &[&str]) -> Result<(), Failure> {
-    let mut args = vec!["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off"];
+    let mut args = vec![
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--progress-bar",
+        "off",
+    ];
     args.extend(packages);
-    run(&format!("installing {}", packages.join(", ")), python, &args).await
+    run(
+        &format!("installing {}", packages.join(", ")),
+        python,
+        &args,
+    )
+    .await
 }
 
 /// Runs a program with a spinner that shows its last line; its output is shown when it fails.
@@ -90,7 +114,7 @@ async fn run(what: &str, program: &Path, args: &[&str]) -> Result<(), Failure> {
     let failed = |details: Option<&str>| {
         Failure::new(Exit::Failed, format!("{what} failed"))
             .details(details)
-            .hint("check the network and the space on the disk, then try again; nothing is left half done")
+            .hint("the lines above say why: mostly the network, the disk, or a directory that cannot be written")
     };
     let mut child = tokio::process::Command::new(program)
         .args(args)

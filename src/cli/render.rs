@@ -16,6 +16,10 @@ const OUTPUT_LINES: usize = 60;
 const LINE_BYTES: usize = 2000;
 
 /// Shows a session.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what a terminal can, and where its cursor is"
+)]
 pub(super) struct Renderer {
     colours: bool,
     status_line: bool,
@@ -26,6 +30,10 @@ pub(super) struct Renderer {
     /// Whether the cursor is at the start of a line.
     fresh: bool,
     status_shown: bool,
+    /// The model's words have not ended their line.
+    text_open: bool,
+    /// The model has said something in this session.
+    said_before: bool,
     filter: Filter,
     lines: usize,
     line_bytes: usize,
@@ -59,6 +67,8 @@ impl Renderer {
             section: Section::None,
             fresh: true,
             status_shown: false,
+            text_open: false,
+            said_before: false,
             filter: Filter::default(),
             lines: 0,
             line_bytes: 0,
@@ -96,28 +106,42 @@ impl Renderer {
                 self.open(Section::Code(cell.clone()), "code");
                 self.err(&filter::plain(text));
             }
-            EventKind::CodeProposed { cell, language, source } => {
+            EventKind::CodeProposed {
+                cell,
+                language,
+                source,
+            } => {
                 if self.section != Section::Code(cell.clone()) {
                     self.open(Section::Code(cell.clone()), language);
                     self.err(&filter::plain(source));
                 }
                 self.end_line();
             }
-            EventKind::ApprovalRequested { .. } | EventKind::InputRequested { .. } => self.end_line(),
+            EventKind::ApprovalRequested { .. } | EventKind::InputRequested { .. } => {
+                self.end_line();
+            }
             EventKind::CodeStarted { .. } => self.status("running"),
             EventKind::Output { cell, change } => self.output(cell, change),
             EventKind::StillRunning { interrupts, .. } => {
-                self.note(WARN, &format!("the cell's time is up; interrupted it ({interrupts})"));
+                self.note(
+                    WARN,
+                    &format!("the cell's time is up; interrupted it ({interrupts})"),
+                );
             }
             EventKind::CodeFinished { status, .. } => self.cell_finished(status),
-            EventKind::Notice { message } => self.note(WARN, &format!("note: {}", filter::plain(message))),
-            EventKind::TurnFinished { end, notebook, .. } => self.turn_finished(end, notebook.as_deref()),
+            EventKind::Notice { message } => {
+                self.note(WARN, &format!("note: {}", filter::plain(message)));
+            }
+            EventKind::TurnFinished { end, notebook, .. } => {
+                self.turn_finished(end, notebook.as_deref());
+            }
         }
     }
 
     /// Ends the line that was begun, so that something else can be printed.
     pub(super) fn end_line(&mut self) {
         self.clear_status();
+        self.end_text();
         if !self.fresh {
             self.err("\n");
         }
@@ -129,16 +153,40 @@ impl Renderer {
             if self.section != Section::None {
                 self.err("\n");
             }
+            if self.said_before {
+                // To a file, the words of two steps are two paragraphs; the terminal has what lies between.
+                let between: &[u8] = if io::stdout().is_terminal() {
+                    b""
+                } else {
+                    b"\n"
+                };
+                let _ = io::stdout().lock().write_all(between);
+            }
+            self.said_before = true;
             self.section = Section::Text;
         }
         let text = filter::plain(text);
         let mut stdout = io::stdout().lock();
-        if stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_err() {
+        if stdout
+            .write_all(text.as_bytes())
+            .and_then(|()| stdout.flush())
+            .is_err()
+        {
             self.broken_pipe = true;
         }
         if let Some(last) = text.chars().next_back() {
-            // Text that goes to a file leaves the terminal's cursor where it was.
-            self.fresh = last == '\n' || !io::stdout().is_terminal();
+            self.text_open = last != '\n';
+            self.fresh = !self.text_open;
+        }
+    }
+
+    /// The model's words end with a line, wherever they go.
+    fn end_text(&mut self) {
+        if self.section == Section::Text && self.text_open {
+            // A closed pipe shows when there is more to say.
+            let _ = io::stdout().lock().write_all(b"\n");
+            self.text_open = false;
+            self.fresh = true;
         }
     }
 
@@ -146,14 +194,14 @@ impl Renderer {
         if self.section == section {
             return;
         }
-        if self.section == Section::Text && !self.fresh && io::stdout().is_terminal() {
-            let _ = io::stdout().lock().write_all(b"\n");
-            self.fresh = true;
-        }
+        self.end_text();
         self.end_line();
         if !title.is_empty() {
             let width = usize::try_from(self.columns.min(72)).unwrap_or(72);
-            let rule = format!("── {title} {}", "─".repeat(width.saturating_sub(title.chars().count() + 4)));
+            let rule = format!(
+                "── {title} {}",
+                "─".repeat(width.saturating_sub(title.chars().count() + 4))
+            );
             let rule = paint(DIM, &rule, self.colours);
             self.err(&format!("{rule}\n"));
         }
@@ -172,10 +220,21 @@ impl Renderer {
                 self.open(Section::Output(cell.to_owned()), "output");
                 match output {
                     Output::Stream { text, .. } => self.capped(text),
-                    Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => self.display(data),
-                    Output::Error { ename, evalue, traceback, .. } => {
+                    Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
+                        self.display(data);
+                    }
+                    Output::Error {
+                        ename,
+                        evalue,
+                        traceback,
+                        ..
+                    } => {
                         self.end_line();
-                        let text = if traceback.is_empty() { format!("{ename}: {evalue}") } else { traceback.join("\n") };
+                        let text = if traceback.is_empty() {
+                            format!("{ename}: {evalue}")
+                        } else {
+                            traceback.join("\n")
+                        };
                         self.capped(&text);
                         self.end_line();
                     }
@@ -200,14 +259,21 @@ impl Renderer {
             self.err(&shown);
             match self.pictures.write(mime, &bytes) {
                 Ok(path) => self.note(GOOD, &format!("plot: {}", path.display())),
-                Err(error) => self.note(WARN, &format!("note: could not write the plot to a file: {error}")),
+                Err(error) => self.note(
+                    WARN,
+                    &format!("note: could not write the plot to a file: {error}"),
+                ),
             }
             return;
         }
         if let Some((mime, value)) = data.richest_for(Audience::Terminal) {
             let text = match mime {
-                "text/plain" | "text/markdown" | "text/latex" => joined(value).unwrap_or_default().into_owned(),
-                _ => data.text_of("text/plain").map_or_else(|| format!("[{mime}]"), std::borrow::Cow::into_owned),
+                "text/plain" | "text/markdown" | "text/latex" => {
+                    joined(value).unwrap_or_default().into_owned()
+                }
+                _ => data
+                    .text_of("text/plain")
+                    .map_or_else(|| format!("[{mime}]"), std::borrow::Cow::into_owned),
             };
             self.capped(&text);
             self.end_line();
@@ -257,19 +323,24 @@ impl Renderer {
     }
 
     fn turn_finished(&mut self, end: &TurnEnd, notebook: Option<&str>) {
-        if self.section == Section::Text && !self.fresh {
-            let _ = io::stdout().lock().write_all(b"\n");
-            self.fresh = true;
-        }
+        self.end_text();
         self.end_line();
         self.section = Section::None;
         match end {
             TurnEnd::Done | TurnEnd::CellFailed | TurnEnd::Declined => {}
             TurnEnd::Interrupted => self.note(WARN, "interrupted"),
             TurnEnd::StepLimit { steps } => {
-                self.note(WARN, &format!("stopped after {steps} steps; ask again to go on, or raise --max-steps"));
+                self.note(
+                    WARN,
+                    &format!(
+                        "stopped after {steps} steps; ask again to go on, or raise --max-steps"
+                    ),
+                );
             }
-            TurnEnd::Repeating => self.note(WARN, "stopped: the same code failed three times in the same way"),
+            TurnEnd::Repeating => self.note(
+                WARN,
+                "stopped: the same code failed three times in the same way",
+            ),
             TurnEnd::ModelFailed { message, .. } | TurnEnd::KernelFailed { message } => {
                 // A single turn's error is the program's, which tells it at its end.
                 if self.chat {
@@ -282,7 +353,10 @@ impl Renderer {
         {
             self.notebook_named = self.chat;
             let name = paint(NAME, notebook, self.colours);
-            self.err(&format!("\n{} {name}\n", paint(DIM, "notebook:", self.colours)));
+            self.err(&format!(
+                "\n{} {name}\n",
+                paint(DIM, "notebook:", self.colours)
+            ));
         }
     }
 

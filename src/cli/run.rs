@@ -49,11 +49,21 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
         show(events, control_tx, &mut signals, json, context, &args),
     );
     // What happened is written in any case; then it is time to say how it went.
-    let written = args.output.as_deref().map(|path| write(&notebook, path)).transpose();
+    let written = args
+        .output
+        .as_deref()
+        .map(|path| write(&notebook, path))
+        .transpose();
     kernel.shutdown().await;
     written?;
     match result {
-        Ok(report) => finish(&report, &notebook, &name, interrupted?, args.output.as_deref()),
+        Ok(report) => finish(
+            &report,
+            &notebook,
+            &name,
+            interrupted?,
+            args.output.as_deref(),
+        ),
         Err(error) => Err(kernel_failure(&error)),
     }
 }
@@ -70,7 +80,8 @@ fn read(args: &RunArgs, cwd: &Path) -> Result<(Source, PathBuf), Failure> {
     }
     let path = args.path.clone().unwrap_or_default();
     let shown = path.display().to_string();
-    let unreadable = |error: io::Error| Failure::usage(format!("could not read `{shown}`: {error}"));
+    let unreadable =
+        |error: io::Error| Failure::usage(format!("could not read `{shown}`: {error}"));
     if path.as_os_str() == "-" {
         let mut code = String::new();
         io::stdin().read_to_string(&mut code).map_err(unreadable)?;
@@ -78,12 +89,21 @@ fn read(args: &RunArgs, cwd: &Path) -> Result<(Source, PathBuf), Failure> {
     }
     let bytes = std::fs::read(&path).map_err(unreadable)?;
     // As Jupyter does: a notebook runs where it lies.
-    let dir = cwd.join(&path).parent().map_or_else(|| cwd.to_owned(), Path::to_owned);
-    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb")) {
+    let dir = cwd
+        .join(&path)
+        .parent()
+        .map_or_else(|| cwd.to_owned(), Path::to_owned);
+    if path
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb"))
+    {
         return Ok((Source::Notebook(Box::new(parse(&bytes, &shown)?)), dir));
     }
-    let code = String::from_utf8(bytes)
-        .map_err(|_| Failure::usage(format!("`{shown}` is neither a notebook (.ipynb) nor a script in UTF-8")))?;
+    let code = String::from_utf8(bytes).map_err(|_| {
+        Failure::usage(format!(
+            "`{shown}` is neither a notebook (.ipynb) nor a script in UTF-8"
+        ))
+    })?;
     Ok((Source::Code(code), dir))
 }
 
@@ -93,33 +113,55 @@ pub(super) fn parse(bytes: &[u8], shown: &str) -> Result<Notebook, Failure> {
         .map_err(|error| Failure::usage(format!("could not read the notebook `{shown}`: {error}"))
             .hint("a notebook is a JSON file of nbformat 2 to 4; `sponde run` takes scripts too, by any other ending"))?;
     for warning in &loaded.warnings {
-        eprint(&paint(WARN, &format!("note: `{shown}`: {warning}\n"), style::stderr_colours()));
+        eprint(&paint(
+            WARN,
+            &format!("note: `{shown}`: {warning}\n"),
+            style::stderr_colours(),
+        ));
     }
     Ok(loaded.notebook)
 }
 
 fn check_output(output: &Path) -> Result<(), Failure> {
-    let parent = output.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = output
+        .parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     if output.is_dir() || !parent.is_dir() {
-        return Err(Failure::usage(format!("`{}` cannot be written: its directory is not there", output.display())));
+        return Err(Failure::usage(format!(
+            "`{}` cannot be written: its directory is not there",
+            output.display()
+        )));
     }
     Ok(())
 }
 
 /// The kernel to use, and the notebook to run.
-fn prepare(source: Source, kernel: Option<&str>, context: &Context) -> Result<(KernelSource, Notebook), Failure> {
+fn prepare(
+    source: Source,
+    kernel: Option<&str>,
+    context: &Context,
+) -> Result<(KernelSource, Notebook), Failure> {
     match source {
         Source::Code(code) => {
-            let kernel = session::find_kernel(kernel.or(context.config.kernel.as_deref()), context)?;
-            let mut notebook =
-                replay::notebook_for(&kernel.name, &kernel.spec.display_name, &kernel.spec.language);
+            let kernel =
+                session::find_kernel(kernel.or(context.config.kernel.as_deref()), context)?;
+            let mut notebook = replay::notebook_for(
+                &kernel.name,
+                &kernel.spec.display_name,
+                &kernel.spec.language,
+            );
             notebook.cells.push(Cell::code(random_cell_id(), code));
             Ok((kernel, notebook))
         }
         Source::Notebook(mut notebook) => {
             let kernel = notebook_kernel(&notebook, kernel, context)?;
             if kernel.name != "python3" || !notebook.metadata.contains_key("kernelspec") {
-                let fresh = replay::notebook_for(&kernel.name, &kernel.spec.display_name, &kernel.spec.language);
+                let fresh = replay::notebook_for(
+                    &kernel.name,
+                    &kernel.spec.display_name,
+                    &kernel.spec.language,
+                );
                 notebook.metadata.extend(fresh.metadata);
             }
             Ok((kernel, *notebook))
@@ -128,9 +170,18 @@ fn prepare(source: Source, kernel: Option<&str>, context: &Context) -> Result<(K
 }
 
 /// What was asked for, else the notebook's own kernel, else one for its language.
-fn notebook_kernel(notebook: &Notebook, wanted: Option<&str>, context: &Context) -> Result<KernelSource, Failure> {
+fn notebook_kernel(
+    notebook: &Notebook,
+    wanted: Option<&str>,
+    context: &Context,
+) -> Result<KernelSource, Failure> {
     let text = |object: &str, key: &str| {
-        notebook.metadata.get(object)?.get(key)?.as_str().map(str::to_owned)
+        notebook
+            .metadata
+            .get(object)?
+            .get(key)?
+            .as_str()
+            .map(str::to_owned)
     };
     if let Some(wanted) = wanted {
         return session::find_kernel(Some(wanted), context);
@@ -143,7 +194,10 @@ fn notebook_kernel(notebook: &Notebook, wanted: Option<&str>, context: &Context)
         let other = language.and_then(|language| context.paths.kernels().for_language(&language));
         match other {
             Some(kernel) => {
-                let text = format!("note: there is no kernel `{named}`; using `{}`\n", kernel.name);
+                let text = format!(
+                    "note: there is no kernel `{named}`; using `{}`\n",
+                    kernel.name
+                );
                 eprint(&paint(WARN, &text, style::stderr_colours()));
                 Ok(kernel)
             }
@@ -219,8 +273,14 @@ impl Screen {
     /// Returns whether stdout is still there.
     fn show(&mut self, event: &EventKind) -> bool {
         match event {
-            EventKind::Output { change: OutputChange::Append { output }, .. } => self.output(output),
-            EventKind::Output { change: OutputChange::Update { data, .. }, .. } => self.display(data),
+            EventKind::Output {
+                change: OutputChange::Append { output },
+                ..
+            } => self.output(output),
+            EventKind::Output {
+                change: OutputChange::Update { data, .. },
+                ..
+            } => self.display(data),
             EventKind::StillRunning { interrupts, .. } => {
                 let text = format!("note: the cell's time is up; interrupted it ({interrupts})\n");
                 eprint(&paint(WARN, &text, style::stderr_colours()));
@@ -238,9 +298,20 @@ impl Screen {
                 true
             }
             Output::Stream { text, .. } => self.write(text),
-            Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => self.display(data),
-            Output::Error { ename, evalue, traceback, .. } => {
-                let text = if traceback.is_empty() { format!("{ename}: {evalue}") } else { traceback.join("\n") };
+            Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
+                self.display(data)
+            }
+            Output::Error {
+                ename,
+                evalue,
+                traceback,
+                ..
+            } => {
+                let text = if traceback.is_empty() {
+                    format!("{ename}: {evalue}")
+                } else {
+                    traceback.join("\n")
+                };
                 let text = self.stderr.push(&format!("{text}\n"));
                 eprint(&text);
                 true
@@ -267,7 +338,9 @@ impl Screen {
                 self.write(&format!("{text}\n"))
             }
             Some((mime, _)) => {
-                let text = data.text_of("text/plain").map_or_else(|| format!("[{mime}]"), std::borrow::Cow::into_owned);
+                let text = data
+                    .text_of("text/plain")
+                    .map_or_else(|| format!("[{mime}]"), std::borrow::Cow::into_owned);
                 self.write(&format!("{text}\n"))
             }
             None => true,
@@ -276,15 +349,26 @@ impl Screen {
 
     fn write(&mut self, text: &str) -> bool {
         // To a file or another program goes exactly what was printed.
-        let text = if io::stdout().is_terminal() { self.stdout.push(text) } else { text.to_owned() };
+        let text = if io::stdout().is_terminal() {
+            self.stdout.push(text)
+        } else {
+            text.to_owned()
+        };
         let mut stdout = io::stdout().lock();
-        stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok()
+        stdout
+            .write_all(text.as_bytes())
+            .and_then(|()| stdout.flush())
+            .is_ok()
     }
 }
 
 fn write(notebook: &Notebook, path: &Path) -> Result<(), Failure> {
-    write_atomically(path, notebook.to_json().as_bytes())
-        .map_err(|error| Failure::new(Exit::Failed, format!("could not write `{}`: {error}", path.display())))
+    write_atomically(path, notebook.to_json().as_bytes()).map_err(|error| {
+        Failure::new(
+            Exit::Failed,
+            format!("could not write `{}`: {error}", path.display()),
+        )
+    })
 }
 
 fn finish(
@@ -295,27 +379,50 @@ fn finish(
     output: Option<&Path>,
 ) -> Result<Exit, Failure> {
     let Some((index, verdict)) = &report.failed else {
-        return Ok(if interrupted { Exit::Interrupted } else { Exit::Done });
+        return Ok(if interrupted {
+            Exit::Interrupted
+        } else {
+            Exit::Done
+        });
     };
     let mut failure = match verdict {
         Verdict::KernelDied(_) if interrupted => return Ok(Exit::Interrupted),
         Verdict::Interrupted => return Ok(Exit::Interrupted),
-        Verdict::KernelDied(reason) => {
-            Failure::new(Exit::Kernel, format!("kernel `{kernel}` died while it ran cell {} ({reason})", index + 1))
-        }
-        Verdict::TimedOut => Failure::new(Exit::Failed, format!("cell {} ran too long and was stopped", index + 1)),
+        Verdict::KernelDied(reason) => Failure::new(
+            Exit::Kernel,
+            format!(
+                "kernel `{kernel}` died while it ran cell {} ({reason})",
+                index + 1
+            ),
+        ),
+        Verdict::TimedOut => Failure::new(
+            Exit::Failed,
+            format!("cell {} ran too long and was stopped", index + 1),
+        ),
         Verdict::Error { ename, evalue } => {
             let first = evalue.lines().next().unwrap_or_default();
-            let what = if ename.is_empty() { first.to_owned() } else { format!("{ename}: {first}") };
+            let what = if ename.is_empty() {
+                first.to_owned()
+            } else {
+                format!("{ename}: {first}")
+            };
             Failure::new(Exit::Failed, format!("cell {} failed: {what}", index + 1))
         }
-        Verdict::Aborted | Verdict::Ok => Failure::new(Exit::Failed, format!("cell {} was not run", index + 1)),
+        Verdict::Aborted | Verdict::Ok => {
+            Failure::new(Exit::Failed, format!("cell {} was not run", index + 1))
+        }
     };
     let all = notebook.cells.len();
     if all > 1 {
         let text = match output {
-            Some(path) => format!("the cells before it, and what it printed, are in `{}`", path.display()),
-            None => "write the outputs to a notebook with -o, or go on after errors with --allow-errors".to_owned(),
+            Some(path) => format!(
+                "the cells before it, and what it printed, are in `{}`",
+                path.display()
+            ),
+            None => {
+                "write the outputs to a notebook with -o, or go on after errors with --allow-errors"
+                    .to_owned()
+            }
         };
         failure = failure.hint(text);
     }
@@ -325,14 +432,21 @@ fn finish(
 /// A kernel that could not be used, with what its process wrote.
 pub(super) fn kernel_failure(error: &KernelError) -> Failure {
     let log = error.log().map(str::to_owned);
-    let hint = if log.as_deref().is_some_and(|log| log.contains("No module named")) {
+    let hint = if log
+        .as_deref()
+        .is_some_and(|log| log.contains("No module named"))
+    {
         "install it with `sponde kernels install python3`, or choose another from `sponde kernels`"
     } else {
         "`sponde doctor` checks the kernel"
     };
-    let last = log.as_deref().map(|log| log.lines().rev().take(12).collect::<Vec<_>>());
+    let last = log
+        .as_deref()
+        .map(|log| log.lines().rev().take(12).collect::<Vec<_>>());
     let log = last.map(|lines| lines.into_iter().rev().collect::<Vec<_>>().join("\n"));
-    Failure::new(Exit::Kernel, error.to_string()).details(log.as_deref()).hint(hint)
+    Failure::new(Exit::Kernel, error.to_string())
+        .details(log.as_deref())
+        .hint(hint)
 }
 
 /// Marks a line of a list as bad.

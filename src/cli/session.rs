@@ -3,15 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::args::SessionArgs;
-use super::model::{self, Chosen};
 use super::Context;
+use super::args::SessionArgs;
+use super::model::{self, Chosen, OwnServer};
 use crate::agent::approval::Approval;
 use crate::agent::{Agent, AgentOptions, facts};
 use crate::error::{Exit, Failure};
 use crate::kernel::discover::DiscoverError;
 use crate::kernel::{KernelSource, LaunchOptions};
-use crate::llm::local::LocalServer;
 
 /// How long a kernel may take to start.
 const READY: Duration = Duration::from_mins(1);
@@ -27,18 +26,38 @@ pub(super) struct Session {
     /// Where its notebook is kept.
     pub notebook: PathBuf,
     /// The server of a local model; ends with the session.
-    pub server: Option<LocalServer>,
+    pub own: Option<OwnServer>,
 }
 
 /// Starts a session as `args` and the configuration say.
-pub(super) async fn start(args: &SessionArgs, allow_stdin: bool, context: &Context) -> Result<Session, Failure> {
-    let kernel = find_kernel(args.kernel.as_deref().or(context.config.kernel.as_deref()), context)?;
+pub(super) async fn start(
+    args: &SessionArgs,
+    allow_stdin: bool,
+    context: &Context,
+) -> Result<Session, Failure> {
+    let kernel = find_kernel(
+        args.kernel.as_deref().or(context.config.kernel.as_deref()),
+        context,
+    )?;
     let cwd = current_dir()?;
     let facts = workspace_facts(&args.files, &cwd)?;
     let notebook = notebook_path(args.notebook.as_deref(), context)?;
-    let Chosen { provider, coaching, output_budget, system, server } =
-        model::choose(args.model.as_deref().or(context.config.model.as_deref()), context).await?;
-    let approval = if args.yes { Approval::Never } else { context.config.approval.unwrap_or(Approval::Ask) };
+    let Chosen {
+        provider,
+        coaching,
+        output_budget,
+        system,
+        own,
+    } = model::choose(
+        args.model.as_deref().or(context.config.model.as_deref()),
+        context,
+    )
+    .await?;
+    let approval = if args.yes {
+        Approval::Never
+    } else {
+        context.config.approval.unwrap_or(Approval::Ask)
+    };
     let language = kernel.spec.language.clone();
     let agent = Agent::start(AgentOptions {
         provider: Some(provider),
@@ -48,22 +67,31 @@ pub(super) async fn start(args: &SessionArgs, allow_stdin: bool, context: &Conte
         kernel: launch_options(kernel, cwd, context),
         notebook: notebook.clone(),
         approval,
-        max_steps: args.max_steps.or(context.config.max_steps).unwrap_or(MAX_STEPS),
+        max_steps: args
+            .max_steps
+            .or(context.config.max_steps)
+            .unwrap_or(MAX_STEPS),
         cell_timeout: Some(
-            args.cell_timeout.or(context.config.cell_timeout).map_or(CELL_TIMEOUT, Duration::from_secs),
+            args.cell_timeout
+                .or(context.config.cell_timeout)
+                .map_or(CELL_TIMEOUT, Duration::from_secs),
         ),
         allow_stdin,
         output_budget,
         temperature: None,
     });
-    Ok(Session { agent, notebook, server })
+    Ok(Session {
+        agent,
+        notebook,
+        own,
+    })
 }
 
 /// Ends a session and its server in good order.
 pub(super) async fn end(session: Session) {
     session.agent.shutdown().await;
-    if let Some(server) = session.server {
-        server.stop().await;
+    if let Some(own) = session.own {
+        own.stop().await;
     }
 }
 
@@ -85,7 +113,11 @@ pub(super) fn find_kernel(name: Option<&str>, context: &Context) -> Result<Kerne
 }
 
 /// How a kernel is started for this person in `cwd`.
-pub(super) fn launch_options(kernel: KernelSource, cwd: PathBuf, context: &Context) -> LaunchOptions {
+pub(super) fn launch_options(
+    kernel: KernelSource,
+    cwd: PathBuf,
+    context: &Context,
+) -> LaunchOptions {
     LaunchOptions {
         kernel,
         cwd,
@@ -101,7 +133,8 @@ pub(super) fn launch_options(kernel: KernelSource, cwd: PathBuf, context: &Conte
 
 /// The directory the kernel works in.
 pub(super) fn current_dir() -> Result<PathBuf, Failure> {
-    std::env::current_dir().map_err(|error| Failure::usage(format!("the current directory cannot be used: {error}")))
+    std::env::current_dir()
+        .map_err(|error| Failure::usage(format!("the current directory cannot be used: {error}")))
 }
 
 fn workspace_facts(files: &[PathBuf], cwd: &Path) -> Result<Option<String>, Failure> {
@@ -119,24 +152,38 @@ fn workspace_facts(files: &[PathBuf], cwd: &Path) -> Result<Option<String>, Fail
 fn notebook_path(named: Option<&Path>, context: &Context) -> Result<PathBuf, Failure> {
     let Some(path) = named else {
         let dir = context.paths.sessions();
-        std::fs::create_dir_all(&dir)
-            .map_err(|error| Failure::new(Exit::Failed, format!("could not make `{}`: {error}", dir.display())))?;
+        std::fs::create_dir_all(&dir).map_err(|error| {
+            Failure::new(
+                Exit::Failed,
+                format!("could not make `{}`: {error}", dir.display()),
+            )
+        })?;
         // Sorts by time.
         return Ok(dir.join(format!("{}.ipynb", uuid::Uuid::now_v7())));
     };
     if path.exists() {
-        return Err(Failure::usage(format!("`{}` is already there", path.display()))
-            .hint("name another file: a session never overwrites one"));
+        return Err(
+            Failure::usage(format!("`{}` is already there", path.display()))
+                .hint("name another file: a session never overwrites one"),
+        );
     }
-    let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = path
+        .parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     if !parent.is_dir() {
-        return Err(Failure::usage(format!("`{}` is not a directory", parent.display())));
+        return Err(Failure::usage(format!(
+            "`{}` is not a directory",
+            parent.display()
+        )));
     }
     Ok(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
 }
 
 /// Where the plots of a notebook are written as files.
 pub(super) fn pictures_dir(notebook: &Path) -> PathBuf {
-    let stem = notebook.file_stem().map_or_else(|| "notebook".into(), |stem| stem.to_string_lossy());
+    let stem = notebook
+        .file_stem()
+        .map_or_else(|| "notebook".into(), |stem| stem.to_string_lossy());
     notebook.with_file_name(format!("{stem}_files"))
 }

@@ -180,7 +180,10 @@ mod tests {
             Endpoint::Tcp("127.0.0.1".to_owned(), 52)
         );
         let ipc = ConnectionInfo::ipc("/run/k".to_owned(), "k".to_owned(), String::new());
-        assert_eq!(ipc.endpoint(Socket::Heartbeat), Endpoint::Ipc("/run/k-5".into()));
+        assert_eq!(
+            ipc.endpoint(Socket::Heartbeat),
+            Endpoint::Ipc("/run/k-5".into())
+        );
         assert!(!format!("{ipc:?}").contains("\"k\""));
     }
 
@@ -191,9 +194,17 @@ mod tests {
         let with = |name: &str, value: &str| {
             let mut file = base.clone();
             file[name] = value.into();
-            ConnectionInfo::parse(file.to_string().as_bytes()).unwrap_err().to_string()
+            ConnectionInfo::parse(file.to_string().as_bytes())
+                .unwrap_err()
+                .to_string()
         };
-        assert_eq!(with("signature_scheme", "hmac-md5"), "signature scheme `hmac-md5` is not supported, only hmac-sha256");
-        assert_eq!(with("curve_publickey", "z"), "the kernel wants CurveZMQ encryption, which is not supported");
+        assert_eq!(
+            with("signature_scheme", "hmac-md5"),
+            "signature scheme `hmac-md5` is not supported, only hmac-sha256"
+        );
+        assert_eq!(
+            with("curve_publickey", "z"),
+            "the kernel wants CurveZMQ encryption, which is not supported"
+        );
     }
 }

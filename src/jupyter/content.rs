@@ -93,6 +93,7 @@ pub enum Content {
 }
 
 /// `execute_request`.
+#[expect(clippy::struct_excessive_bools, reason = "the spec's own fields")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecuteRequest {
     /// The source.
@@ -404,7 +405,10 @@ mod tests {
     #[test]
     fn what_real_kernels_send_is_understood() {
         assert_eq!(
-            read("execute_reply", &json!({"status": "abort", "execution_count": 3})),
+            read(
+                "execute_reply",
+                &json!({"status": "abort", "execution_count": 3})
+            ),
             Content::ExecuteReply(ExecuteReply {
                 status: ReplyStatus::Aborted,
                 execution_count: Some(3),
@@ -412,15 +416,27 @@ mod tests {
             })
         );
         assert_eq!(
-            read("error", &json!({"ename": null, "evalue": "1", "traceback": null})),
-            Content::Error(ErrorContent { evalue: "1".to_owned(), ..ErrorContent::default() })
+            read(
+                "error",
+                &json!({"ename": null, "evalue": "1", "traceback": null})
+            ),
+            Content::Error(ErrorContent {
+                evalue: "1".to_owned(),
+                ..ErrorContent::default()
+            })
         );
         assert_eq!(
             read("stream", &json!({"name": "other", "text": "x"})),
-            Content::Stream(Stream { name: "other".to_owned(), text: "x".to_owned() })
+            Content::Stream(Stream {
+                name: "other".to_owned(),
+                text: "x".to_owned()
+            })
         );
         assert_eq!(
-            read("execute_result", &json!({"data": {"text/plain": "1"}, "execution_count": null})),
+            read(
+                "execute_result",
+                &json!({"data": {"text/plain": "1"}, "execution_count": null})
+            ),
             Content::ExecuteResult(Display {
                 data: MimeBundle::text("1"),
                 ..Display::default()
@@ -433,12 +449,18 @@ mod tests {
         let comm = json!({"comm_id": "a", "data": {"x": [1]}});
         assert_eq!(
             read("comm_open", &comm),
-            Content::Other { msg_type: "comm_open".to_owned(), content: comm.clone() }
+            Content::Other {
+                msg_type: "comm_open".to_owned(),
+                content: comm.clone()
+            }
         );
         let odd = json!(["not", "an", "object"]);
         assert_eq!(
             read("stream", &odd),
-            Content::Other { msg_type: "stream".to_owned(), content: odd.clone() }
+            Content::Other {
+                msg_type: "stream".to_owned(),
+                content: odd.clone()
+            }
         );
         assert!(Content::from_json("stream", b"{").is_err());
     }

@@ -61,7 +61,11 @@ impl KernelSpec {
         if spec.argv.is_empty() {
             return Err(KernelSpecError::NoCommand);
         }
-        if !spec.argv.iter().any(|arg| arg.contains("{connection_file}")) {
+        if !spec
+            .argv
+            .iter()
+            .any(|arg| arg.contains("{connection_file}"))
+        {
             return Err(KernelSpecError::NoConnectionFile);
         }
         Ok(spec)
@@ -69,7 +73,12 @@ impl KernelSpec {
 
     /// The command to run: `{connection_file}`, `{resource_dir}` and `{prefix}` are filled in, other
     /// braces stay as they are.
-    pub fn command(&self, connection_file: &Path, resource_dir: &Path, prefix: &Path) -> Vec<String> {
+    pub fn command(
+        &self,
+        connection_file: &Path,
+        resource_dir: &Path,
+        prefix: &Path,
+    ) -> Vec<String> {
         let values = [
             ("{connection_file}", connection_file),
             ("{resource_dir}", resource_dir),
@@ -109,7 +118,10 @@ mod tests {
     #[test]
     fn unusable_specs_say_why() {
         let error = |text: &[u8]| KernelSpec::parse(text).unwrap_err().to_string();
-        assert_eq!(error(br#"{"argv": [], "display_name": "", "language": ""}"#), "its `argv` is empty");
+        assert_eq!(
+            error(br#"{"argv": [], "display_name": "", "language": ""}"#),
+            "its `argv` is empty"
+        );
         assert_eq!(
             error(br#"{"argv": ["x"], "display_name": "", "language": ""}"#),
             "its `argv` has no {connection_file}"

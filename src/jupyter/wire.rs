@@ -77,9 +77,8 @@ impl Signer {
 
     /// The signature frame: lower-case hex, or empty without a key.
     fn sign(&self, parts: [&[u8]; 4]) -> Bytes {
-        self.over(parts).map_or_else(Bytes::new, |mac| {
-            hex(&mac.finalize().into_bytes()).into()
-        })
+        self.over(parts)
+            .map_or_else(Bytes::new, |mac| hex(&mac.finalize().into_bytes()).into())
     }
 
     /// Constant-time comparison (`Mac::verify_slice`).
@@ -155,8 +154,7 @@ pub fn decode(frames: &[Bytes], signer: &Signer) -> Result<Message, WireError> {
         .ok()
         .filter(|parent| !parent.msg_id.is_empty());
     let metadata: Map<String, Value> = serde_json::from_slice(metadata).unwrap_or_default();
-    let content =
-        Content::from_json(&header.msg_type, content).map_err(not_json("content"))?;
+    let content = Content::from_json(&header.msg_type, content).map_err(not_json("content"))?;
     Ok(Message {
         header,
         parent,
@@ -170,18 +168,15 @@ fn hex(bytes: &[u8]) -> Vec<u8> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     bytes
         .iter()
-        .flat_map(|b| {
-            [
-                DIGITS[usize::from(b >> 4)],
-                DIGITS[usize::from(b & 0x0f)],
-            ]
-        })
+        .flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 0x0f)]])
         .collect()
 }
 
 fn unhex(text: &[u8]) -> Option<Vec<u8>> {
     fn digit(c: u8) -> Option<u8> {
-        char::from(c).to_digit(16).and_then(|d| u8::try_from(d).ok())
+        char::from(c)
+            .to_digit(16)
+            .and_then(|d| u8::try_from(d).ok())
     }
     let (pairs, []) = text.as_chunks::<2>() else {
         return None;
@@ -216,7 +211,10 @@ mod tests {
         let mut wire = encode(&message, &signer);
         let decoded = decode(&wire, &signer).unwrap();
         assert_eq!(decoded.header, message.header);
-        assert_eq!(decode(&wire, &Signer::new("other")), Err(WireError::BadSignature));
+        assert_eq!(
+            decode(&wire, &Signer::new("other")),
+            Err(WireError::BadSignature)
+        );
         wire[5] = Bytes::from_static(b"{\"x\":1}");
         assert_eq!(decode(&wire, &signer), Err(WireError::BadSignature));
         wire[1] = Bytes::from_static(b"zz");
@@ -229,26 +227,35 @@ mod tests {
         let signer = Signer::new("Jefe");
         assert_eq!(
             signer.sign([b"what do ya want ", b"for ", b"nothing", b"?"]),
-            Bytes::from_static(
-                b"5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
-            )
+            Bytes::from_static(b"5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843")
         );
     }
 
     #[test]
     fn identities_are_skipped_and_buffers_kept() {
         let open = Signer::new("");
-        let mut wire = frames(b"", r#"{"msg_type":"stream","msg_id":"m"}"#, r#"{"name":"stdout","text":"hi"}"#);
+        let mut wire = frames(
+            b"",
+            r#"{"msg_type":"stream","msg_id":"m"}"#,
+            r#"{"name":"stdout","text":"hi"}"#,
+        );
         wire.insert(0, Bytes::from_static(b"another"));
         wire.push(Bytes::from_static(b"\x00\xff"));
         let message = decode(&wire, &open).unwrap();
         assert_eq!(
             message,
             Message {
-                header: Header { msg_id: "m".to_owned(), msg_type: "stream".to_owned(), ..Header::default() },
+                header: Header {
+                    msg_id: "m".to_owned(),
+                    msg_type: "stream".to_owned(),
+                    ..Header::default()
+                },
                 parent: None,
                 metadata: Map::new(),
-                content: Content::Stream(Stream { name: "stdout".to_owned(), text: "hi".to_owned() }),
+                content: Content::Stream(Stream {
+                    name: "stdout".to_owned(),
+                    text: "hi".to_owned()
+                }),
                 buffers: vec![Bytes::from_static(b"\x00\xff")],
             }
         );
@@ -257,13 +264,38 @@ mod tests {
     #[test]
     fn short_and_broken_frames_are_errors_not_panics() {
         let open = Signer::new("");
-        assert_eq!(decode(&[], &open), Err(WireError::NoDelimiter { frames: 0 }));
-        let full = frames(b"", r#"{"msg_type":"status"}"#, r#"{"execution_state":"idle"}"#);
-        assert_eq!(decode(&full[..4], &open), Err(WireError::TooShort { found: 2 }));
-        assert_eq!(decode(&full, &open).unwrap().content, Content::Status(ExecutionState::Idle));
+        assert_eq!(
+            decode(&[], &open),
+            Err(WireError::NoDelimiter { frames: 0 })
+        );
+        let full = frames(
+            b"",
+            r#"{"msg_type":"status"}"#,
+            r#"{"execution_state":"idle"}"#,
+        );
+        assert_eq!(
+            decode(&full[..4], &open),
+            Err(WireError::TooShort { found: 2 })
+        );
+        assert_eq!(
+            decode(&full, &open).unwrap().content,
+            Content::Status(ExecutionState::Idle)
+        );
         let bad = frames(b"", "{", "{}");
-        assert!(matches!(decode(&bad, &open), Err(WireError::NotJson { frame: "header", .. })));
+        assert!(matches!(
+            decode(&bad, &open),
+            Err(WireError::NotJson {
+                frame: "header",
+                ..
+            })
+        ));
         let bad = frames(b"", r#"{"msg_type":"stream"}"#, "\"\\ud800");
-        assert!(matches!(decode(&bad, &open), Err(WireError::NotJson { frame: "content", .. })));
+        assert!(matches!(
+            decode(&bad, &open),
+            Err(WireError::NotJson {
+                frame: "content",
+                ..
+            })
+        ));
     }
 }

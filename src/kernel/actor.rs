@@ -173,7 +173,13 @@ impl Life {
         let session = uuid::Uuid::new_v4().to_string();
         let deadline = Instant::now() + options.ready_timeout;
         let ready = async {
-            let mut link = link::connect(&files.info, &session, &files.guard_dir(), options.ready_timeout).await?;
+            let mut link = link::connect(
+                &files.info,
+                &session,
+                &files.guard_dir(),
+                options.ready_timeout,
+            )
+            .await?;
             let info = wait_ready(&mut link, &session, &options.username).await?;
             Ok::<_, String>((link, info))
         };
@@ -207,7 +213,11 @@ impl Life {
         // A kernel that dies while we shake hands breaks the connection first: its own words are better.
         if let Ok(reason) = timeout(LAST_WORDS, host.wait()).await {
             let log = host.log().await;
-            return Err(KernelError::DiedAtStart { kernel, reason, log });
+            return Err(KernelError::DiedAtStart {
+                kernel,
+                reason,
+                log,
+            });
         }
         host.kill();
         host.wait().await;
@@ -228,7 +238,11 @@ impl Life {
         state: &watch::Sender<KernelState>,
     ) -> End {
         loop {
-            let busy = if self.table.is_empty() { KernelState::Idle } else { KernelState::Busy };
+            let busy = if self.table.is_empty() {
+                KernelState::Idle
+            } else {
+                KernelState::Busy
+            };
             state.send_if_modified(|state| {
                 let changed = *state != busy;
                 *state = busy;
@@ -302,7 +316,9 @@ impl Life {
             }
             Command::Reply { execution, value } => {
                 if let Some(header) = self.table.take_input(&execution, Instant::now()) {
-                    let message = self.request(Content::InputReply { value }).answering(header);
+                    let message = self
+                        .request(Content::InputReply { value })
+                        .answering(header);
                     self.send(Channel::Stdin, message).await;
                 }
             }
@@ -455,14 +471,21 @@ async fn wait_ready(link: &mut Link, session: &str, username: &str) -> Result<Ke
         let probe = Message::request(Content::KernelInfoRequest, session, username, now());
         ours.push(probe.header.msg_id.clone());
         let closed = || "the connection to the kernel was closed".to_owned();
-        link.outgoing.send((Channel::Shell, probe)).await.map_err(|_| closed())?;
+        link.outgoing
+            .send((Channel::Shell, probe))
+            .await
+            .map_err(|_| closed())?;
         let next_probe = Instant::now() + PROBE_EVERY;
         while let Ok(incoming) = tokio::time::timeout_at(next_probe, link.incoming.recv()).await {
             match incoming.ok_or_else(closed)? {
                 Incoming::Message(channel, message, _) => {
-                    let mine = message.parent_id().is_some_and(|id| ours.iter().any(|o| o == id));
+                    let mine = message
+                        .parent_id()
+                        .is_some_and(|id| ours.iter().any(|o| o == id));
                     match (channel, message.content) {
-                        (Channel::Shell, Content::KernelInfoReply(reply)) if mine => info = Some(*reply),
+                        (Channel::Shell, Content::KernelInfoReply(reply)) if mine => {
+                            info = Some(*reply);
+                        }
                         (Channel::IoPub, _) if mine => published = true,
                         _ => {}
                     }
@@ -471,7 +494,9 @@ async fn wait_ready(link: &mut Link, session: &str, username: &str) -> Result<Ke
                 Incoming::Unreadable(channel, error) => {
                     tracing::warn!(channel = channel.name(), %error, "dropped an unreadable message");
                 }
-                Incoming::Lost(LinkLoss::Hostile(what)) => return Err(format!("its connection was cut because {what}")),
+                Incoming::Lost(LinkLoss::Hostile(what)) => {
+                    return Err(format!("its connection was cut because {what}"));
+                }
                 Incoming::Lost(LinkLoss::Closed) => return Err(closed()),
             }
             if published && let Some(info) = info.take_if(|_| published) {

@@ -132,7 +132,10 @@ fn list_dir(path: &SearchPath) -> Vec<FoundKernel> {
             let source = if is_valid_name(&name) {
                 load(&name, &dir, path.prefix.as_deref())
             } else {
-                Err("its folder's name has characters other than letters, digits, `-`, `_` and `.`".to_owned())
+                Err(
+                    "its folder's name has characters other than letters, digits, `-`, `_` and `.`"
+                        .to_owned(),
+                )
             };
             Some(FoundKernel {
                 name,
@@ -170,9 +173,10 @@ fn by_path(path: &Path) -> Result<KernelSource, DiscoverError> {
         dir: path.to_owned(),
         reason,
     };
-    let name = path
-        .file_name()
-        .map_or_else(|| "kernel".to_owned(), |name| name.to_string_lossy().to_lowercase());
+    let name = path.file_name().map_or_else(
+        || "kernel".to_owned(),
+        |name| name.to_string_lossy().to_lowercase(),
+    );
     if path.join("kernel.json").exists() {
         return load(&name, path, None).map_err(unusable);
     }
@@ -205,7 +209,8 @@ fn python_kernel(python: &Path) -> KernelSource {
         name: "python3".to_owned(),
         spec: KernelSpec {
             argv: argv.map(str::to_owned).into(),
-            display_name: format!("Python 3 ({})", python.display()),
+            // No path: it would end up in notebooks that are given away.
+            display_name: "Python 3 (ipykernel)".to_owned(),
             language: "python".to_owned(),
             interrupt_mode: crate::jupyter::kernelspec::InterruptMode::Signal,
             env: std::collections::BTreeMap::new(),
@@ -247,12 +252,19 @@ mod tests {
         install(second.path(), "r", &spec("other"));
         let paths = SearchPaths(
             [&first, &second]
-                .map(|dir| SearchPath { origin: "test", data_dir: dir.path().to_owned(), prefix: None })
+                .map(|dir| SearchPath {
+                    origin: "test",
+                    data_dir: dir.path().to_owned(),
+                    prefix: None,
+                })
                 .into(),
         );
         assert_eq!(paths.find("PY").unwrap().spec.language, "python");
         assert_eq!(paths.find("r").unwrap().spec.language, "R");
-        assert_eq!(paths.for_language("r").unwrap().resource_dir, first.path().join("kernels/r"));
+        assert_eq!(
+            paths.for_language("r").unwrap().resource_dir,
+            first.path().join("kernels/r")
+        );
         assert_eq!(
             paths.find("julia"),
             Err(DiscoverError::Unknown {
@@ -260,11 +272,21 @@ mod tests {
                 known: vec!["py".to_owned(), "r".to_owned()],
             })
         );
-        let usable: Vec<_> = paths.list().into_iter().map(|k| (k.name, k.source.is_ok())).collect();
+        let usable: Vec<_> = paths
+            .list()
+            .into_iter()
+            .map(|k| (k.name, k.source.is_ok()))
+            .collect();
         assert_eq!(
             usable,
-            [("b ad", false), ("py", false), ("r", true), ("py", true), ("r", true)]
-                .map(|(name, ok)| (name.to_owned(), ok))
+            [
+                ("b ad", false),
+                ("py", false),
+                ("r", true),
+                ("py", true),
+                ("r", true)
+            ]
+            .map(|(name, ok)| (name.to_owned(), ok))
         );
     }
 
@@ -273,7 +295,10 @@ mod tests {
         let env = tempfile::tempdir().unwrap();
         let path = |p: &Path| p.to_string_lossy().into_owned();
         let paths = SearchPaths::default();
-        assert!(matches!(paths.find(&path(env.path())), Err(DiscoverError::Unusable { .. })));
+        assert!(matches!(
+            paths.find(&path(env.path())),
+            Err(DiscoverError::Unusable { .. })
+        ));
         std::fs::create_dir(env.path().join("bin")).unwrap();
         let python = env.path().join("bin/python");
         std::fs::write(&python, "").unwrap();

@@ -188,7 +188,10 @@ async fn keep_tail(mut pipe: tokio::process::ChildStderr, log: Arc<Mutex<Vec<u8>
 
 /// Lets the operating system kill the kernel when we are gone, however we went. Linux only; elsewhere the
 /// kernel's own parent poll (`JPY_PARENT_PID`) has to do.
-#[expect(unsafe_code, reason = "pre_exec is the only way to run prctl in the child")]
+#[expect(
+    unsafe_code,
+    reason = "pre_exec is the only way to run prctl in the child"
+)]
 fn die_with_parent(command: &mut Command) {
     let parent = rustix::process::getpid();
     // SAFETY: between fork and exec only async-signal-safe system calls are made: prctl and getppid,

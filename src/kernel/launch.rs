@@ -186,7 +186,15 @@ fn environment(base: &[(String, String)], kernel: &KernelSource) -> Vec<(String,
 /// Whether a variable's name says that its value must not reach code that a model wrote.
 fn is_secret(name: &str) -> bool {
     const WORDS: [&str; 9] = [
-        "KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS", "PAT",
+        "KEY",
+        "APIKEY",
+        "TOKEN",
+        "SECRET",
+        "PASSWORD",
+        "PASSWD",
+        "CREDENTIAL",
+        "CREDENTIALS",
+        "PAT",
     ];
     name.to_ascii_uppercase()
         .split(|c: char| !c.is_ascii_alphanumeric())
@@ -226,7 +234,9 @@ mod tests {
         let env = environment(&base, &source(&["x", "{connection_file}"], None));
         let pid = std::process::id().to_string();
         assert_eq!(
-            env.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect::<Vec<_>>(),
+            env.iter()
+                .map(|(n, v)| (n.as_str(), v.as_str()))
+                .collect::<Vec<_>>(),
             [
                 ("KEYBOARD", "us"),
                 ("MONKEY_HOME", "m"),
@@ -244,9 +254,17 @@ mod tests {
         std::fs::write(dir.path().join("bin/python3"), "").unwrap();
         let prefix = dir.path().to_str();
         let program = |argv0: &str, prefix| {
-            command(&source(&[argv0, "{connection_file}"], prefix), Path::new("/c")).remove(0)
+            command(
+                &source(&[argv0, "{connection_file}"], prefix),
+                Path::new("/c"),
+            )
+            .remove(0)
         };
-        let own = dir.path().join("bin/python3").to_string_lossy().into_owned();
+        let own = dir
+            .path()
+            .join("bin/python3")
+            .to_string_lossy()
+            .into_owned();
         assert_eq!(program("python3", prefix), own);
         assert_eq!(program("python", prefix), "python");
         assert_eq!(program("/usr/bin/python3", prefix), "/usr/bin/python3");

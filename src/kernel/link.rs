@@ -12,8 +12,8 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use zeromq::util::PeerIdentity;
 use zeromq::{
-    DealerRecvHalf, DealerSocket, Socket as _, SocketOptions, SocketRecv as _, SocketSend as _, SubSocket,
-    ZmqMessage,
+    DealerRecvHalf, DealerSocket, Socket as _, SocketOptions, SocketRecv as _, SocketSend as _,
+    SubSocket, ZmqMessage,
 };
 
 use super::guard::{Closing, Guard, GuardEvent, GuardLimits};
@@ -125,10 +125,13 @@ pub(super) async fn connect(
             while let Some(event) = lost.recv().await {
                 let item = match event {
                     GuardEvent::Emptied { bytes, .. } => Incoming::Emptied { bytes },
-                    GuardEvent::Hostile { name, reason } => {
-                        Incoming::Lost(LinkLoss::Hostile(format!("on its {name} socket it {reason}")))
-                    }
-                    GuardEvent::Closed { cause: Closing::Client, .. } => continue,
+                    GuardEvent::Hostile { name, reason } => Incoming::Lost(LinkLoss::Hostile(
+                        format!("on its {name} socket it {reason}"),
+                    )),
+                    GuardEvent::Closed {
+                        cause: Closing::Client,
+                        ..
+                    } => continue,
                     GuardEvent::Closed { .. } => Incoming::Lost(LinkLoss::Closed),
                 };
                 if incoming.send(item).await.is_err() {
@@ -186,7 +189,12 @@ enum Reader {
     Sub(SubSocket),
 }
 
-async fn read(channel: Channel, mut socket: Reader, signer: Signer, incoming: mpsc::Sender<Incoming>) {
+async fn read(
+    channel: Channel,
+    mut socket: Reader,
+    signer: Signer,
+    incoming: mpsc::Sender<Incoming>,
+) {
     let budget = Arc::new(Semaphore::new(IN_FLIGHT_BYTES));
     loop {
         let received = match &mut socket {
@@ -201,7 +209,11 @@ async fn read(channel: Channel, mut socket: Reader, signer: Signer, incoming: mp
                 return;
             }
         };
-        let size = frames.iter().map(Bytes::len).sum::<usize>().clamp(1, IN_FLIGHT_BYTES);
+        let size = frames
+            .iter()
+            .map(Bytes::len)
+            .sum::<usize>()
+            .clamp(1, IN_FLIGHT_BYTES);
         // Only what a cell can produce without end is counted: a reply must get through while outputs wait.
         let permit = if channel == Channel::IoPub {
             let size = u32::try_from(size).unwrap_or(u32::MAX);

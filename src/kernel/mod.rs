@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use discover::{FoundKernel, SearchPath, SearchPaths};
-pub use execution::{Execution, ExecutionEvent, OutputEvent, Outcome, Verdict};
+pub use execution::{Execution, ExecutionEvent, Outcome, OutputEvent, Verdict};
 pub use host::ExitReason;
 pub use launch::{KernelSource, LaunchOptions};
 
@@ -144,7 +144,11 @@ impl Kernel {
         let (commands, inbox) = mpsc::channel(64);
         let (state_tx, state) = watch::channel(KernelState::Starting);
         let (ready_tx, ready) = oneshot::channel();
-        task::spawn("kernel actor", actor::run(options, inbox, state_tx, ready_tx)).detach();
+        task::spawn(
+            "kernel actor",
+            actor::run(options, inbox, state_tx, ready_tx),
+        )
+        .detach();
         ready.await.map_err(|_| KernelError::Closed)??;
         Ok(Self { commands, state })
     }
@@ -154,7 +158,8 @@ impl Kernel {
     /// # Errors
     /// [`KernelError::Dead`] or [`KernelError::Closed`]; nothing ran.
     pub async fn execute(&self, options: ExecuteOptions) -> Result<Execution, KernelError> {
-        self.ask(|reply| actor::Command::Execute { options, reply }).await?
+        self.ask(|reply| actor::Command::Execute { options, reply })
+            .await?
     }
 
     /// Answers an [`ExecutionEvent::InputRequested`] of `execution` ([`Execution::id`]); `value` has no newline.
@@ -174,7 +179,8 @@ impl Kernel {
     /// # Errors
     /// [`KernelError::Dead`] or [`KernelError::Closed`].
     pub async fn interrupt(&self) -> Result<(), KernelError> {
-        self.ask(|reply| actor::Command::Interrupt { reply }).await?
+        self.ask(|reply| actor::Command::Interrupt { reply })
+            .await?
     }
 
     /// Ends the kernel and starts it again; all its variables are lost, running executions finish as died.
@@ -204,7 +210,8 @@ impl Kernel {
     /// # Errors
     /// [`KernelError::Closed`].
     pub async fn connection_file(&self) -> Result<std::path::PathBuf, KernelError> {
-        self.ask(|reply| actor::Command::ConnectionFile { reply }).await
+        self.ask(|reply| actor::Command::ConnectionFile { reply })
+            .await
     }
 
     /// What the kernel is doing now.

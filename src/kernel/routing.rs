@@ -103,7 +103,10 @@ impl Table {
 
     /// When [`Table::wake`] wants to be called.
     pub(super) fn next_wake(&self) -> Option<Instant> {
-        self.entries.iter().filter_map(|entry| Some(entry.wake?.0)).min()
+        self.entries
+            .iter()
+            .filter_map(|entry| Some(entry.wake?.0))
+            .min()
     }
 
     /// Takes a message of the kernel; what has no parent in the table is given back unused.
@@ -113,12 +116,12 @@ impl Table {
         message: Message,
         permit: Option<OwnedSemaphorePermit>,
         now: Instant,
-    ) -> Result<(), Message> {
+    ) -> Result<(), Box<Message>> {
         let Some(entry) = message
             .parent_id()
             .and_then(|id| self.entries.iter_mut().find(|entry| entry.id == id))
         else {
-            return Err(message);
+            return Err(Box::new(message));
         };
         match (channel, message.content) {
             (Channel::Shell, Content::ExecuteReply(reply)) => {
@@ -195,7 +198,9 @@ impl Table {
     pub(super) fn wake(&mut self, now: Instant) -> Vec<Action> {
         let mut actions = Vec::new();
         for entry in &mut self.entries {
-            let Some((at, wake)) = entry.wake else { continue };
+            let Some((at, wake)) = entry.wake else {
+                continue;
+            };
             if at > now {
                 continue;
             }

@@ -290,7 +290,10 @@ mod tests {
                 finished(StopReason::ToolCalls),
             ]
         );
-        assert_eq!(schema, Some(object("code")));
+        assert_eq!(
+            schema,
+            Some(json!({"anyOf": [object("code"), object("answer")]}))
+        );
     }
 
     #[tokio::test]
@@ -343,27 +346,27 @@ mod tests {
         );
     }
 
-    #[test]
-    fn code_is_forced_after_questions_and_errors() {
-        let result = |is_error| Message::ToolResult {
-            call_id: "c1".to_owned(),
-            parts: Vec::new(),
-            is_error,
-        };
-        let answer = Message::Assistant {
-            text: "391".to_owned(),
-            calls: Vec::new(),
-        };
-        let question = Message::User(text("17*23?"));
-        let cases = [
-            (vec![], false),
-            (vec![question.clone()], true),
-            (vec![question.clone(), result(true)], true),
-            (vec![question.clone(), result(true), result(false)], false),
-            (vec![question.clone(), answer], false),
-        ];
-        for (messages, expected) in cases {
-            assert_eq!(must_run_code(&messages), expected, "{messages:?}");
+    #[tokio::test]
+    async fn the_schema_is_what_the_reply_may_be() {
+        for (choice, schema) in [
+            (ToolChoice::Required, object("code")),
+            (ToolChoice::None, object("answer")),
+            (
+                ToolChoice::Auto,
+                json!({"anyOf": [object("code"), object("answer")]}),
+            ),
+        ] {
+            let model = model(streamed(r#"{"answer": "x"}"#, StopReason::Done));
+            let constrained =
+                Constrained::new(Arc::new(model.clone()), ConstrainedOptions::default());
+            let prompt = Prompt {
+                tool_choice: choice,
+                ..prompt(vec![Message::User(text("17*23?"))])
+            };
+            let mut stream = constrained.stream(prompt);
+            while stream.next().await.is_some() {}
+            let asked = model.prompts().pop().and_then(|prompt| prompt.reply_schema);
+            assert_eq!(asked, Some(schema), "{choice:?}");
         }
     }
 }

@@ -25,7 +25,10 @@ pub fn messages(transcript: &Transcript, tool: &str, budget: Budget) -> Vec<Mess
             }
             CellKind::Assistant { .. } | CellKind::Code(_) => {
                 let step = step_of(first);
-                let length = cells.iter().take_while(|cell| step_of(cell) == step).count();
+                let length = cells
+                    .iter()
+                    .take_while(|cell| step_of(cell) == step)
+                    .count();
                 let (reply, later) = cells.split_at(length.max(1));
                 model(&mut messages, reply, tool, budget);
                 cells = later;
@@ -65,18 +68,29 @@ fn model(messages: &mut Vec<Message>, reply: &[Cell], tool: &str, budget: Budget
             text.push_str(&cell.source);
             continue;
         };
-        let Author::Model { call_id, broken, .. } = &code.author else {
+        let Author::Model {
+            call_id, broken, ..
+        } = &code.author
+        else {
             continue;
         };
         let written = code.original.as_ref().unwrap_or(&cell.source);
         calls.push(ToolCall {
             id: call_id.clone(),
             name: tool.to_owned(),
-            arguments: broken.clone().unwrap_or_else(|| json!({ "code": written }).to_string()),
+            arguments: broken
+                .clone()
+                .unwrap_or_else(|| json!({ "code": written }).to_string()),
         });
         let (mut parts, is_error) = summarize::result(code, budget);
         if code.original.is_some() {
-            parts.insert(0, Part::Text(format!("The user changed the code before running it, to:\n{}", cell.source)));
+            parts.insert(
+                0,
+                Part::Text(format!(
+                    "The user changed the code before running it, to:\n{}",
+                    cell.source
+                )),
+            );
         }
         results.push(Message::ToolResult {
             call_id: call_id.clone(),
@@ -90,7 +104,10 @@ fn model(messages: &mut Vec<Message>, reply: &[Cell], tool: &str, budget: Budget
 
 fn person_ran(cell: &Cell, code: &CodeCell, budget: Budget) -> Vec<Part> {
     let (parts, _) = summarize::result(code, budget);
-    let mut all = vec![Part::Text(format!("I ran this in the kernel:\n{}\n\nIt gave:", cell.source))];
+    let mut all = vec![Part::Text(format!(
+        "I ran this in the kernel:\n{}\n\nIt gave:",
+        cell.source
+    ))];
     all.extend(parts);
     all
 }
@@ -102,11 +119,23 @@ mod tests {
     use crate::kernel::{OutputEvent, Verdict};
     use crate::session::{CodeStatus, Edit};
 
-    const BUDGET: Budget = Budget { text: 1000, vision: false, brief: false };
+    const BUDGET: Budget = Budget {
+        text: 1000,
+        vision: false,
+        brief: false,
+    };
 
     fn call(cell: &str, step: u32, source: &str) -> Edit {
-        let author = Author::Model { step, call_id: format!("call-{cell}"), broken: None };
-        Edit::Propose { cell: cell.to_owned(), author, source: source.to_owned() }
+        let author = Author::Model {
+            step,
+            call_id: format!("call-{cell}"),
+            broken: None,
+        };
+        Edit::Propose {
+            cell: cell.to_owned(),
+            author,
+            source: source.to_owned(),
+        }
     }
 
     fn text(text: &str) -> Part {
@@ -114,7 +143,11 @@ mod tests {
     }
 
     fn answer(cell: &str, parts: Vec<Part>, is_error: bool) -> Message {
-        Message::ToolResult { call_id: format!("call-{cell}"), parts, is_error }
+        Message::ToolResult {
+            call_id: format!("call-{cell}"),
+            parts,
+            is_error,
+        }
     }
 
     #[test]
@@ -122,15 +155,32 @@ mod tests {
         let mut transcript = Transcript::default();
         let mut before = Vec::new();
         for edit in [
-            Edit::Note { cell: "n".to_owned(), text: "facts".to_owned() },
-            Edit::Say { cell: "u".to_owned(), text: "question".to_owned() },
-            Edit::AppendText { cell: "a".to_owned(), step: 1, text: "let me ".to_owned() },
-            Edit::AppendText { cell: "a".to_owned(), step: 1, text: "see".to_owned() },
+            Edit::Note {
+                cell: "n".to_owned(),
+                text: "facts".to_owned(),
+            },
+            Edit::Say {
+                cell: "u".to_owned(),
+                text: "question".to_owned(),
+            },
+            Edit::AppendText {
+                cell: "a".to_owned(),
+                step: 1,
+                text: "let me ".to_owned(),
+            },
+            Edit::AppendText {
+                cell: "a".to_owned(),
+                step: 1,
+                text: "see".to_owned(),
+            },
             call("c", 1, "print(1)"),
             call("d", 1, "print(2)"),
             Edit::Emit {
                 cell: "c".to_owned(),
-                output: OutputEvent::Stream(Stream { name: "stdout".to_owned(), text: "1\n".to_owned() }),
+                output: OutputEvent::Stream(Stream {
+                    name: "stdout".to_owned(),
+                    text: "1\n".to_owned(),
+                }),
             },
             Edit::Finish {
                 cell: "c".to_owned(),
@@ -158,29 +208,58 @@ mod tests {
                 calls: vec![tool_call("c", "print(1)"), tool_call("d", "print(2)")],
             },
             answer("c", vec![text("1")], false),
-            answer("d", vec![text("The user declined to run this code and said: too slow")], true),
+            answer(
+                "d",
+                vec![text(
+                    "The user declined to run this code and said: too slow",
+                )],
+                true,
+            ),
         ];
         assert_eq!(before, expected);
         // The next reply only appends.
-        transcript.apply(Edit::AppendText { cell: "b".to_owned(), step: 2, text: "One.".to_owned() }).unwrap();
+        transcript
+            .apply(Edit::AppendText {
+                cell: "b".to_owned(),
+                step: 2,
+                text: "One.".to_owned(),
+            })
+            .unwrap();
         let after = messages(&transcript, "run_code", BUDGET);
         assert_eq!(after[..expected.len()], expected[..]);
-        assert_eq!(after[expected.len()..], [Message::Assistant { text: "One.".to_owned(), calls: vec![] }]);
+        assert_eq!(
+            after[expected.len()..],
+            [Message::Assistant {
+                text: "One.".to_owned(),
+                calls: vec![]
+            }]
+        );
     }
 
     #[test]
     fn broken_and_changed_calls_are_answered_as_such() {
         let mut transcript = Transcript::default();
-        let broken = Author::Model { step: 1, call_id: "call-x".to_owned(), broken: Some("{\"code\": ".to_owned()) };
+        let broken = Author::Model {
+            step: 1,
+            call_id: "call-x".to_owned(),
+            broken: Some("{\"code\": ".to_owned()),
+        };
         for edit in [
-            Edit::Propose { cell: "x".to_owned(), author: broken, source: String::new() },
+            Edit::Propose {
+                cell: "x".to_owned(),
+                author: broken,
+                source: String::new(),
+            },
             Edit::Finish {
                 cell: "x".to_owned(),
                 status: CodeStatus::NotRun("the arguments are not valid JSON".to_owned()),
                 at: String::new(),
             },
             call("y", 2, "slow()"),
-            Edit::Change { cell: "y".to_owned(), source: "fast()".to_owned() },
+            Edit::Change {
+                cell: "y".to_owned(),
+                source: "fast()".to_owned(),
+            },
             Edit::Finish {
                 cell: "y".to_owned(),
                 status: CodeStatus::Finished(Verdict::Ok),
@@ -191,15 +270,29 @@ mod tests {
         }
         let calls = |id: &str, arguments: &str| Message::Assistant {
             text: String::new(),
-            calls: vec![ToolCall { id: id.to_owned(), name: "t".to_owned(), arguments: arguments.to_owned() }],
+            calls: vec![ToolCall {
+                id: id.to_owned(),
+                name: "t".to_owned(),
+                arguments: arguments.to_owned(),
+            }],
         };
         assert_eq!(
             messages(&transcript, "t", BUDGET),
             [
                 calls("call-x", "{\"code\": "),
-                answer("x", vec![text("Not run: the arguments are not valid JSON")], true),
+                answer(
+                    "x",
+                    vec![text("Not run: the arguments are not valid JSON")],
+                    true
+                ),
                 calls("call-y", r#"{"code":"slow()"}"#),
-                answer("y", vec![text("The user changed the code before running it, to:\nfast()")], false),
+                answer(
+                    "y",
+                    vec![text(
+                        "The user changed the code before running it, to:\nfast()"
+                    )],
+                    false
+                ),
             ]
         );
     }

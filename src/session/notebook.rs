@@ -47,7 +47,9 @@ fn cell(cell: &SessionCell) -> Cell {
     let role = |role: &str| Map::from_iter([("sponde".to_owned(), json!({ "role": role }))]);
     match &cell.kind {
         CellKind::User => with(Cell::markdown(&cell.id, &cell.source), role("user")),
-        CellKind::Assistant { .. } => with(Cell::markdown(&cell.id, &cell.source), role("assistant")),
+        CellKind::Assistant { .. } => {
+            with(Cell::markdown(&cell.id, &cell.source), role("assistant"))
+        }
         CellKind::Note => {
             let folded = format!(
                 "<details><summary>Note to the model</summary>\n\n```text\n{}\n```\n\n</details>",
@@ -68,10 +70,16 @@ fn code_cell(cell: &SessionCell, code: &CodeCell) -> Cell {
     let mut ours = Map::new();
     let author = match &code.author {
         Author::Person => "user",
-        Author::Model { broken: Some(broken), .. } => {
+        Author::Model {
+            broken: Some(broken),
+            ..
+        } => {
             // Not code at all, so it must not run when the notebook does.
             let note = json!({ "role": "assistant", "status": status(&code.status) });
-            return with(Cell::raw(&cell.id, broken), Map::from_iter([("sponde".to_owned(), note)]));
+            return with(
+                Cell::raw(&cell.id, broken),
+                Map::from_iter([("sponde".to_owned(), note)]),
+            );
         }
         Author::Model { .. } => "assistant",
     };
@@ -145,24 +153,53 @@ mod tests {
                 language: "python".to_owned(),
                 language_info: Map::new(),
             }),
-            Edit::Say { cell: id("u"), text: "why?".to_owned() },
-            Edit::AppendText { cell: id("a"), step: 1, text: "because".to_owned() },
-            Edit::Propose { cell: id("c"), author: Author::Person, source: "1".to_owned() },
-            Edit::Start { cell: id("c"), at: "2026-01-01T00:00:00Z".to_owned() },
-            Edit::Number { cell: id("c"), count: 4 },
+            Edit::Say {
+                cell: id("u"),
+                text: "why?".to_owned(),
+            },
+            Edit::AppendText {
+                cell: id("a"),
+                step: 1,
+                text: "because".to_owned(),
+            },
+            Edit::Propose {
+                cell: id("c"),
+                author: Author::Person,
+                source: "1".to_owned(),
+            },
+            Edit::Start {
+                cell: id("c"),
+                at: "2026-01-01T00:00:00Z".to_owned(),
+            },
+            Edit::Number {
+                cell: id("c"),
+                count: 4,
+            },
             Edit::Finish {
                 cell: id("c"),
                 status: CodeStatus::Finished(Verdict::Ok),
                 at: "2026-01-01T00:00:01Z".to_owned(),
             },
-            Edit::Propose { cell: id("d"), author: Author::Person, source: "rm()".to_owned() },
-            Edit::Finish { cell: id("d"), status: CodeStatus::Declined(None), at: String::new() },
+            Edit::Propose {
+                cell: id("d"),
+                author: Author::Person,
+                source: "rm()".to_owned(),
+            },
+            Edit::Finish {
+                cell: id("d"),
+                status: CodeStatus::Declined(None),
+                at: String::new(),
+            },
         ] {
             transcript.apply(edit).unwrap();
         }
         let notebook = render(&transcript);
         assert_eq!(validate(&notebook), []);
-        let metadata: Vec<Value> = notebook.cells.iter().map(|cell| Value::Object(cell.metadata.clone())).collect();
+        let metadata: Vec<Value> = notebook
+            .cells
+            .iter()
+            .map(|cell| Value::Object(cell.metadata.clone()))
+            .collect();
         assert_eq!(
             metadata,
             [
@@ -178,6 +215,9 @@ mod tests {
                 json!({"sponde": {"role": "user", "status": "declined"}, "tags": ["skip-execution"]}),
             ]
         );
-        assert_eq!(notebook.metadata["language_info"], json!({"name": "python"}));
+        assert_eq!(
+            notebook.metadata["language_info"],
+            json!({"name": "python"})
+        );
     }
 }

@@ -65,7 +65,10 @@ impl Outputs {
             }
             OutputEvent::Error(error) => {
                 self.clear_if_due();
-                self.push_rich(Output::error(error.ename, error.evalue, error.traceback), None);
+                self.push_rich(
+                    Output::error(error.ename, error.evalue, error.traceback),
+                    None,
+                );
             }
             OutputEvent::Update {
                 data,
@@ -82,10 +85,17 @@ impl Outputs {
     }
 
     /// Gives every display named `display_id` new data.
-    pub fn update(&mut self, display_id: &str, new: &MimeBundle, new_metadata: &Map<String, Value>) {
+    pub fn update(
+        &mut self,
+        display_id: &str,
+        new: &MimeBundle,
+        new_metadata: &Map<String, Value>,
+    ) {
         for item in &mut self.items {
             let Item::Rich {
-                output: Output::DisplayData { data, metadata, .. } | Output::ExecuteResult { data, metadata, .. },
+                output:
+                    Output::DisplayData { data, metadata, .. }
+                    | Output::ExecuteResult { data, metadata, .. },
                 display_id: Some(id),
             } = item
             else {
@@ -266,7 +276,11 @@ impl Text {
 
     fn shown(&self) -> String {
         let over = self.tail.len().saturating_sub(self.room);
-        let cut = if self.hidden > 0 { floor_boundary(&self.tail, over) } else { 0 };
+        let cut = if self.hidden > 0 {
+            floor_boundary(&self.tail, over)
+        } else {
+            0
+        };
         let hidden = self.hidden + cut;
         if hidden == 0 {
             return format!("{}{}", self.head, self.tail);
@@ -284,7 +298,10 @@ pub(crate) fn floor_boundary(text: &str, at: usize) -> usize {
     if at >= text.len() {
         return text.len();
     }
-    (0..=at).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
+    (0..=at)
+        .rev()
+        .find(|&i| text.is_char_boundary(i))
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -293,7 +310,10 @@ mod tests {
     use crate::jupyter::content::{ErrorContent, Stream};
 
     fn text(name: &str, text: &str) -> OutputEvent {
-        OutputEvent::Stream(Stream { name: name.to_owned(), text: text.to_owned() })
+        OutputEvent::Stream(Stream {
+            name: name.to_owned(),
+            text: text.to_owned(),
+        })
     }
 
     fn display(value: &str, id: Option<&str>) -> OutputEvent {
@@ -319,8 +339,17 @@ mod tests {
     #[test]
     fn streams_merge_in_order() {
         assert_eq!(
-            fold([text("stdout", "a"), text("stdout", "b\n"), text("stderr", "e"), text("stdout", "c")]),
-            [Output::stream("stdout", "ab\n"), Output::stream("stderr", "e"), Output::stream("stdout", "c")]
+            fold([
+                text("stdout", "a"),
+                text("stdout", "b\n"),
+                text("stderr", "e"),
+                text("stdout", "c")
+            ]),
+            [
+                Output::stream("stdout", "ab\n"),
+                Output::stream("stderr", "e"),
+                Output::stream("stdout", "c")
+            ]
         );
     }
 
@@ -337,7 +366,11 @@ mod tests {
         ];
         for (chunks, expected) in cases {
             let events = chunks.iter().map(|chunk| text("stdout", chunk));
-            assert_eq!(fold(events), [Output::stream("stdout", expected)], "{chunks:?}");
+            assert_eq!(
+                fold(events),
+                [Output::stream("stdout", expected)],
+                "{chunks:?}"
+            );
         }
     }
 
@@ -345,9 +378,17 @@ mod tests {
     fn clearing_waits_when_asked() {
         let clear = |wait| OutputEvent::Clear { wait };
         assert_eq!(fold([text("stdout", "a"), clear(false)]), []);
-        assert_eq!(fold([text("stdout", "a"), clear(true)]), [Output::stream("stdout", "a")]);
         assert_eq!(
-            fold([text("stdout", "a"), clear(true), display("b", None), display("c", None)]),
+            fold([text("stdout", "a"), clear(true)]),
+            [Output::stream("stdout", "a")]
+        );
+        assert_eq!(
+            fold([
+                text("stdout", "a"),
+                clear(true),
+                display("b", None),
+                display("c", None)
+            ]),
             [shown("b"), shown("c")]
         );
     }
@@ -360,7 +401,12 @@ mod tests {
             display_id: "d".to_owned(),
         };
         assert_eq!(
-            fold([display("a", Some("d")), display("b", None), display("c", Some("d")), update]),
+            fold([
+                display("a", Some("d")),
+                display("b", None),
+                display("c", Some("d")),
+                update
+            ]),
             [shown("new"), shown("b"), shown("new")]
         );
     }
@@ -403,13 +449,18 @@ mod tests {
             .and_then(|(number, _)| number.parse().ok())
             .unwrap();
         let note = format!("\n[sponde: {hidden} bytes not kept here]\n");
-        assert_eq!(text.len() - note.len() + hidden, 200 * chunk.len() + "first\n\nlast\n".len());
+        assert_eq!(
+            text.len() - note.len() + hidden,
+            200 * chunk.len() + "first\n\nlast\n".len()
+        );
     }
 
     #[test]
     fn outputs_without_number_are_bounded() {
         let shown = fold((0..COUNT_KEPT + 5).map(|n| display(&n.to_string(), None)));
         assert_eq!(shown.len(), COUNT_KEPT + 1);
-        assert!(matches!(shown.last(), Some(Output::Stream { text, .. }) if text.contains("5 more outputs")));
+        assert!(
+            matches!(shown.last(), Some(Output::Stream { text, .. }) if text.contains("5 more outputs"))
+        );
     }
 }

@@ -40,11 +40,20 @@ const TRACEBACK_LINES: usize = 15;
 /// The answer to the call that wrote `cell`, and whether it failed.
 pub fn result(cell: &CodeCell, budget: Budget) -> (Vec<Part>, bool) {
     let (mut parts, failed) = match &cell.status {
-        CodeStatus::Finished(verdict) => (outputs(&cell.outputs.to_notebook(), budget), verdict_note(verdict)),
-        CodeStatus::Declined(None) => (vec![], Some("The user declined to run this code.".to_owned())),
-        CodeStatus::Declined(Some(words)) => {
-            (vec![], Some(format!("The user declined to run this code and said: {words}")))
-        }
+        CodeStatus::Finished(verdict) => (
+            outputs(&cell.outputs.to_notebook(), budget),
+            verdict_note(verdict),
+        ),
+        CodeStatus::Declined(None) => (
+            vec![],
+            Some("The user declined to run this code.".to_owned()),
+        ),
+        CodeStatus::Declined(Some(words)) => (
+            vec![],
+            Some(format!(
+                "The user declined to run this code and said: {words}"
+            )),
+        ),
         CodeStatus::NotRun(reason) => (vec![], Some(format!("Not run: {reason}"))),
         CodeStatus::Proposed | CodeStatus::Running => (vec![], Some("Not run.".to_owned())),
     };
@@ -65,7 +74,9 @@ fn verdict_note(verdict: &Verdict) -> Option<String> {
         Verdict::Ok => return None,
         Verdict::Error { .. } => String::new(),
         Verdict::Interrupted => "The user interrupted the code. Variables are kept.".to_owned(),
-        Verdict::TimedOut => "The code ran too long and was interrupted. Variables are kept.".to_owned(),
+        Verdict::TimedOut => {
+            "The code ran too long and was interrupted. Variables are kept.".to_owned()
+        }
         Verdict::Aborted => "Not run: the code before it failed.".to_owned(),
         Verdict::KernelDied(reason) => format!(
             "The kernel died ({reason}). It was restarted: all variables and imports are lost, files are kept."
@@ -81,10 +92,20 @@ pub fn outputs(outputs: &[Output], budget: Budget) -> Vec<Part> {
         match output {
             Output::Stream { name, .. } if budget.brief && name == "stderr" => {}
             Output::Stream { text: more, .. } => push(&mut text, &plain(more)),
-            Output::Error { ename, evalue, traceback, .. } if budget.brief => {
+            Output::Error {
+                ename,
+                evalue,
+                traceback,
+                ..
+            } if budget.brief => {
                 push(&mut text, &brief_error(ename, evalue, traceback));
             }
-            Output::Error { ename, evalue, traceback, .. } => {
+            Output::Error {
+                ename,
+                evalue,
+                traceback,
+                ..
+            } => {
                 push(&mut text, &error_text(ename, evalue, traceback));
             }
             Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
@@ -111,17 +132,25 @@ fn push(text: &mut String, more: &str) {
 
 fn display(data: &MimeBundle, budget: Budget, text: &mut String, pictures: &mut Vec<Part>) {
     if let Some(mime) = RASTER_IMAGES.into_iter().find(|mime| data.contains(mime)) {
-        let picture = data.bytes(mime).and_then(Result::ok).and_then(|bytes| scale(&bytes));
+        let picture = data
+            .bytes(mime)
+            .and_then(Result::ok)
+            .and_then(|bytes| scale(&bytes));
         let size = picture
             .as_ref()
-            .map_or_else(String::new, |(_, width, height)| format!(", {width}x{height} pixels"));
+            .map_or_else(String::new, |(_, width, height)| {
+                format!(", {width}x{height} pixels")
+            });
         match picture {
             Some((part, ..)) if budget.vision && pictures.len() < PICTURES => {
                 push(text, &format!("[plot shown to the user{size}]"));
                 pictures.push(part);
             }
             _ if budget.brief => push(text, "[plot shown to the person]"),
-            _ => push(text, &format!("[plot shown to the user{size}; you cannot see it]")),
+            _ => push(
+                text,
+                &format!("[plot shown to the user{size}; you cannot see it]"),
+            ),
         }
         return;
     }
@@ -143,9 +172,20 @@ fn display(data: &MimeBundle, budget: Budget, text: &mut String, pictures: &mut 
 /// What plotting calls return and nobody asked for: `[<matplotlib.lines.Line2D object at 0x...>]`, `Text(0.5, 1.0, ..)`.
 fn names_an_object(text: &str) -> bool {
     let text = text.trim_start();
-    ["[<matplotlib", "<matplotlib", "<Axes", "[<Axes", "<Figure", "Text(", "Axes(", "<BarContainer", "(array([", "array([<"]
-        .iter()
-        .any(|start| text.starts_with(start))
+    [
+        "[<matplotlib",
+        "<matplotlib",
+        "<Axes",
+        "[<Axes",
+        "<Figure",
+        "Text(",
+        "Axes(",
+        "<BarContainer",
+        "(array([",
+        "array([<",
+    ]
+    .iter()
+    .any(|start| text.starts_with(start))
 }
 
 /// The line of the cell that failed and the message.
@@ -156,8 +196,18 @@ fn brief_error(ename: &str, evalue: &str, traceback: &[String]) -> String {
         .split_once("Cell In[")
         .map(|(_, after)| after.split("\nFile ").next().unwrap_or(after));
     let line = in_cell.and_then(|frame| {
-        let marked = frame.lines().find_map(|line| line.strip_prefix('-')?.trim_start_matches('-').strip_prefix("> "))?;
-        Some(marked.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim().to_owned())
+        let marked = frame.lines().find_map(|line| {
+            line.strip_prefix('-')?
+                .trim_start_matches('-')
+                .strip_prefix("> ")
+        })?;
+        Some(
+            marked
+                .trim_start()
+                .trim_start_matches(|c: char| c.is_ascii_digit())
+                .trim()
+                .to_owned(),
+        )
     });
     let message = head_and_tail(plain(evalue).trim(), MESSAGE);
     let message = format!("{ename}: {message}");
@@ -186,7 +236,13 @@ fn error_text(ename: &str, evalue: &str, traceback: &[String]) -> String {
     if hidden > 0 {
         let _ = writeln!(text, "[{hidden} lines of the traceback hidden]");
     }
-    text.push_str(lines.get(hidden..).unwrap_or_default().join("\n").trim_end());
+    text.push_str(
+        lines
+            .get(hidden..)
+            .unwrap_or_default()
+            .join("\n")
+            .trim_end(),
+    );
     let message = format!("{ename}: {evalue}");
     if !text.contains(evalue) || lines.is_empty() {
         push(&mut text, message.trim_start_matches(": "));
@@ -211,11 +267,19 @@ pub fn head_and_tail(text: &str, limit: usize) -> String {
     let half = limit / 2;
     let head_end = floor_boundary(text, half);
     let head = text.get(..head_end).unwrap_or_default();
-    let head = head.rfind('\n').filter(|&at| at > half / 2).map_or(head, |at| &head[..at]);
+    let head = head
+        .rfind('\n')
+        .filter(|&at| at > half / 2)
+        .map_or(head, |at| &head[..at]);
     let tail_start = floor_boundary(text, text.len() - half);
     let tail = text.get(tail_start..).unwrap_or_default();
-    let tail = tail.find('\n').filter(|&at| at < half / 2).map_or(tail, |at| &tail[at + 1..]);
-    let hidden = text.get(head.len()..text.len() - tail.len()).unwrap_or_default();
+    let tail = tail
+        .find('\n')
+        .filter(|&at| at < half / 2)
+        .map_or(tail, |at| &tail[at + 1..]);
+    let hidden = text
+        .get(head.len()..text.len() - tail.len())
+        .unwrap_or_default();
     format!(
         "{head}\n[{} bytes, {} lines hidden here; print less, or a part, to see them]\n{tail}",
         hidden.len(),
@@ -225,7 +289,9 @@ pub fn head_and_tail(text: &str, limit: usize) -> String {
 
 /// Decodes a picture within limits and scales it to what providers take. `None` if it is no picture.
 fn scale(bytes: &[u8]) -> Option<(Part, u32, u32)> {
-    let mut reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format().ok()?;
+    let mut reader = ImageReader::new(Cursor::new(bytes))
+        .with_guessed_format()
+        .ok()?;
     let format = reader.format()?;
     // Against decompression bombs: pixels are bounded before anything is allocated.
     let mut limits = Limits::default();
@@ -237,17 +303,27 @@ fn scale(bytes: &[u8]) -> Option<(Part, u32, u32)> {
     let (width, height) = decoded.dimensions();
     let small = width.max(height) <= LONGEST_SIDE;
     if small && format == ImageFormat::Png && bytes.len() <= PICTURE_BYTES {
-        let part = Part::Image { media_type: "image/png", data: Bytes::copy_from_slice(bytes) };
+        let part = Part::Image {
+            media_type: "image/png",
+            data: Bytes::copy_from_slice(bytes),
+        };
         return Some((part, width, height));
     }
     let scaled = if small {
         decoded
     } else {
-        decoded.resize(LONGEST_SIDE, LONGEST_SIDE, image::imageops::FilterType::Triangle)
+        decoded.resize(
+            LONGEST_SIDE,
+            LONGEST_SIDE,
+            image::imageops::FilterType::Triangle,
+        )
     };
     let encode = |image: &image::DynamicImage, format| {
         let mut data = Vec::new();
-        image.write_to(&mut Cursor::new(&mut data), format).ok().map(|()| data)
+        image
+            .write_to(&mut Cursor::new(&mut data), format)
+            .ok()
+            .map(|()| data)
     };
     let png = encode(&scaled, ImageFormat::Png)?;
     let (media_type, data) = if png.len() <= PICTURE_BYTES {
@@ -257,7 +333,14 @@ fn scale(bytes: &[u8]) -> Option<(Part, u32, u32)> {
         let opaque = image::DynamicImage::ImageRgb8(scaled.to_rgb8());
         ("image/jpeg", encode(&opaque, ImageFormat::Jpeg)?)
     };
-    Some((Part::Image { media_type, data: data.into() }, width, height))
+    Some((
+        Part::Image {
+            media_type,
+            data: data.into(),
+        },
+        width,
+        height,
+    ))
 }
 
 #[cfg(test)]
@@ -265,8 +348,16 @@ mod tests {
     use super::*;
     use serde_json::{Map, json};
 
-    const BLIND: Budget = Budget { text: 200, vision: false, brief: false };
-    const SEEING: Budget = Budget { text: 200, vision: true, brief: false };
+    const BLIND: Budget = Budget {
+        text: 200,
+        vision: false,
+        brief: false,
+    };
+    const SEEING: Budget = Budget {
+        text: 200,
+        vision: true,
+        brief: false,
+    };
 
     fn png(width: u32, height: u32) -> Vec<u8> {
         let mut data = Vec::new();
@@ -292,16 +383,24 @@ mod tests {
     #[test]
     fn plots_are_sent_only_to_models_that_see() {
         let data = MimeBundle::png(&png(40, 30)).with("text/plain", "<Figure size 40x30>");
-        let output = [Output::stream("stdout", "done"), Output::display(data, Map::new())];
+        let output = [
+            Output::stream("stdout", "done"),
+            Output::display(data, Map::new()),
+        ];
         assert_eq!(
             texts(&output, BLIND),
-            [Part::Text("done\n[plot shown to the user, 40x30 pixels; you cannot see it]".to_owned())]
+            [Part::Text(
+                "done\n[plot shown to the user, 40x30 pixels; you cannot see it]".to_owned()
+            )]
         );
         assert_eq!(
             texts(&output, SEEING),
             [
                 Part::Text("done\n[plot shown to the user, 40x30 pixels]".to_owned()),
-                Part::Image { media_type: "image/png", data: png(40, 30).into() }
+                Part::Image {
+                    media_type: "image/png",
+                    data: png(40, 30).into()
+                }
             ]
         );
     }
@@ -312,15 +411,23 @@ mod tests {
             panic!("no picture");
         };
         assert_eq!((width, height), (3000, 1500));
-        assert_eq!(image::load_from_memory(&data).unwrap().dimensions(), (1024, 512));
+        assert_eq!(
+            image::load_from_memory(&data).unwrap().dimensions(),
+            (1024, 512)
+        );
         assert_eq!(scale(b"no picture"), None);
     }
 
     #[test]
     fn a_traceback_keeps_its_end() {
-        let traceback: Vec<String> = (0..40).map(|n| format!("\u{1b}[31mframe {n}\u{1b}[0m")).collect();
+        let traceback: Vec<String> = (0..40)
+            .map(|n| format!("\u{1b}[31mframe {n}\u{1b}[0m"))
+            .collect();
         let text = error_text("KeyError", "'x'", &traceback);
-        assert!(text.starts_with("[25 lines of the traceback hidden]\nframe 25\n"), "{text}");
+        assert!(
+            text.starts_with("[25 lines of the traceback hidden]\nframe 25\n"),
+            "{text}"
+        );
         assert!(text.ends_with("frame 39\nKeyError: 'x'"), "{text}");
         assert_eq!(error_text("", "1", &[]), "1");
     }
@@ -336,7 +443,10 @@ mod tests {
             "KeyError: 'x'",
         ]
         .map(str::to_owned);
-        assert_eq!(brief_error("KeyError", "'x'", &traceback), "line: df['x'].mean()\nKeyError: 'x'");
+        assert_eq!(
+            brief_error("KeyError", "'x'", &traceback),
+            "line: df['x'].mean()\nKeyError: 'x'"
+        );
         assert_eq!(brief_error("E", "v", &[]), "E: v");
     }
 
@@ -347,10 +457,18 @@ mod tests {
             text
         });
         let short = head_and_tail(text.trim_end(), 200);
-        assert!(short.starts_with("line 0\n") && short.ends_with("line 999"), "{short}");
+        assert!(
+            short.starts_with("line 0\n") && short.ends_with("line 999"),
+            "{short}"
+        );
         assert!(short.contains(" lines hidden here"), "{short}");
         assert!(short.len() < 300);
-        assert_eq!(head_and_tail("é".repeat(300).as_str(), 101).matches('é').count(), 50);
+        assert_eq!(
+            head_and_tail("é".repeat(300).as_str(), 101)
+                .matches('é')
+                .count(),
+            50
+        );
     }
 
     #[test]
@@ -360,6 +478,9 @@ mod tests {
         let [Part::Text(text)] = &texts(&[Output::display(data, Map::new())], BLIND)[..] else {
             panic!("not one text");
         };
-        assert_eq!(text, "[application/vnd.plotly.v1+json of 1011 bytes shown to the user]");
+        assert_eq!(
+            text,
+            "[application/vnd.plotly.v1+json of 1011 bytes shown to the user]"
+        );
     }
 }

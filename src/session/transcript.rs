@@ -231,7 +231,11 @@ impl Transcript {
                     None => self.add(cell, CellKind::Assistant { step }, text)?,
                 }
             }
-            Edit::Propose { cell, author, source } => {
+            Edit::Propose {
+                cell,
+                author,
+                source,
+            } => {
                 let code = CodeCell {
                     author,
                     status: CodeStatus::Proposed,
@@ -334,7 +338,12 @@ impl Transcript {
 
     /// A display may have been shown by an earlier cell than the one that updates it.
     fn emit(&mut self, id: &str, output: OutputEvent) -> Result<(), EditError> {
-        if let OutputEvent::Update { data, metadata, display_id } = &output {
+        if let OutputEvent::Update {
+            data,
+            metadata,
+            display_id,
+        } = &output
+        {
             self.code_mut(id)?;
             for cell in &mut self.cells {
                 if let CellKind::Code(code) = &mut cell.kind {
@@ -355,18 +364,39 @@ mod tests {
     use crate::jupyter::nbformat::Output;
 
     fn propose(cell: &str) -> Edit {
-        Edit::Propose { cell: cell.to_owned(), author: Author::Person, source: "old".to_owned() }
+        Edit::Propose {
+            cell: cell.to_owned(),
+            author: Author::Person,
+            source: "old".to_owned(),
+        }
     }
 
     #[test]
     fn an_edit_that_does_not_fit_changes_nothing() {
         let mut transcript = Transcript::default();
-        transcript.apply(Edit::Say { cell: "u".to_owned(), text: "hi".to_owned() }).unwrap();
+        transcript
+            .apply(Edit::Say {
+                cell: "u".to_owned(),
+                text: "hi".to_owned(),
+            })
+            .unwrap();
         let before = transcript.clone();
-        let number = |cell: &str| Edit::Number { cell: cell.to_owned(), count: 1 };
-        assert_eq!(transcript.apply(number("x")), Err(EditError::NoCell("x".to_owned())));
-        assert_eq!(transcript.apply(number("u")), Err(EditError::NotCode("u".to_owned())));
-        assert_eq!(transcript.apply(propose("u")), Err(EditError::Taken("u".to_owned())));
+        let number = |cell: &str| Edit::Number {
+            cell: cell.to_owned(),
+            count: 1,
+        };
+        assert_eq!(
+            transcript.apply(number("x")),
+            Err(EditError::NoCell("x".to_owned()))
+        );
+        assert_eq!(
+            transcript.apply(number("u")),
+            Err(EditError::NotCode("u".to_owned()))
+        );
+        assert_eq!(
+            transcript.apply(propose("u")),
+            Err(EditError::Taken("u".to_owned()))
+        );
         assert_eq!(transcript, before);
     }
 
@@ -375,9 +405,17 @@ mod tests {
         let mut transcript = Transcript::default();
         transcript.apply(propose("c")).unwrap();
         for source in ["old", "new", "newer"] {
-            transcript.apply(Edit::Change { cell: "c".to_owned(), source: source.to_owned() }).unwrap();
+            transcript
+                .apply(Edit::Change {
+                    cell: "c".to_owned(),
+                    source: source.to_owned(),
+                })
+                .unwrap();
         }
-        assert_eq!(transcript.code("c").unwrap().original.as_deref(), Some("old"));
+        assert_eq!(
+            transcript.code("c").unwrap().original.as_deref(),
+            Some("old")
+        );
         assert_eq!(transcript.cell("c").unwrap().source, "newer");
     }
 
@@ -386,7 +424,10 @@ mod tests {
         let mut transcript = Transcript::default();
         transcript.apply(propose("a")).unwrap();
         transcript.apply(propose("b")).unwrap();
-        let emit = |cell: &str, output| Edit::Emit { cell: cell.to_owned(), output };
+        let emit = |cell: &str, output| Edit::Emit {
+            cell: cell.to_owned(),
+            output,
+        };
         let shown = OutputEvent::Display {
             data: MimeBundle::text("1"),
             metadata: Map::new(),
@@ -400,7 +441,10 @@ mod tests {
         transcript.apply(emit("a", shown)).unwrap();
         transcript.apply(emit("b", update)).unwrap();
         let outputs = |cell: &str| transcript.code(cell).unwrap().outputs.to_notebook();
-        assert_eq!(outputs("a"), [Output::display(MimeBundle::text("2"), Map::new())]);
+        assert_eq!(
+            outputs("a"),
+            [Output::display(MimeBundle::text("2"), Map::new())]
+        );
         assert_eq!(outputs("b"), []);
     }
 }

@@ -24,9 +24,18 @@ fn call(code: &str) -> Reply {
     Reply::call("", "id", "run_code", &json!({ "code": code }).to_string())
 }
 
-fn start(kernel: KernelSource, approval: Approval, replies: impl IntoIterator<Item = Reply>) -> Session {
+fn start(
+    kernel: KernelSource,
+    approval: Approval,
+    replies: impl IntoIterator<Item = Reply>,
+) -> Session {
     let dir = tempfile::tempdir().unwrap();
-    let info = ModelInfo { name: "scripted/model".to_owned(), context_window: None, vision: true, small: false };
+    let info = ModelInfo {
+        name: "scripted/model".to_owned(),
+        context_window: None,
+        vision: true,
+        small: false,
+    };
     let model = ScriptedProvider::new(info, replies);
     let agent = Agent::start(AgentOptions {
         provider: Some(Arc::new(model.clone())),
@@ -51,7 +60,10 @@ impl Session {
     }
 
     async fn submit(&self, text: &str) {
-        self.send(Command::Submit { text: text.to_owned() }).await;
+        self.send(Command::Submit {
+            text: text.to_owned(),
+        })
+        .await;
     }
 
     /// Events up to and with the first for which `last` holds.
@@ -72,26 +84,37 @@ impl Session {
     }
 
     async fn turn(&mut self) -> (Vec<EventKind>, TurnEnd) {
-        let events = self.until(|event| matches!(event, EventKind::TurnFinished { .. })).await;
-        let Some(EventKind::TurnFinished { end, .. }) = events.last() else { unreachable!() };
+        let events = self
+            .until(|event| matches!(event, EventKind::TurnFinished { .. }))
+            .await;
+        let Some(EventKind::TurnFinished { end, .. }) = events.last() else {
+            unreachable!()
+        };
         let end = end.clone();
         (events, end)
     }
 
     fn notebook(&self) -> Notebook {
         let bytes = std::fs::read(self.dir.path().join("session.ipynb")).unwrap();
-        Notebook::read(&bytes, &mut random_cell_id).unwrap().notebook
+        Notebook::read(&bytes, &mut random_cell_id)
+            .unwrap()
+            .notebook
     }
 
     /// Role, status and source of the notebook's cells.
     fn cells(&self) -> Vec<(String, String, String)> {
-        let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text =
+            |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
         self.notebook()
             .cells
             .iter()
             .map(|cell| {
                 let ours = &cell.metadata["sponde"];
-                (text(ours.get("role")), text(ours.get("status")), cell.source.clone())
+                (
+                    text(ours.get("role")),
+                    text(ours.get("status")),
+                    cell.source.clone(),
+                )
             })
             .collect()
     }
@@ -99,11 +122,15 @@ impl Session {
     /// The answers to calls in the model's last prompt.
     fn answers(&self) -> Vec<(String, bool)> {
         let prompts = self.model.prompts();
-        let Some(last) = prompts.last() else { return vec![] };
+        let Some(last) = prompts.last() else {
+            return vec![];
+        };
         last.messages
             .iter()
             .filter_map(|message| match message {
-                Message::ToolResult { parts, is_error, .. } => {
+                Message::ToolResult {
+                    parts, is_error, ..
+                } => {
                     let text: Vec<&str> = parts
                         .iter()
                         .map(|part| match part {
@@ -126,10 +153,19 @@ fn cell(role: &str, status: &str, source: &str) -> (String, String, String) {
 #[tokio::test]
 async fn question_code_plot_answer_notebook() {
     let plot = "import matplotlib.pyplot as plt\nprint(6 * 7)\nplt.plot([1, 2]); plt.show()";
-    let mut session = start(ipykernel(), Approval::Never, [
-        Reply::call("Let me see. ", "id", "run_code", &json!({ "code": plot }).to_string()),
-        Reply::text("It is 42."),
-    ]);
+    let mut session = start(
+        ipykernel(),
+        Approval::Never,
+        [
+            Reply::call(
+                "Let me see. ",
+                "id",
+                "run_code",
+                &json!({ "code": plot }).to_string(),
+            ),
+            Reply::text("It is 42."),
+        ],
+    );
     session.submit("what is 6*7?").await;
     let (events, end) = session.turn().await;
     assert_eq!(end, TurnEnd::Done);
@@ -171,20 +207,31 @@ async fn question_code_plot_answer_notebook() {
     // The next question still has the variables, and the prompt only grew.
     session.agent.shutdown().await;
     let prompts = session.model.prompts();
-    assert_eq!(prompts[0].messages[..], prompts[1].messages[..prompts[0].messages.len()]);
+    assert_eq!(
+        prompts[0].messages[..],
+        prompts[1].messages[..prompts[0].messages.len()]
+    );
 }
 
 #[tokio::test]
 async fn broken_calls_are_answered_and_never_run() {
-    let mut session = start(ipykernel(), Approval::Never, [
-        Reply::call("", "id", "run_code", r#"{"code": "print(1"#),
-        Reply::call("", "id", "shell", r#"{"code": "print(1)"}"#),
-        Reply::text("I give up."),
-    ]);
+    let mut session = start(
+        ipykernel(),
+        Approval::Never,
+        [
+            Reply::call("", "id", "run_code", r#"{"code": "print(1"#),
+            Reply::call("", "id", "shell", r#"{"code": "print(1)"}"#),
+            Reply::text("I give up."),
+        ],
+    );
     session.submit("x").await;
     let (events, end) = session.turn().await;
     assert_eq!(end, TurnEnd::Done);
-    assert!(!events.iter().any(|event| matches!(event, EventKind::CodeStarted { .. })));
+    assert!(
+        !events
+            .iter()
+            .any(|event| matches!(event, EventKind::CodeStarted { .. }))
+    );
     let answers = session.answers();
     assert!(
         matches!(&answers[..], [(first, true), (second, true)]
@@ -195,88 +242,136 @@ async fn broken_calls_are_answered_and_never_run() {
 
 #[tokio::test]
 async fn a_dead_kernel_is_told_to_the_model_and_restarted() {
-    let mut session = start(ipykernel(), Approval::Never, [
-        call("x = 1\nimport os; os._exit(1)"),
-        call("print('x' in globals())"),
-        Reply::text("It was lost."),
-    ]);
+    let mut session = start(
+        ipykernel(),
+        Approval::Never,
+        [
+            call("x = 1\nimport os; os._exit(1)"),
+            call("print('x' in globals())"),
+            Reply::text("It was lost."),
+        ],
+    );
     session.submit("go").await;
     let (events, end) = session.turn().await;
     assert_eq!(end, TurnEnd::Done);
-    assert!(events.iter().any(|event| matches!(event, EventKind::KernelDied { .. })));
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, EventKind::KernelDied { .. }))
+    );
     let answers = session.answers();
     assert!(
         matches!(&answers[..], [(died, true), (after, false)]
             if died.contains("The kernel died (exit status 1)") && died.contains("all variables and imports are lost") && after == "False"),
         "{answers:?}"
     );
-    let statuses: Vec<String> = session.cells().into_iter().map(|(_, status, _)| status).collect();
+    let statuses: Vec<String> = session
+        .cells()
+        .into_iter()
+        .map(|(_, status, _)| status)
+        .collect();
     assert_eq!(statuses, ["", "kernel died", "ok", ""]);
 }
 
 #[tokio::test]
 async fn the_person_decides() {
-    let mut session = start(ipykernel(), Approval::Ask, [
-        call("print('first')"),
-        call("print('second')"),
-        Reply::text("Done."),
-    ]);
+    let mut session = start(
+        ipykernel(),
+        Approval::Ask,
+        [
+            call("print('first')"),
+            call("print('second')"),
+            Reply::text("Done."),
+        ],
+    );
     let asks = |event: &EventKind| matches!(event, EventKind::ApprovalRequested { .. });
     session.submit("go").await;
     for decision in [
-        Decision::Decline { reason: Some("print the other".to_owned()) },
-        Decision::Change { source: "print('mine')".to_owned() },
+        Decision::Decline {
+            reason: Some("print the other".to_owned()),
+        },
+        Decision::Change {
+            source: "print('mine')".to_owned(),
+        },
     ] {
         let events = session.until(asks).await;
-        let Some(EventKind::ApprovalRequested { cell }) = events.last().cloned() else { unreachable!() };
+        let Some(EventKind::ApprovalRequested { cell }) = events.last().cloned() else {
+            unreachable!()
+        };
         session.send(Command::Decide { cell, decision }).await;
     }
     assert_eq!(session.turn().await.1, TurnEnd::Done);
     assert_eq!(
         session.answers(),
         [
-            ("The user declined to run this code and said: print the other".to_owned(), true),
-            ("The user changed the code before running it, to:\nprint('mine')|mine".to_owned(), false),
+            (
+                "The user declined to run this code and said: print the other".to_owned(),
+                true
+            ),
+            (
+                "The user changed the code before running it, to:\nprint('mine')|mine".to_owned(),
+                false
+            ),
         ]
     );
     assert_eq!(
         session.cells()[1..3],
-        [cell("assistant", "declined", "print('first')"), cell("assistant", "ok", "print('mine')")]
+        [
+            cell("assistant", "declined", "print('first')"),
+            cell("assistant", "ok", "print('mine')")
+        ]
     );
 }
 
 #[tokio::test]
 async fn interrupts_stop_what_is_going_on() {
-    let mut session = start(ipykernel(), Approval::Never, [
-        Reply::new([sponde::llm::scripted::Step::Hang]),
-        call("import time\nprint('begun', flush=True)\ntime.sleep(600)"),
-        call("print('alive')"),
-        Reply::text("Yes."),
-    ]);
+    let mut session = start(
+        ipykernel(),
+        Approval::Never,
+        [
+            Reply::new([sponde::llm::scripted::Step::Hang]),
+            call("import time\nprint('begun', flush=True)\ntime.sleep(600)"),
+            call("print('alive')"),
+            Reply::text("Yes."),
+        ],
+    );
     session.submit("never answered").await;
-    session.until(|event| matches!(event, EventKind::StepStarted { .. })).await;
+    session
+        .until(|event| matches!(event, EventKind::StepStarted { .. }))
+        .await;
     session.send(Command::Interrupt).await;
     assert_eq!(session.turn().await.1, TurnEnd::Interrupted);
     session.submit("slow").await;
-    session.until(|event| matches!(event, EventKind::Output { .. })).await;
+    session
+        .until(|event| matches!(event, EventKind::Output { .. }))
+        .await;
     session.send(Command::Interrupt).await;
     assert_eq!(session.turn().await.1, TurnEnd::Interrupted);
     session.submit("still there?").await;
     assert_eq!(session.turn().await.1, TurnEnd::Done);
     let answers = session.answers();
-    assert!(answers[0].0.contains("The user interrupted the code"), "{answers:?}");
+    assert!(
+        answers[0].0.contains("The user interrupted the code"),
+        "{answers:?}"
+    );
     assert_eq!(answers[1], ("alive".to_owned(), false));
 }
 
 #[tokio::test]
 async fn a_second_interrupt_restarts_a_kernel_that_ignores_the_first() {
-    let mut session = start(misbehaving(&[]), Approval::Never, [
-        call("echo begun\nhang"),
-        call("echo alive"),
-        Reply::text("Yes."),
-    ]);
+    let mut session = start(
+        misbehaving(&[]),
+        Approval::Never,
+        [
+            call("echo begun\nhang"),
+            call("echo alive"),
+            Reply::text("Yes."),
+        ],
+    );
     session.submit("hang").await;
-    session.until(|event| matches!(event, EventKind::Output { .. })).await;
+    session
+        .until(|event| matches!(event, EventKind::Output { .. }))
+        .await;
     session.send(Command::Interrupt).await;
     session.send(Command::Interrupt).await;
     assert_eq!(session.turn().await.1, TurnEnd::Interrupted);
@@ -287,16 +382,34 @@ async fn a_second_interrupt_restarts_a_kernel_that_ignores_the_first() {
 
 #[tokio::test]
 async fn input_is_answered_by_the_person() {
-    let mut session = start(ipykernel(), Approval::Never, [
-        call("import getpass\nprint(input('name? ') + getpass.getpass('pin? '))"),
-        Reply::text("Hello."),
-    ]);
+    let mut session = start(
+        ipykernel(),
+        Approval::Never,
+        [
+            call("import getpass\nprint(input('name? ') + getpass.getpass('pin? '))"),
+            Reply::text("Hello."),
+        ],
+    );
     session.submit("ask me").await;
     for (expected, secret, value) in [("name? ", false, "Ada"), ("pin? ", true, "42")] {
-        let events = session.until(|event| matches!(event, EventKind::InputRequested { .. })).await;
-        let Some(EventKind::InputRequested { cell, prompt, password }) = events.last().cloned() else { unreachable!() };
+        let events = session
+            .until(|event| matches!(event, EventKind::InputRequested { .. }))
+            .await;
+        let Some(EventKind::InputRequested {
+            cell,
+            prompt,
+            password,
+        }) = events.last().cloned()
+        else {
+            unreachable!()
+        };
         assert_eq!((prompt.as_str(), password), (expected, secret));
-        session.send(Command::Reply { cell, value: value.to_owned() }).await;
+        session
+            .send(Command::Reply {
+                cell,
+                value: value.to_owned(),
+            })
+            .await;
     }
     assert_eq!(session.turn().await.1, TurnEnd::Done);
     assert_eq!(session.answers(), [("Ada42".to_owned(), false)]);
@@ -317,33 +430,61 @@ async fn without_a_kernel_the_turn_ends_with_the_reason() {
 #[tokio::test]
 async fn a_person_runs_code_in_the_same_kernel_and_the_model_knows() {
     let mut session = start(ipykernel(), Approval::Ask, [Reply::text("It is 5.")]);
-    session.send(Command::Run { code: "y = 5; y".to_owned() }).await;
+    session
+        .send(Command::Run {
+            code: "y = 5; y".to_owned(),
+        })
+        .await;
     assert_eq!(session.turn().await.1, TurnEnd::Done);
     session.submit("what is y?").await;
     assert_eq!(session.turn().await.1, TurnEnd::Done);
-    let expected = ["I ran this in the kernel:\ny = 5; y\n\nIt gave:", "5", "what is y?"];
+    let expected = [
+        "I ran this in the kernel:\ny = 5; y\n\nIt gave:",
+        "5",
+        "what is y?",
+    ];
     let parts = expected.map(|text| Part::Text(text.to_owned())).into();
     assert_eq!(session.model.prompts()[0].messages, [Message::User(parts)]);
-    assert!(matches!(&session.notebook().cells[0].outputs()[..], [Output::ExecuteResult { .. }]));
+    assert!(matches!(
+        &session.notebook().cells[0].outputs(),
+        [Output::ExecuteResult { .. }]
+    ));
 }
 
 #[tokio::test]
 async fn a_flood_is_told_in_pieces_and_kept_short() {
-    let mut session = start(ipykernel(), Approval::Never, [
-        call("for i in range(200_000): print('line', i)"),
-        Reply::text("Long."),
-    ]);
+    let mut session = start(
+        ipykernel(),
+        Approval::Never,
+        [
+            call("for i in range(200_000): print('line', i)"),
+            Reply::text("Long."),
+        ],
+    );
     session.submit("flood").await;
     let (events, end) = session.turn().await;
     assert_eq!(end, TurnEnd::Done);
     let told: String = events
         .iter()
         .filter_map(|event| match event {
-            EventKind::Output { change: OutputChange::Append { output: Output::Stream { text, .. } }, .. } => Some(text.as_str()),
+            EventKind::Output {
+                change:
+                    OutputChange::Append {
+                        output: Output::Stream { text, .. },
+                    },
+                ..
+            } => Some(text.as_str()),
             _ => None,
         })
         .collect();
     assert_eq!(told.lines().count(), 200_000);
-    let [(answer, false)] = &session.answers()[..] else { panic!("not one answer") };
-    assert!(answer.len() < 4200 && answer.contains("lines hidden here") && answer.ends_with("line 199999"), "{answer}");
+    let [(answer, false)] = &session.answers()[..] else {
+        panic!("not one answer")
+    };
+    assert!(
+        answer.len() < 4200
+            && answer.contains("lines hidden here")
+            && answer.ends_with("line 199999"),
+        "{answer}"
+    );
 }

@@ -4,21 +4,32 @@ use std::time::Duration;
 
 use sponde::jupyter::content::{InputRequest, Stream};
 use sponde::kernel::{
-    ExecuteOptions, ExecutionEvent, ExitReason, Kernel, KernelState, OutputEvent, Outcome, Verdict,
+    ExecuteOptions, ExecutionEvent, ExitReason, Kernel, KernelState, Outcome, OutputEvent, Verdict,
 };
 
 use crate::support::{ipykernel, misbehaving, start};
 
 fn stdout(text: &str) -> OutputEvent {
-    OutputEvent::Stream(Stream { name: "stdout".to_owned(), text: text.to_owned() })
+    OutputEvent::Stream(Stream {
+        name: "stdout".to_owned(),
+        text: text.to_owned(),
+    })
 }
 
 fn ok(count: i64) -> Outcome {
-    Outcome { verdict: Verdict::Ok, count: Some(count) }
+    Outcome {
+        verdict: Verdict::Ok,
+        count: Some(count),
+    }
 }
 
 async fn run(kernel: &Kernel, code: &str) -> (Vec<OutputEvent>, Outcome) {
-    kernel.execute(ExecuteOptions::cell(code)).await.unwrap().collect().await
+    kernel
+        .execute(ExecuteOptions::cell(code))
+        .await
+        .unwrap()
+        .collect()
+        .await
 }
 
 /// All text on stdout, whatever the number of messages it came in.
@@ -36,7 +47,10 @@ fn printed(outputs: &[OutputEvent]) -> String {
 async fn variables_live_on_between_cells() {
     let kernel = start(ipykernel()).await;
     assert_eq!(run(&kernel, "x = 20").await, (vec![], ok(1)));
-    assert_eq!(run(&kernel, "print(x + 3)").await, (vec![stdout("23\n")], ok(2)));
+    assert_eq!(
+        run(&kernel, "print(x + 3)").await,
+        (vec![stdout("23\n")], ok(2))
+    );
     let (outputs, outcome) = run(&kernel, "x + 1").await;
     assert_eq!(outcome, ok(3));
     assert!(
@@ -46,7 +60,12 @@ async fn variables_live_on_between_cells() {
     );
     kernel.shutdown().await;
     assert_eq!(kernel.state(), KernelState::Dead(ExitReason::Requested));
-    assert!(std::fs::read_dir(kernel.dir.path().join("runtime")).unwrap().next().is_none());
+    assert!(
+        std::fs::read_dir(kernel.dir.path().join("runtime"))
+            .unwrap()
+            .next()
+            .is_none()
+    );
 }
 
 #[tokio::test]
@@ -55,9 +74,15 @@ async fn an_exception_is_an_output_and_the_kernel_goes_on() {
     let (outputs, outcome) = run(&kernel, "1/0").await;
     assert_eq!(
         outcome.verdict,
-        Verdict::Error { ename: "ZeroDivisionError".to_owned(), evalue: "division by zero".to_owned() }
+        Verdict::Error {
+            ename: "ZeroDivisionError".to_owned(),
+            evalue: "division by zero".to_owned()
+        }
     );
-    assert!(matches!(&outputs[..], [OutputEvent::Error(_)]), "{outputs:?}");
+    assert!(
+        matches!(&outputs[..], [OutputEvent::Error(_)]),
+        "{outputs:?}"
+    );
     assert_eq!(run(&kernel, "print(1)").await.0, [stdout("1\n")]);
 }
 
@@ -69,7 +94,10 @@ async fn a_killed_kernel_is_noticed_with_its_last_words_and_restarts() {
     assert_eq!(printed(&outputs), "last words\n");
     assert_eq!(outcome.verdict, Verdict::KernelDied(ExitReason::Exited(7)));
     let refused = kernel.execute(ExecuteOptions::cell("1")).await.unwrap_err();
-    assert_eq!(refused.to_string(), "kernel `python3` is not running (exit status 7)");
+    assert_eq!(
+        refused.to_string(),
+        "kernel `python3` is not running (exit status 7)"
+    );
     kernel.restart().await.unwrap();
     let (_, outcome) = run(&kernel, "x").await;
     assert!(matches!(outcome.verdict, Verdict::Error { ename, .. } if ename == "NameError"));
@@ -80,15 +108,25 @@ async fn an_infinite_loop_is_interrupted_and_state_is_kept() {
     let kernel = start(ipykernel()).await;
     run(&kernel, "kept = 1").await;
     let mut execution = kernel
-        .execute(ExecuteOptions::cell("print('go', flush=True)\nwhile True: pass"))
+        .execute(ExecuteOptions::cell(
+            "print('go', flush=True)\nwhile True: pass",
+        ))
         .await
         .unwrap();
-    assert_eq!(execution.next().await, Some(ExecutionEvent::Started { count: Some(2) }));
-    assert_eq!(execution.next().await, Some(ExecutionEvent::Output(stdout("go\n"))));
+    assert_eq!(
+        execution.next().await,
+        Some(ExecutionEvent::Started { count: Some(2) })
+    );
+    assert_eq!(
+        execution.next().await,
+        Some(ExecutionEvent::Output(stdout("go\n")))
+    );
     kernel.interrupt().await.unwrap();
     let (outputs, outcome) = execution.collect().await;
     assert_eq!(outcome.verdict, Verdict::Interrupted);
-    assert!(matches!(&outputs[..], [OutputEvent::Error(error)] if error.ename == "KeyboardInterrupt"));
+    assert!(
+        matches!(&outputs[..], [OutputEvent::Error(error)] if error.ename == "KeyboardInterrupt")
+    );
     assert_eq!(printed(&run(&kernel, "print(kept)").await.0), "1\n");
 }
 
@@ -99,25 +137,41 @@ async fn a_cell_over_its_time_is_stopped() {
         timeout: Some(Duration::from_millis(300)),
         ..ExecuteOptions::cell(code)
     };
-    let cell = kernel.execute(options("import time; time.sleep(60)")).await.unwrap();
+    let cell = kernel
+        .execute(options("import time; time.sleep(60)"))
+        .await
+        .unwrap();
     assert_eq!(cell.collect().await.1.verdict, Verdict::TimedOut);
     assert_eq!(printed(&run(&kernel, "print('alive')").await.0), "alive\n");
     // One that swallows interrupts costs the kernel its life.
-    let stubborn = "import time\nwhile True:\n  try:\n    time.sleep(60)\n  except KeyboardInterrupt: pass";
+    let stubborn =
+        "import time\nwhile True:\n  try:\n    time.sleep(60)\n  except KeyboardInterrupt: pass";
     let cell = kernel.execute(options(stubborn)).await.unwrap();
-    assert_eq!(cell.collect().await.1.verdict, Verdict::KernelDied(ExitReason::KilledAfterTimeout));
+    assert_eq!(
+        cell.collect().await.1.verdict,
+        Verdict::KernelDied(ExitReason::KilledAfterTimeout)
+    );
 }
 
 #[tokio::test]
 async fn input_is_asked_for_or_refused_at_once() {
     let kernel = start(ipykernel()).await;
-    let options = ExecuteOptions { allow_stdin: true, ..ExecuteOptions::cell("print(input('name? '))") };
+    let options = ExecuteOptions {
+        allow_stdin: true,
+        ..ExecuteOptions::cell("print(input('name? '))")
+    };
     let mut execution = kernel.execute(options).await.unwrap();
     let id = execution.id.clone();
-    assert_eq!(execution.next().await, Some(ExecutionEvent::Started { count: Some(1) }));
     assert_eq!(
         execution.next().await,
-        Some(ExecutionEvent::InputRequested(InputRequest { prompt: "name? ".to_owned(), password: false }))
+        Some(ExecutionEvent::Started { count: Some(1) })
+    );
+    assert_eq!(
+        execution.next().await,
+        Some(ExecutionEvent::InputRequested(InputRequest {
+            prompt: "name? ".to_owned(),
+            password: false
+        }))
     );
     kernel.reply(&id, "Ada".to_owned()).await.unwrap();
     assert_eq!(execution.collect().await, (vec![stdout("Ada\n")], ok(1)));
@@ -136,13 +190,27 @@ async fn a_kernel_that_cannot_start_says_why() {
         kernel.spec.argv = argv.iter().map(|&argument| argument.to_owned()).collect();
         Kernel::launch(crate::support::launch_options(kernel, dir.path()))
     };
-    let error = start(&["/nonexistent/kernel", "{connection_file}"]).await.unwrap_err();
+    let error = start(&["/nonexistent/kernel", "{connection_file}"])
+        .await
+        .unwrap_err();
     assert!(
-        error.to_string().starts_with("could not start kernel `python3` (`/nonexistent/kernel "),
+        error
+            .to_string()
+            .starts_with("could not start kernel `python3` (`/nonexistent/kernel "),
         "{error}"
     );
-    let error = start(&["sh", "-c", "echo no module >&2; exit 3", "{connection_file}"]).await.unwrap_err();
-    assert_eq!(error.to_string(), "kernel `python3` exited before it was ready (exit status 3)");
+    let error = start(&[
+        "sh",
+        "-c",
+        "echo no module >&2; exit 3",
+        "{connection_file}",
+    ])
+    .await
+    .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "kernel `python3` exited before it was ready (exit status 3)"
+    );
     assert_eq!(error.log(), Some("no module"));
 }
 
@@ -153,7 +221,10 @@ async fn forged_frames_end_the_kernel_and_not_us() {
     let code = "import os, struct, stat\nfor fd in range(3, 300):\n  try:\n    if stat.S_ISSOCK(os.fstat(fd).st_mode): os.write(fd, b'\\x02' + struct.pack('>Q', 2**45) + b'x')\n  except OSError: pass";
     let (_, outcome) = run(&kernel, code).await;
     assert!(
-        matches!(&outcome.verdict, Verdict::KernelDied(ExitReason::Hostile(_))),
+        matches!(
+            &outcome.verdict,
+            Verdict::KernelDied(ExitReason::Hostile(_))
+        ),
         "{outcome:?}"
     );
     kernel.restart().await.unwrap();
@@ -162,13 +233,19 @@ async fn forged_frames_end_the_kernel_and_not_us() {
 
 /// Outputs whose loss was announced, and those that came.
 fn losses(outputs: &[OutputEvent]) -> usize {
-    outputs.iter().filter(|output| matches!(output, OutputEvent::Lost(_))).count()
+    outputs
+        .iter()
+        .filter(|output| matches!(output, OutputEvent::Lost(_)))
+        .count()
 }
 
 #[tokio::test]
 async fn odd_kernels_are_understood() {
     let kernel = start(misbehaving(&[])).await;
-    let error = |ename: &str, evalue: &str| Verdict::Error { ename: ename.to_owned(), evalue: evalue.to_owned() };
+    let error = |ename: &str, evalue: &str| Verdict::Error {
+        ename: ename.to_owned(),
+        evalue: evalue.to_owned(),
+    };
     // Code, what was printed, the verdict, losses announced.
     let table: &[(&str, &str, Verdict, usize)] = &[
         ("echo a\nlate-idle 100", "a\n", Verdict::Ok, 0),
@@ -195,9 +272,17 @@ async fn odd_kernels_are_understood() {
         if *code == "extra-identities" || *code == "silent-error" {
             // What these print is the fixture's own business.
             assert_eq!(found.1, *lost, "{code}");
-            assert_eq!(std::mem::discriminant(&outcome.verdict), std::mem::discriminant(verdict), "{code}");
+            assert_eq!(
+                std::mem::discriminant(&outcome.verdict),
+                std::mem::discriminant(verdict),
+                "{code}"
+            );
         } else {
-            assert_eq!((found, &outcome.verdict), (((*expected).to_owned(), *lost), verdict), "{code}");
+            assert_eq!(
+                (found, &outcome.verdict),
+                (((*expected).to_owned(), *lost), verdict),
+                "{code}"
+            );
         }
     }
 }
@@ -206,13 +291,23 @@ async fn odd_kernels_are_understood() {
 async fn a_kernel_that_never_answers_is_left_in_the_end() {
     let kernel = start(misbehaving(&[])).await;
     let (outputs, outcome) = run(&kernel, "echo a\nno-reply").await;
-    assert_eq!((printed(&outputs).as_str(), outcome.verdict), ("a\n", Verdict::Ok));
-    let timed = |code: &str| ExecuteOptions { timeout: Some(Duration::from_millis(200)), ..ExecuteOptions::cell(code) };
+    assert_eq!(
+        (printed(&outputs).as_str(), outcome.verdict),
+        ("a\n", Verdict::Ok)
+    );
+    let timed = |code: &str| ExecuteOptions {
+        timeout: Some(Duration::from_millis(200)),
+        ..ExecuteOptions::cell(code)
+    };
     let cell = kernel.execute(timed("hang-until-interrupt")).await.unwrap();
     assert_eq!(cell.collect().await.1.verdict, Verdict::TimedOut);
     for code in ["hang", "freeze"] {
         let cell = kernel.execute(timed(code)).await.unwrap();
-        assert_eq!(cell.collect().await.1.verdict, Verdict::KernelDied(ExitReason::KilledAfterTimeout), "{code}");
+        assert_eq!(
+            cell.collect().await.1.verdict,
+            Verdict::KernelDied(ExitReason::KilledAfterTimeout),
+            "{code}"
+        );
         kernel.restart().await.unwrap();
     }
     for (code, reason) in [
@@ -225,8 +320,14 @@ async fn a_kernel_that_never_answers_is_left_in_the_end() {
         assert_eq!(outcome.verdict, Verdict::KernelDied(reason), "{code}");
         kernel.restart().await.unwrap();
     }
-    let cell = kernel.execute(ExecuteOptions::cell("forge-frame 62\nhang")).await.unwrap();
-    assert!(matches!(cell.collect().await.1.verdict, Verdict::KernelDied(ExitReason::Hostile(_))));
+    let cell = kernel
+        .execute(ExecuteOptions::cell("forge-frame 62\nhang"))
+        .await
+        .unwrap();
+    assert!(matches!(
+        cell.collect().await.1.verdict,
+        Verdict::KernelDied(ExitReason::Hostile(_))
+    ));
 }
 
 #[tokio::test]
@@ -242,7 +343,10 @@ async fn output_that_is_too_large_is_named_and_the_kernel_lives() {
     assert_eq!(printed(&run(&kernel, "print(x)").await.0), "1\n");
     // One that is merely large is kept whole.
     let (outputs, outcome) = run(&kernel, "print('y' * 20_000_000)").await;
-    assert_eq!((outcome.verdict, printed(&outputs).len()), (Verdict::Ok, 20_000_001));
+    assert_eq!(
+        (outcome.verdict, printed(&outputs).len()),
+        (Verdict::Ok, 20_000_001)
+    );
 }
 
 #[tokio::test]
@@ -253,14 +357,33 @@ async fn kernels_that_cannot_start_are_given_up() {
         options.ready_timeout = Duration::from_secs(seconds);
         Kernel::launch(options)
     };
-    let error = launch(&["--stderr", "no luck", "--die-before-ready"], 60).await.unwrap_err();
-    assert!(matches!(error, sponde::kernel::KernelError::DiedAtStart { .. }), "{error:?}");
+    let error = launch(&["--stderr", "no luck", "--die-before-ready"], 60)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, sponde::kernel::KernelError::DiedAtStart { .. }),
+        "{error:?}"
+    );
     assert_eq!(error.log(), Some("no luck"));
     for option in ["--never-bind", "--mute"] {
         let error = launch(&[option], 2).await.unwrap_err();
-        assert_eq!(error.to_string(), "kernel `misbehave` was not ready after 2 s", "{option}");
+        assert_eq!(
+            error.to_string(),
+            "kernel `misbehave` was not ready after 2 s",
+            "{option}"
+        );
     }
-    let kernel = launch(&["--ignore-shutdown", "--no-iopub-welcome", "--slow-start", "300"], 60).await.unwrap();
+    let kernel = launch(
+        &[
+            "--ignore-shutdown",
+            "--no-iopub-welcome",
+            "--slow-start",
+            "300",
+        ],
+        60,
+    )
+    .await
+    .unwrap();
     assert_eq!(printed(&run(&kernel, "echo ready").await.0), "ready\n");
     kernel.restart().await.unwrap();
     assert_eq!(printed(&run(&kernel, "echo again").await.0), "again\n");

@@ -21,6 +21,7 @@ const NOTEBOOKS: [(&str, &[&str], i32); 15] = [
     ("Error", &[], 1),
     ("Factorials", &[], 0),
     ("HelloWorld", &[], 0),
+    // Its picture is not there: an error, the same for both.
     ("Inline Image", &[], 1),
     ("Other Comms", &[], 0),
     ("SVG", &[], 0),
@@ -36,13 +37,13 @@ const NOTEBOOKS: [(&str, &[&str], i32); 15] = [
 const LEFT_OUT: [(&str, &str); 8] = [
     (
         "Autokill",
-        "the kernel kills itself; tests/it/cli.rs has that",
+        "the kernel kills itself: tests/it/cli.rs has that",
     ),
     (
         "Check History in Memory",
         "asks for a kernel option of nbclient's tests, history in memory",
     ),
-    ("Interrupt", "never ends; tests/it/cli.rs has that"),
+    ("Interrupt", "never ends: tests/it/cli.rs has that"),
     ("JupyterWidgets", "needs ipywidgets"),
     ("Output", "needs ipywidgets"),
     ("Parallel Execute A", "waits for the other one"),

@@ -2,15 +2,18 @@
 
 /// Numbers of `answer` that stand nowhere in `sources`, up to rounding; a per cent of a printed fraction counts.
 pub(super) fn unfounded(answer: &str, sources: &str) -> Vec<String> {
-    let known: Vec<f64> = numbers(sources).into_iter().map(|number| number.value.abs()).collect();
+    let known: Vec<f64> = numbers(sources)
+        .into_iter()
+        .map(|number| number.value.abs())
+        .collect();
     numbers(answer)
         .into_iter()
         .filter(|number| {
             let tolerance = 0.51 * 10_f64.powi(-number.decimals);
             let value = number.value.abs();
-            !known
-                .iter()
-                .any(|known| (value - known).abs() <= tolerance || (value - 100.0 * known).abs() <= tolerance)
+            !known.iter().any(|known| {
+                (value - known).abs() <= tolerance || (value - 100.0 * known).abs() <= tolerance
+            })
         })
         .map(|number| number.text)
         .collect()
@@ -19,17 +22,28 @@ pub(super) fn unfounded(answer: &str, sources: &str) -> Vec<String> {
 /// A sentence like "fell from 3 to 5", said back.
 pub(super) fn contradiction(answer: &str) -> Option<String> {
     const DOWN: [&str; 6] = ["fell", "fallen", "dropped", "decreased", "declined", "down"];
-    const UP: [&str; 7] = ["rose", "risen", "grew", "grown", "increased", "climbed", "up"];
+    const UP: [&str; 7] = [
+        "rose",
+        "risen",
+        "grew",
+        "grown",
+        "increased",
+        "climbed",
+        "up",
+    ];
     for sentence in sentences(answer) {
         let words: Vec<&str> = sentence.split_whitespace().collect();
         for (at, word) in words.iter().enumerate() {
-            let bare = word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+            let bare = word
+                .trim_matches(|c: char| !c.is_alphanumeric())
+                .to_lowercase();
             let up = UP.contains(&bare.as_str());
             if !up && !DOWN.contains(&bare.as_str()) {
                 continue;
             }
             let rest = words.get(at..).unwrap_or_default();
-            let (Some(from), Some(to)) = (number_after(rest, "from"), number_after(rest, "to")) else {
+            let (Some(from), Some(to)) = (number_after(rest, "from"), number_after(rest, "to"))
+            else {
                 continue;
             };
             if (up && to.value < from.value) || (!up && to.value > from.value) {
@@ -46,7 +60,9 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn number_after(words: &[&str], preposition: &str) -> Option<Number> {
-    let at = words.iter().position(|word| word.eq_ignore_ascii_case(preposition))?;
+    let at = words
+        .iter()
+        .position(|word| word.eq_ignore_ascii_case(preposition))?;
     numbers(words.get(at + 1)?).into_iter().next()
 }
 
@@ -62,7 +78,11 @@ fn numbers(text: &str) -> Vec<Number> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(&c) = chars.get(at) {
-        let before = at.checked_sub(1).and_then(|i| chars.get(i)).copied().unwrap_or(' ');
+        let before = at
+            .checked_sub(1)
+            .and_then(|i| chars.get(i))
+            .copied()
+            .unwrap_or(' ');
         let within_word = before.is_alphanumeric() || before == '_' || before == '.';
         if !c.is_ascii_digit() || within_word {
             at += 1;
@@ -87,7 +107,11 @@ fn numbers(text: &str) -> Vec<Number> {
             }
             at += 1;
         }
-        let sign = if matches!(before, '-' | '\u{2212}') { -1.0 } else { 1.0 };
+        let sign = if matches!(before, '-' | '\u{2212}') {
+            -1.0
+        } else {
+            1.0
+        };
         if let Ok(value) = digits.parse::<f64>() {
             found.push(Number {
                 text: chars.get(start..at).unwrap_or_default().iter().collect(),
@@ -121,8 +145,14 @@ mod tests {
     fn directions_fit_their_numbers() {
         for (answer, expected) in [
             ("It fell from 10 to 5. It rose from 5 to 7.", None),
-            ("Prices rose from 7.5 to 5.2 in 2020", Some("7.5 to 5.2 is not 'rose'")),
-            ("It has dropped from 1,000 to 2,000", Some("1,000 to 2,000 is not 'dropped'")),
+            (
+                "Prices rose from 7.5 to 5.2 in 2020",
+                Some("7.5 to 5.2 is not 'rose'"),
+            ),
+            (
+                "It has dropped from 1,000 to 2,000",
+                Some("1,000 to 2,000 is not 'dropped'"),
+            ),
             ("It fell a lot; from 1 to 2 nothing", None),
         ] {
             assert_eq!(contradiction(answer).as_deref(), expected, "{answer}");

@@ -11,7 +11,11 @@ pub fn line_breaks(code: &str) -> String {
     let mut literal: Option<(char, bool)> = None;
     let mut at = 0;
     while let Some(&c) = chars.get(at) {
-        let triple = |quote: char| chars.get(at..at + 3).is_some_and(|next| next.iter().all(|&n| n == quote));
+        let triple = |quote: char| {
+            chars
+                .get(at..at + 3)
+                .is_some_and(|next| next.iter().all(|&n| n == quote))
+        };
         match literal {
             None => match c {
                 '#' => {
@@ -58,7 +62,11 @@ pub fn line_breaks(code: &str) -> String {
         repaired.push(c);
         at += 1;
     }
-    if literal.is_some() { code.to_owned() } else { repaired }
+    if literal.is_some() {
+        code.to_owned()
+    } else {
+        repaired
+    }
 }
 
 #[cfg(test)]
@@ -69,10 +77,16 @@ mod tests {
     fn only_torn_literals_are_mended() {
         for (code, expected) in [
             ("print('a\nb')\nx = 1", "print('a\\nb')\nx = 1"),
-            ("x = \"\"\"a\nb\"\"\"\ny = 'c'", "x = \"\"\"a\nb\"\"\"\ny = 'c'"),
+            (
+                "x = \"\"\"a\nb\"\"\"\ny = 'c'",
+                "x = \"\"\"a\nb\"\"\"\ny = 'c'",
+            ),
             ("# don't\nprint('a\\'\\n')", "# don't\nprint('a\\'\\n')"),
             ("print('open)\nx = 1", "print('open)\nx = 1"),
-            ("s = f\"{d['k']}\"\nt = ''\nu = 'é\n'", "s = f\"{d['k']}\"\nt = ''\nu = 'é\\n'"),
+            (
+                "s = f\"{d['k']}\"\nt = ''\nu = 'é\n'",
+                "s = f\"{d['k']}\"\nt = ''\nu = 'é\\n'",
+            ),
         ] {
             assert_eq!(line_breaks(code), expected);
         }

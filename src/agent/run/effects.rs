@@ -1,8 +1,9 @@
 //! The effects of a turn, one by one, and what comes back from kernel and model.
 
 use super::{
-    COALESCE, Coaching, Edit, EventKind, ExecuteOptions, ExitReason, Input, Instant, KernelError, KernelIdentity,
-    KernelSlot, OutputEvent, Running, Sampling, Session, ToolChoice, Verdict, coach, now, random_cell_id, verdict_name,
+    COALESCE, Coaching, Edit, EventKind, ExecuteOptions, ExitReason, Input, Instant, KernelError,
+    KernelIdentity, KernelSlot, OutputEvent, Running, Sampling, Session, ToolChoice, Verdict,
+    coach, now, random_cell_id, verdict_name,
 };
 use crate::agent::event::{OutputChange, TurnEnd};
 use crate::agent::turn::Effect;
@@ -35,7 +36,11 @@ impl Session {
                     && let Some(cell) = sampling.text_cell
                 {
                     let text = "\n\n*(interrupted)*".to_owned();
-                    self.edit(Edit::AppendText { cell, step: sampling.step, text });
+                    self.edit(Edit::AppendText {
+                        cell,
+                        step: sampling.step,
+                        text,
+                    });
                 }
             }
 
@@ -55,7 +60,11 @@ impl Session {
                 if let Some(kernel) = self.kernel.ready() {
                     // A dead kernel has nothing to interrupt.
                     let _ = kernel.interrupt().await;
-                } else if self.running.as_ref().is_some_and(|running| running.execution.is_none()) {
+                } else if self
+                    .running
+                    .as_ref()
+                    .is_some_and(|running| running.execution.is_none())
+                {
                     // The cell waits for a kernel that is still starting.
                     return self.abandon(&Verdict::Interrupted).await;
                 }
@@ -91,7 +100,12 @@ impl Session {
     /// Sends the cell to the kernel, or lets it wait for one that is starting.
     async fn execute(&mut self, cell: String) -> Option<Input> {
         let source = self.transcript.cell(&cell)?.source.clone();
-        let mut running = Running { cell, execution: None, pending: Vec::new(), flush_at: None };
+        let mut running = Running {
+            cell,
+            execution: None,
+            pending: Vec::new(),
+            flush_at: None,
+        };
         match &mut self.kernel {
             KernelSlot::Starting { .. } => {}
             KernelSlot::Failed(error) => {
@@ -110,7 +124,10 @@ impl Session {
                     Ok(execution) => {
                         running.execution = Some(execution);
                         let cell = running.cell.clone();
-                        self.edit(Edit::Start { cell: cell.clone(), at: now() });
+                        self.edit(Edit::Start {
+                            cell: cell.clone(),
+                            at: now(),
+                        });
                         self.tell(EventKind::CodeStarted { cell }).await;
                     }
                     // It died between two cells: start it again, the cell waits.
@@ -148,7 +165,11 @@ impl Session {
                 if let Ok(file) = kernel.connection_file().await {
                     let kernel = self.options.kernel.kernel.name.clone();
                     let connection_file = file.display().to_string();
-                    self.tell(EventKind::KernelReady { kernel, connection_file }).await;
+                    self.tell(EventKind::KernelReady {
+                        kernel,
+                        connection_file,
+                    })
+                    .await;
                 }
                 if let Some(running) = self.running.take_if(|running| running.execution.is_none())
                     && let Some(input) = self.execute(running.cell).await
@@ -184,18 +205,25 @@ impl Session {
                 }
             }
             Some(ExecutionEvent::Output(output)) => {
-                running.flush_at.get_or_insert_with(|| Instant::now() + COALESCE);
+                running
+                    .flush_at
+                    .get_or_insert_with(|| Instant::now() + COALESCE);
                 merge(&mut running.pending, output.clone());
                 self.edit(Edit::Emit { cell, output });
             }
             Some(ExecutionEvent::InputRequested(request)) => {
                 self.flush().await;
-                self.tell(EventKind::InputRequested { cell, prompt: request.prompt, password: request.password })
-                    .await;
+                self.tell(EventKind::InputRequested {
+                    cell,
+                    prompt: request.prompt,
+                    password: request.password,
+                })
+                .await;
             }
             Some(ExecutionEvent::StillRunning { interrupts }) => {
                 self.flush().await;
-                self.tell(EventKind::StillRunning { cell, interrupts }).await;
+                self.tell(EventKind::StillRunning { cell, interrupts })
+                    .await;
             }
             Some(ExecutionEvent::Finished(outcome)) => {
                 self.flush().await;
@@ -209,7 +237,10 @@ impl Session {
     async fn cell_finished(&mut self, cell: String, outcome: Outcome) {
         let Outcome { verdict, count } = outcome;
         if let Some(count) = count {
-            self.edit(Edit::Number { cell: cell.clone(), count });
+            self.edit(Edit::Number {
+                cell: cell.clone(),
+                count,
+            });
         }
         self.end_cell(&cell, CodeStatus::Finished(verdict.clone()));
         self.save().await;
@@ -218,7 +249,8 @@ impl Session {
         {
             self.notice(&format!("the kernel died: {reason}")).await;
         }
-        self.tell(finished(cell, verdict_name(&verdict), count)).await;
+        self.tell(finished(cell, verdict_name(&verdict), count))
+            .await;
         let nudge = self.check_cell(&verdict).await;
         self.drive(Input::Ran { verdict, nudge }).await;
     }
@@ -229,13 +261,24 @@ impl Session {
             return None;
         }
         let failed = matches!(verdict, Verdict::Error { .. });
-        let kernel = self.kernel.ready().filter(|_| failed && self.language() == "python").cloned();
+        let kernel = self
+            .kernel
+            .ready()
+            .filter(|_| failed && self.language() == "python")
+            .cloned();
         let variables = match kernel {
             Some(kernel) => inventory(kernel).await,
             None => None,
         };
-        let nudge = coach::after_cell(&self.question, verdict, variables.as_deref(), &self.turn_cells());
-        self.choice = nudge.as_ref().map_or(ToolChoice::Auto, |nudge| nudge.choice);
+        let nudge = coach::after_cell(
+            &self.question,
+            verdict,
+            variables.as_deref(),
+            &self.turn_cells(),
+        );
+        self.choice = nudge
+            .as_ref()
+            .map_or(ToolChoice::Auto, |nudge| nudge.choice);
         let nudge = nudge?;
         self.said.push(nudge.topic);
         Some(nudge.words)
@@ -252,7 +295,10 @@ impl Session {
             .map(|cell| cell.id.clone());
         self.edit(match latest {
             Some(cell) => Edit::Hint { cell, text },
-            None => Edit::Note { cell: random_cell_id(), text },
+            None => Edit::Note {
+                cell: random_cell_id(),
+                text,
+            },
         });
     }
 
@@ -260,8 +306,12 @@ impl Session {
     async fn abandon(&mut self, verdict: &Verdict) -> Option<Input> {
         let running = self.running.take()?;
         self.end_cell(&running.cell, CodeStatus::Finished(verdict.clone()));
-        self.tell(finished(running.cell, verdict_name(verdict), None)).await;
-        Some(Input::Ran { verdict: verdict.clone(), nudge: None })
+        self.tell(finished(running.cell, verdict_name(verdict), None))
+            .await;
+        Some(Input::Ran {
+            verdict: verdict.clone(),
+            nudge: None,
+        })
     }
 
     /// Tells the outputs that were held back.
@@ -272,7 +322,11 @@ impl Session {
         running.flush_at = None;
         let cell = running.cell.clone();
         for output in std::mem::take(&mut running.pending) {
-            self.tell(EventKind::Output { cell: cell.clone(), change: OutputChange::from(output) }).await;
+            self.tell(EventKind::Output {
+                cell: cell.clone(),
+                change: OutputChange::from(output),
+            })
+            .await;
         }
     }
 
@@ -291,7 +345,11 @@ impl Session {
 }
 
 fn finished(cell: String, status: &str, count: Option<i64>) -> EventKind {
-    EventKind::CodeFinished { cell, status: status.to_owned(), count }
+    EventKind::CodeFinished {
+        cell,
+        status: status.to_owned(),
+        count,
+    }
 }
 
 /// Consecutive text of one stream is told as one.

@@ -10,7 +10,8 @@ pub(super) enum KernelSlot {
     /// Starting or restarting.
     Starting {
         ready: oneshot::Receiver<Result<Kernel, KernelError>>,
-        _task: Task,
+        /// Aborted with the slot.
+        task: Task,
     },
     /// There.
     Ready(Kernel),
@@ -31,11 +32,11 @@ impl KernelSlot {
 
     fn when(future: impl Future<Output = Result<Kernel, KernelError>> + Send + 'static) -> Self {
         let (sender, ready) = oneshot::channel();
-        let _task = task::spawn("kernel start", async move {
+        let task = task::spawn("kernel start", async move {
             // A session that ended drops the kernel, which shuts it down.
             let _ = sender.send(future.await);
         });
-        Self::Starting { ready, _task }
+        Self::Starting { ready, task }
     }
 
     /// Waits until a kernel that is starting is there or has failed, and says so once.
@@ -66,7 +67,9 @@ impl KernelSlot {
     pub(super) async fn shutdown(self) {
         match self {
             Self::Ready(kernel) => kernel.shutdown().await,
-            Self::Starting { ready, .. } => {
+            Self::Starting { ready, task } => {
+                // The start goes on until it is known what to shut down.
+                task.detach();
                 if let Ok(Ok(kernel)) = ready.await {
                     kernel.shutdown().await;
                 }

@@ -28,28 +28,39 @@ pub(super) fn failures(messages: &[Message]) -> Remembered {
     let mut rest = messages;
     while let [first, later @ ..] = rest {
         let (attempt, length) = match (first, later.first()) {
-            (Message::Assistant { calls, .. }, Some(Message::ToolResult { parts, is_error, .. }))
-                if calls.len() == 1 =>
-            {
-                let arguments = calls.first().map(|call| squeezed(&call.arguments)).unwrap_or_default();
+            (
+                Message::Assistant { calls, .. },
+                Some(Message::ToolResult {
+                    parts, is_error, ..
+                }),
+            ) if calls.len() == 1 => {
+                let arguments = calls
+                    .first()
+                    .map(|call| squeezed(&call.arguments))
+                    .unwrap_or_default();
                 (is_error.then(|| (arguments, error_of(parts))), 2)
             }
             _ => (None, 1),
         };
         let (taken, remaining) = rest.split_at(length.min(rest.len()));
-        match attempt {
-            Some((arguments, error)) => failed.push(Attempt { messages: taken.to_vec(), arguments, error }),
-            None => {
-                failed.clear();
-                kept.extend_from_slice(taken);
-            }
+        if let Some((arguments, error)) = attempt {
+            failed.push(Attempt {
+                messages: taken.to_vec(),
+                arguments,
+                error,
+            });
+        } else {
+            failed.clear();
+            kept.extend_from_slice(taken);
         }
         rest = remaining;
     }
     let restlessness = f64::from(u32::try_from(failed.len().saturating_sub(1)).unwrap_or(3)) * 0.3;
-    let repeated = failed
-        .split_last()
-        .is_some_and(|(last, before)| before.iter().any(|attempt| attempt.arguments == last.arguments));
+    let repeated = failed.split_last().is_some_and(|(last, before)| {
+        before
+            .iter()
+            .any(|attempt| attempt.arguments == last.arguments)
+    });
     if repeated {
         let mut errors: Vec<String> = Vec::new();
         for attempt in failed {
@@ -66,12 +77,18 @@ pub(super) fn failures(messages: &[Message]) -> Remembered {
     } else if let Some(last) = failed.pop() {
         kept.extend(last.messages);
     }
-    Remembered { messages: kept, restlessness }
+    Remembered {
+        messages: kept,
+        restlessness,
+    }
 }
 
 fn squeezed(text: &str) -> String {
     // In JSON a line break is two characters.
-    text.replace("\\n", " ").split_whitespace().collect::<Vec<_>>().join(" ")
+    text.replace("\\n", " ")
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// The error in a failed result: the last line of what the cell gave. Hints come after it, as parts of their own.
@@ -95,10 +112,21 @@ mod tests {
     }
 
     fn attempt(code: &str, output: &str, is_error: bool) -> [Message; 2] {
-        let call = ToolCall { id: code.to_owned(), name: "t".to_owned(), arguments: code.to_owned() };
+        let call = ToolCall {
+            id: code.to_owned(),
+            name: "t".to_owned(),
+            arguments: code.to_owned(),
+        };
         [
-            Message::Assistant { text: String::new(), calls: vec![call] },
-            Message::ToolResult { call_id: code.to_owned(), parts: vec![Part::Text(output.to_owned())], is_error },
+            Message::Assistant {
+                text: String::new(),
+                calls: vec![call],
+            },
+            Message::ToolResult {
+                call_id: code.to_owned(),
+                parts: vec![Part::Text(output.to_owned())],
+                is_error,
+            },
         ]
     }
 
@@ -108,18 +136,36 @@ mod tests {
 
     #[test]
     fn only_the_latest_failure_stays() {
-        let (a, b) = (attempt("a", "KeyError: 'x'", true), attempt("b", "NameError: y", true));
+        let (a, b) = (
+            attempt("a", "KeyError: 'x'", true),
+            attempt("b", "NameError: y", true),
+        );
         let all = conversation(&[&[user("q")], &a, &b]);
         let expected = conversation(&[&[user("q")], &b]);
-        assert_eq!(failures(&all), Remembered { messages: expected, restlessness: 0.3 });
+        assert_eq!(
+            failures(&all),
+            Remembered {
+                messages: expected,
+                restlessness: 0.3
+            }
+        );
     }
 
     #[test]
     fn a_success_clears_the_failures_before_it() {
-        let (bad, good) = (attempt("a", "KeyError: 'x'", true), attempt("b", "42", false));
+        let (bad, good) = (
+            attempt("a", "KeyError: 'x'", true),
+            attempt("b", "42", false),
+        );
         let all = conversation(&[&[user("q")], &bad, &good, &[user("next")]]);
         let expected = conversation(&[&[user("q")], &good, &[user("next")]]);
-        assert_eq!(failures(&all), Remembered { messages: expected, restlessness: 0.0 });
+        assert_eq!(
+            failures(&all),
+            Remembered {
+                messages: expected,
+                restlessness: 0.0
+            }
+        );
     }
 
     #[test]
@@ -130,7 +176,10 @@ mod tests {
         let words = "Earlier attempts failed with:\n- KeyError: 'x'\nWrite a simpler cell that does it another way.";
         assert_eq!(
             failures(&all),
-            Remembered { messages: vec![user("q"), user(words)], restlessness: 0.3 }
+            Remembered {
+                messages: vec![user("q"), user(words)],
+                restlessness: 0.3
+            }
         );
     }
 }

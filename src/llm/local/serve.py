@@ -32,6 +32,8 @@ def serve(options):
     params.use_jinja = True
     if options["template"] is not None:
         params.chat_template = options["template"]
+    if options["prompts"] is not None:
+        params.slot_save_path = options["prompts"] + os.sep
     # Newer versions only: no web page, and no gigabytes of saved prompts for a single client.
     for name, value in {"ui": False, "cache_ram_mib": options["cache_mib"]}.items():
         if hasattr(params, name):

@@ -13,6 +13,7 @@
 
 mod engine;
 mod process;
+mod prompts;
 #[cfg(test)]
 mod tests;
 
@@ -66,6 +67,8 @@ pub struct LocalServerOptions {
     pub context: u32,
     /// Threads that compute. On a machine that is busy otherwise, fewer are faster.
     pub threads: u32,
+    /// Where read prompts may be kept between runs ([`LocalServer::keep_prompt`]); the directory exists.
+    pub prompts: Option<PathBuf>,
     /// Where the server's own messages go; overwritten at each start. Its directory is made.
     pub log: PathBuf,
     /// How long the model may take to load.
@@ -104,6 +107,7 @@ impl LocalServerOptions {
                 .and_then(|template| fix.apply(&template)),
             context,
             threads: usable_cores().min(max_threads),
+            prompts: None,
             log,
             ready_within: Duration::from_mins(3),
         })

@@ -186,6 +186,9 @@ fn program_command(
     if let Some(template) = &options.template {
         command.args(["--chat-template", template]);
     }
+    if let Some(prompts) = &options.prompts {
+        command.arg("--slot-save-path").arg(prompts);
+    }
     command.env("LLAMA_API_KEY", api_key);
     // As a variable, because versions that do not know the option refuse the argument.
     command.env("LLAMA_ARG_CACHE_RAM", CACHE_MIB.to_string());
@@ -221,6 +224,7 @@ fn python_options(options: &LocalServerOptions, api_key: &str) -> io::Result<Vec
         context: u32,
         threads: u32,
         template: Option<&'a str>,
+        prompts: Option<&'a str>,
         cache_mib: u32,
     }
     let model = options.model.to_str();
@@ -233,6 +237,7 @@ fn python_options(options: &LocalServerOptions, api_key: &str) -> io::Result<Vec
         context: options.context,
         threads: options.threads,
         template: options.template.as_deref(),
+        prompts: options.prompts.as_deref().and_then(Path::to_str),
         cache_mib: CACHE_MIB,
     };
     let mut bytes = serde_json::to_vec(&line)?;

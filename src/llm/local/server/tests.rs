@@ -42,6 +42,7 @@ impl Bench {
 
     fn options(&self, engine: fn(PathBuf) -> Engine) -> LocalServerOptions {
         LocalServerOptions {
+            prompts: None,
             engine: engine(self.path("llama-server")),
             model: self.path("tiny.gguf"),
             template: Some("{{ messages }}".to_owned()),
@@ -339,6 +340,7 @@ fn options_come_from_the_model_and_its_file() {
     let cores = usable_cores();
     assert!((1..=8).contains(&cores));
     let expected = LocalServerOptions {
+        prompts: None,
         engine: engine.clone(),
         model: path.clone(),
         template: Some("```jsonx```".to_owned()),
@@ -349,6 +351,7 @@ fn options_come_from_the_model_and_its_file() {
     };
     assert_eq!(options(&LocalModel::Known(known)), Ok(expected.clone()));
     let expected = LocalServerOptions {
+        prompts: None,
         context: 2048,
         ..expected
     };

@@ -1,0 +1,90 @@
+//! The fixed beginning of a small model's prompt, read once and kept: system prompt and examples.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use sha2::{Digest as _, Sha256};
+
+use crate::agent::{prompt, tools};
+use crate::llm::local::{LocalModel, LocalServer};
+use crate::llm::types::{Message, Part, Prompt, Provider, ToolChoice};
+
+/// How long the end of a session may be held up for keeping it.
+const KEEP_WITHIN: Duration = Duration::from_secs(5);
+
+/// A beginning that can be kept.
+pub(super) struct Beginning {
+    dir: PathBuf,
+    file: String,
+    kept: bool,
+}
+
+impl Beginning {
+    /// That of `model`, kept in `dir`.
+    pub(super) fn of(model: &LocalModel, context: u32, dir: PathBuf) -> Self {
+        let mut sum = Sha256::new();
+        for part in [
+            model.name(),
+            context.to_string(),
+            prompt::small_system(),
+            format!("{:?}", prompt::small_examples()),
+        ] {
+            sum.update(part.as_bytes());
+            sum.update([0]);
+        }
+        let name = sum
+            .finalize()
+            .iter()
+            .take(8)
+            .fold(String::new(), |mut name, byte| {
+                let _ = write!(name, "{byte:02x}");
+                name
+            });
+        Self {
+            dir,
+            file: format!("{name}.bin"),
+            kept: false,
+        }
+    }
+
+    /// Puts it into the server if it was kept.
+    pub(super) async fn recall(&mut self, server: &LocalServer) {
+        self.kept = self.dir.join(&self.file).exists() && server.recall_prompt(&self.file).await;
+    }
+
+    /// Keeps it, unless it is: the server is asked for it alone, so that no word of the conversation is kept with it.
+    pub(super) async fn keep(&self, server: &LocalServer, provider: &Arc<dyn Provider>) {
+        if self.kept {
+            return;
+        }
+        let prompt = Prompt {
+            system: prompt::small_system(),
+            messages: vec![Message::User(vec![Part::Text("File".to_owned())])],
+            tools: vec![tools::run_code("python")],
+            tool_choice: ToolChoice::Required,
+            max_output_tokens: Some(1),
+            temperature: None,
+            reply_schema: None,
+        };
+        let kept = tokio::time::timeout(KEEP_WITHIN, async {
+            let mut reply = provider.stream(prompt);
+            while reply.next().await.is_some() {}
+            // One beginning is enough: older ones are of other versions or models.
+            for entry in std::fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+                if entry
+                    .path()
+                    .extension()
+                    .is_some_and(|extension| extension == "bin")
+                {
+                    let _ = std::fs::remove_file(entry.path());
+                }
+            }
+            server.keep_prompt(&self.file).await
+        })
+        .await;
+        tracing::debug!(kept = kept.unwrap_or(false), "the beginning of the prompt");
+    }
+}
