@@ -31,6 +31,7 @@ use crate::session::{CodeStatus, Edit, Transcript, context};
 
 mod effects;
 mod kernel_slot;
+mod reply;
 
 use kernel_slot::KernelSlot;
 
@@ -285,109 +286,6 @@ impl Session {
                 .await;
             }
         }
-    }
-
-    /// More words of the model.
-    async fn say(&mut self, cell: String, step: u32, text: String) {
-        self.edit(Edit::AppendText {
-            cell: cell.clone(),
-            step,
-            text: text.clone(),
-        });
-        self.tell(EventKind::Text { cell, text }).await;
-    }
-
-    /// Turns the calls of a complete reply into cells.
-    async fn replied(&mut self, sampling: Sampling) {
-        let nudge = self.check_answer(&sampling);
-        if self.options.coaching == Coaching::Small && nudge.is_none() && !sampling.text.is_empty()
-        {
-            self.say(random_cell_id(), sampling.step, sampling.text.clone())
-                .await;
-        }
-        let mut calls = Vec::new();
-        let mut broken = false;
-        for call in sampling.calls {
-            let (source, raw, reason) = match tools::parse(&call.name, &call.arguments) {
-                Ok(code) => self.look_at(code),
-                Err(reason) => (String::new(), Some(call.arguments.clone()), Some(reason)),
-            };
-            let author = Author::Model {
-                step: sampling.step,
-                call_id: call.id,
-                broken: raw,
-            };
-            self.edit(Edit::Propose {
-                cell: call.cell.clone(),
-                author,
-                source: source.clone(),
-            });
-            self.tell(EventKind::CodeProposed {
-                cell: call.cell.clone(),
-                language: self.language(),
-                source: source.clone(),
-            })
-            .await;
-            if let Some(reason) = reason {
-                broken = true;
-                self.notice(&format!("the model's call was not run: {reason}"))
-                    .await;
-                self.end_cell(&call.cell, CodeStatus::NotRun(reason));
-                continue;
-            }
-            calls.push(super::turn::Call {
-                cell: call.cell,
-                code: source,
-            });
-        }
-        self.drive(Input::Replied {
-            calls,
-            broken,
-            nudge,
-        })
-        .await;
-    }
-
-    /// What an answer of a small model lacks.
-    fn check_answer(&mut self, sampling: &Sampling) -> Option<String> {
-        if self.options.coaching == Coaching::Off || !sampling.calls.is_empty() {
-            return None;
-        }
-        let facts = self.options.facts.as_deref().unwrap_or_default();
-        let nudge = coach::after_answer(
-            &self.question,
-            &sampling.text,
-            facts,
-            &self.said,
-            &self.turn_cells(),
-        )?;
-        self.choice = nudge.choice;
-        self.said.push(nudge.topic);
-        Some(nudge.words)
-    }
-
-    /// A cell of a small model: mended where it was torn, and not run when it ran before.
-    fn look_at(&mut self, code: String) -> (String, Option<String>, Option<String>) {
-        if self.options.coaching == Coaching::Off {
-            return (code, None, None);
-        }
-        let code = if self.language() == "python" {
-            coach::repair_line_breaks(&code)
-        } else {
-            code
-        };
-        let (choice, reason) = match coach::novelty(&code, &self.turn_cells()) {
-            Novelty::New => (ToolChoice::Auto, None),
-            Novelty::Done => (
-                ToolChoice::None,
-                Some(
-                    "this is the same cell as before, so it was not run again. Give the answer from the output above",
-                ),
-            ),
-            Novelty::Failed => (ToolChoice::Required, Some("this cell failed before")),
-        };
-        self.choice = choice;
-        (code, None, reason.map(str::to_owned))
     }
 
     fn language(&self) -> String {

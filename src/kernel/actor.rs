@@ -12,6 +12,7 @@ use super::execution::Execution;
 use super::host::{ExitReason, Host};
 use super::launch::{KernelFiles, LaunchOptions, launch};
 use super::link::{self, Incoming, Link, LinkLoss};
+use super::ready::{now, wait_ready};
 use super::routing::{Action, Table};
 use super::{ExecuteOptions, KernelError, KernelState};
 use crate::jupyter::content::{Content, ExecuteRequest, ExecutionState, KernelInfo};
@@ -29,8 +30,6 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 const LAST_WORDS_QUIET: Duration = Duration::from_millis(50);
 /// A kernel whose sockets close is about to exit; one that still lives after this never will.
 const DISCONNECT_GRACE: Duration = Duration::from_secs(2);
-/// Between two readiness probes.
-const PROBE_EVERY: Duration = Duration::from_millis(100);
 
 /// What a handle can ask for.
 #[derive(Debug)]
@@ -459,53 +458,4 @@ impl Life {
         // A closed link is noticed by the loop.
         let _ = self.link.outgoing.send((channel, message)).await;
     }
-}
-
-/// Readiness fence: the kernel answered on shell, and something of ours was seen on iopub, so that no output of
-/// the first cell can be lost to a subscription that was not there yet.
-async fn wait_ready(link: &mut Link, session: &str, username: &str) -> Result<KernelInfo, String> {
-    let mut ours = Vec::new();
-    let mut info = None;
-    let mut published = false;
-    loop {
-        let probe = Message::request(Content::KernelInfoRequest, session, username, now());
-        ours.push(probe.header.msg_id.clone());
-        let closed = || "the connection to the kernel was closed".to_owned();
-        link.outgoing
-            .send((Channel::Shell, probe))
-            .await
-            .map_err(|_| closed())?;
-        let next_probe = Instant::now() + PROBE_EVERY;
-        while let Ok(incoming) = tokio::time::timeout_at(next_probe, link.incoming.recv()).await {
-            match incoming.ok_or_else(closed)? {
-                Incoming::Message(channel, message, _) => {
-                    let mine = message
-                        .parent_id()
-                        .is_some_and(|id| ours.iter().any(|o| o == id));
-                    match (channel, message.content) {
-                        (Channel::Shell, Content::KernelInfoReply(reply)) if mine => {
-                            info = Some(*reply);
-                        }
-                        (Channel::IoPub, _) if mine => published = true,
-                        _ => {}
-                    }
-                }
-                Incoming::Emptied { .. } => {}
-                Incoming::Unreadable(channel, error) => {
-                    tracing::warn!(channel = channel.name(), %error, "dropped an unreadable message");
-                }
-                Incoming::Lost(LinkLoss::Hostile(what)) => {
-                    return Err(format!("its connection was cut because {what}"));
-                }
-                Incoming::Lost(LinkLoss::Closed) => return Err(closed()),
-            }
-            if published && let Some(info) = info.take_if(|_| published) {
-                return Ok(info);
-            }
-        }
-    }
-}
-
-fn now() -> String {
-    jiff::Timestamp::now().to_string()
 }

@@ -10,6 +10,7 @@ pub mod guard;
 mod host;
 mod launch;
 mod link;
+mod ready;
 mod routing;
 pub mod task;
 

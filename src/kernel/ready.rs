@@ -1,0 +1,66 @@
+//! When a kernel may be given code: not when its process runs, nor when its sockets accept.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::link::{Incoming, Link, LinkLoss};
+use crate::jupyter::content::{Content, KernelInfo};
+use crate::jupyter::message::{Channel, Message};
+
+/// Between two readiness probes.
+const PROBE_EVERY: Duration = Duration::from_millis(100);
+
+/// Readiness fence: the kernel answered on shell, and something of ours was seen on iopub, so that no output of
+/// the first cell can be lost to a subscription that was not there yet.
+pub(super) async fn wait_ready(
+    link: &mut Link,
+    session: &str,
+    username: &str,
+) -> Result<KernelInfo, String> {
+    let mut ours = Vec::new();
+    let mut info = None;
+    let mut published = false;
+    loop {
+        let probe = Message::request(Content::KernelInfoRequest, session, username, now());
+        ours.push(probe.header.msg_id.clone());
+        let closed = || "the connection to the kernel was closed".to_owned();
+        link.outgoing
+            .send((Channel::Shell, probe))
+            .await
+            .map_err(|_| closed())?;
+        let next_probe = Instant::now() + PROBE_EVERY;
+        while let Ok(incoming) = tokio::time::timeout_at(next_probe, link.incoming.recv()).await {
+            match incoming.ok_or_else(closed)? {
+                Incoming::Message(channel, message, _) => {
+                    let mine = message
+                        .parent_id()
+                        .is_some_and(|id| ours.iter().any(|o| o == id));
+                    match (channel, message.content) {
+                        (Channel::Shell, Content::KernelInfoReply(reply)) if mine => {
+                            info = Some(*reply);
+                        }
+                        (Channel::IoPub, _) if mine => published = true,
+                        _ => {}
+                    }
+                }
+                Incoming::Emptied { .. } => {}
+                Incoming::Unreadable(channel, error) => {
+                    tracing::warn!(channel = channel.name(), %error, "dropped an unreadable message");
+                }
+                Incoming::Lost(LinkLoss::Hostile(what)) => {
+                    return Err(format!("its connection was cut because {what}"));
+                }
+                Incoming::Lost(LinkLoss::Closed) => return Err(closed()),
+            }
+            if published && let Some(info) = info.take_if(|_| published) {
+                return Ok(info);
+            }
+        }
+    }
+}
+
+/// The time, as message headers carry it.
+pub(super) fn now() -> String {
+    jiff::Timestamp::now().to_string()
+}
