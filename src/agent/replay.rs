@@ -33,6 +33,8 @@ pub struct ReplayOptions {
 pub enum Control {
     /// Stop the running cell; a second time kills the kernel.
     Interrupt,
+    /// End the kernel, whatever it does: nobody wants the rest.
+    End,
     /// The line a cell waits for.
     Reply(String),
 }
@@ -136,8 +138,6 @@ async fn run_cell(
     events: &mpsc::Sender<EventKind>,
     results: &mut [Option<Outputs>],
 ) -> Result<Outcome, KernelError> {
-    let id = cell.id.clone();
-    let mut timing = Map::new();
     let execution = kernel
         .execute(ExecuteOptions {
             code: cell.source.clone(),
@@ -146,67 +146,55 @@ async fn run_cell(
             timeout: options.cell_timeout,
         })
         .await?;
-    let execution_id = execution.id.clone();
     if let Some(slot) = results.get_mut(index) {
         *slot = Some(Outputs::default());
     }
-    tell(events, EventKind::CodeStarted { cell: id.clone() }).await;
+    let mut timing = Map::new();
     let mut stamp = |key: &str| {
         timing.insert(key.to_owned(), jiff::Timestamp::now().to_string().into());
     };
     stamp("iopub.execute_input");
-    let mut execution = execution;
-    let outcome = loop {
-        match next(&mut execution, control, kernel, &execution_id).await {
-            ExecutionEvent::Started { .. } => {}
-            ExecutionEvent::Output(output) => {
-                let change = OutputChange::from(output.clone());
-                tell(
-                    events,
-                    EventKind::Output {
-                        cell: id.clone(),
-                        change,
-                    },
-                )
-                .await;
-                apply(results, index, output);
-            }
-            ExecutionEvent::InputRequested(request) => {
-                let (prompt, password) = (request.prompt, request.password);
-                tell(
-                    events,
-                    EventKind::InputRequested {
-                        cell: id.clone(),
-                        prompt,
-                        password,
-                    },
-                )
-                .await;
-            }
-            ExecutionEvent::StillRunning { interrupts } => {
-                tell(
-                    events,
-                    EventKind::StillRunning {
-                        cell: id.clone(),
-                        interrupts,
-                    },
-                )
-                .await;
-            }
-            ExecutionEvent::Finished(outcome) => break outcome,
-        }
+    let id = || cell.id.clone();
+    tell(events, EventKind::CodeStarted { cell: id() }).await;
+    let mut running = Running {
+        execution,
+        kernel,
+        interrupts: 0,
     };
+    let mut outcome = loop {
+        let event = match running.next(control).await {
+            ExecutionEvent::Started { .. } => continue,
+            ExecutionEvent::Output(output) => {
+                apply(results, index, &output);
+                EventKind::Output {
+                    cell: id(),
+                    change: OutputChange::from(output),
+                }
+            }
+            ExecutionEvent::InputRequested(request) => EventKind::InputRequested {
+                cell: id(),
+                prompt: request.prompt,
+                password: request.password,
+            },
+            ExecutionEvent::StillRunning { interrupts } => EventKind::StillRunning {
+                cell: id(),
+                interrupts,
+            },
+            ExecutionEvent::Finished(outcome) => break outcome,
+        };
+        tell(events, event).await;
+    };
+    if running.interrupts > 0 && outcome.verdict == Verdict::Ok {
+        // The cell swallowed it, but the person wanted the run to stop.
+        outcome.verdict = Verdict::Interrupted;
+    }
     stamp("shell.execute_reply");
-    let status = verdict_name(&outcome.verdict).to_owned();
-    tell(
-        events,
-        EventKind::CodeFinished {
-            cell: id,
-            status,
-            count: outcome.count,
-        },
-    )
-    .await;
+    let event = EventKind::CodeFinished {
+        cell: id(),
+        status: verdict_name(&outcome.verdict).to_owned(),
+        count: outcome.count,
+    };
+    tell(events, event).await;
     cell.metadata
         .insert("execution".to_owned(), Value::Object(timing));
     Ok(outcome)
@@ -217,42 +205,52 @@ async fn tell(events: &mpsc::Sender<EventKind>, event: EventKind) {
     let _ = events.send(event).await;
 }
 
-/// The next event of `execution`, while the person's wishes are carried out.
-async fn next(
-    execution: &mut Execution,
-    control: &mut mpsc::Receiver<Control>,
-    kernel: &Kernel,
-    id: &str,
-) -> ExecutionEvent {
-    let mut interrupted = false;
-    loop {
-        tokio::select! {
-            event = execution.next() => match event {
-                Some(event) => return event,
-                // `Finished` ends the caller's loop, so this is not reached.
-                None => std::future::pending::<()>().await,
-            },
-            Some(wish) = control.recv() => {
-                // A kernel that is gone says so through the execution.
-                let _ = match wish {
-                    Control::Interrupt if interrupted => kernel.restart().await,
-                    Control::Interrupt => {
-                        interrupted = true;
-                        kernel.interrupt().await
-                    }
-                    Control::Reply(line) => kernel.reply(id, line).await,
-                };
+/// The cell in the kernel.
+struct Running<'a> {
+    execution: Execution,
+    kernel: &'a Kernel,
+    interrupts: u32,
+}
+
+impl Running<'_> {
+    /// The next event, while the person's wishes are carried out.
+    async fn next(&mut self, control: &mut mpsc::Receiver<Control>) -> ExecutionEvent {
+        loop {
+            tokio::select! {
+                event = self.execution.next() => match event {
+                    Some(event) => return event,
+                    // `Finished` ends the caller's loop, so this is not reached.
+                    None => std::future::pending::<()>().await,
+                },
+                Some(wish) = control.recv() => {
+                    // A kernel that is gone says so through the execution.
+                    let _ = match wish {
+                        Control::Interrupt => {
+                            self.interrupts += 1;
+                            if self.interrupts > 1 {
+                                self.kernel.restart().await
+                            } else {
+                                self.kernel.interrupt().await
+                            }
+                        }
+                        Control::End => {
+                            self.kernel.shutdown().await;
+                            Ok(())
+                        }
+                        Control::Reply(line) => self.kernel.reply(&self.execution.id, line).await,
+                    };
+                }
             }
         }
     }
 }
 
-fn apply(results: &mut [Option<Outputs>], index: usize, output: OutputEvent) {
+fn apply(results: &mut [Option<Outputs>], index: usize, output: &OutputEvent) {
     if let OutputEvent::Update {
         data,
         metadata,
         display_id,
-    } = &output
+    } = output
     {
         for outputs in results.iter_mut().flatten() {
             outputs.update(display_id, data, metadata);

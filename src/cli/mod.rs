@@ -55,7 +55,9 @@ pub fn main() -> Exit {
     match outcome {
         Ok(exit) => exit,
         Err(failure) => {
-            report(&failure);
+            if !failure.message.is_empty() {
+                report(&failure);
+            }
             failure.exit
         }
     }
@@ -131,19 +133,19 @@ fn report(failure: &Failure) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Prints to stdout; a closed pipe ends the program quietly, as it should.
+/// Prints to stdout.
+///
+/// # Errors
+/// A closed pipe is an error that is not told: the program ends quietly, as it should.
 fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
-    match stdout
+    stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())
-    {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::new(
-            Exit::Failed,
-            format!("could not write to stdout: {error}"),
-        )),
-        _ => Ok(()),
-    }
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Failure::new(Exit::Done, ""),
+            _ => Failure::new(Exit::Failed, format!("could not write to stdout: {error}")),
+        })
 }
 
 /// Prints to stderr.

@@ -12,7 +12,7 @@ use super::filter::Filter;
 use super::picture::{PictureFiles, Protocol};
 use super::signals::{self, Ask};
 use super::style::{self, BAD, DIM, WARN, paint};
-use super::{Context, eprint, print, session};
+use super::{Context, eprint, session};
 use crate::agent::replay::{self, Control, ReplayOptions, Report};
 use crate::agent::{EventKind, OutputChange, write_atomically};
 use crate::error::{Exit, Failure};
@@ -44,7 +44,7 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
         allow_stdin: interactive && !args.json,
     };
     let json = args.json;
-    let (result, interrupted) = tokio::join!(
+    let (result, watched) = tokio::join!(
         replay::replay(&mut notebook, &kernel, options, &mut control, events_tx),
         show(events, control_tx, &mut signals, json, context, &args),
     );
@@ -57,13 +57,7 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
     kernel.shutdown().await;
     written?;
     match result {
-        Ok(report) => finish(
-            &report,
-            &notebook,
-            &name,
-            interrupted?,
-            args.output.as_deref(),
-        ),
+        Ok(report) => finish(&report, &notebook, &name, watched, args.output.as_deref()),
         Err(error) => Err(kernel_failure(&error)),
     }
 }
@@ -206,7 +200,18 @@ fn notebook_kernel(
     })
 }
 
-/// Shows events until there are no more; returns whether Ctrl-C was pressed.
+/// How a run went for whoever watched it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Watched {
+    /// To its end.
+    Whole,
+    /// Until Ctrl-C or a request to end.
+    Stopped,
+    /// Until nobody read any more: stdout was closed.
+    Unread,
+}
+
+/// Shows events until there are no more.
 async fn show(
     mut events: mpsc::Receiver<EventKind>,
     control: mpsc::Sender<Control>,
@@ -214,27 +219,30 @@ async fn show(
     json: bool,
     context: &Context,
     args: &RunArgs,
-) -> Result<bool, Failure> {
+) -> Watched {
     let pictures = args
         .output
         .as_deref()
         .map_or_else(|| context.paths.cache.join("plots"), session::pictures_dir);
     let mut screen = Screen::new(pictures);
     let mut typed = BufReader::new(tokio::io::stdin()).lines();
-    let mut interrupted = false;
+    let mut watched = Watched::Whole;
     loop {
         tokio::select! {
             event = events.recv() => {
-                let Some(event) = event else { return Ok(interrupted) };
-                if json {
-                    let line = serde_json::to_string(&event)
-                        .map_err(|error| Failure::new(Exit::Failed, format!("could not write an event: {error}")))?;
-                    print(&format!("{line}\n"))?;
-                } else if !screen.show(&event) {
-                    // Nobody reads any more.
-                    let _ = control.send(Control::Interrupt).await;
+                let Some(event) = event else { return watched };
+                if watched == Watched::Unread {
+                    continue;
                 }
-                if let EventKind::InputRequested { prompt, .. } = event {
+                let read = if json {
+                    json_line(&event)
+                } else {
+                    screen.show(&event)
+                };
+                if !read {
+                    watched = Watched::Unread;
+                    let _ = control.send(Control::End).await;
+                } else if let EventKind::InputRequested { prompt, .. } = event {
                     eprint(&super::filter::plain(&prompt));
                     let wish = tokio::select! {
                         line = typed.next_line() => line.ok().flatten().map_or(Control::Interrupt, Control::Reply),
@@ -243,16 +251,35 @@ async fn show(
                     let _ = control.send(wish).await;
                 }
             }
-            Some(_) = signals.recv() => {
-                interrupted = true;
-                let _ = control.send(Control::Interrupt).await;
+            Some(ask) = signals.recv() => {
+                watched = Watched::Stopped;
+                let wish = match ask {
+                    Ask::Interrupt => Control::Interrupt,
+                    Ask::End => Control::End,
+                };
+                let _ = control.send(wish).await;
             }
         }
     }
 }
 
+/// Prints an event; returns whether stdout is still there.
+fn json_line(event: &EventKind) -> bool {
+    let Ok(mut line) = serde_json::to_vec(event) else {
+        return true;
+    };
+    line.push(b'\n');
+    let mut stdout = io::stdout().lock();
+    stdout
+        .write_all(&line)
+        .and_then(|()| stdout.flush())
+        .is_ok()
+}
+
 /// What code prints goes where it would go without us.
 struct Screen {
+    /// Whether stdout is a terminal.
+    terminal: bool,
     stdout: Filter,
     stderr: Filter,
     protocol: Protocol,
@@ -263,6 +290,7 @@ impl Screen {
     fn new(pictures: PathBuf) -> Self {
         let terminal = io::stderr().is_terminal();
         Self {
+            terminal: io::stdout().is_terminal(),
             stdout: Filter::new(style::stdout_colours()),
             stderr: Filter::new(style::stderr_colours()),
             protocol: Protocol::detect(terminal, &|name| std::env::var(name).ok()),
@@ -348,17 +376,14 @@ impl Screen {
     }
 
     fn write(&mut self, text: &str) -> bool {
-        // To a file or another program goes exactly what was printed.
-        let text = if io::stdout().is_terminal() {
-            self.stdout.push(text)
-        } else {
-            text.to_owned()
-        };
         let mut stdout = io::stdout().lock();
-        stdout
-            .write_all(text.as_bytes())
-            .and_then(|()| stdout.flush())
-            .is_ok()
+        // To a file or another program goes exactly what was printed.
+        let written = if self.terminal {
+            stdout.write_all(self.stdout.push(text).as_bytes())
+        } else {
+            stdout.write_all(text.as_bytes())
+        };
+        written.and_then(|()| stdout.flush()).is_ok()
     }
 }
 
@@ -375,18 +400,19 @@ fn finish(
     report: &Report,
     notebook: &Notebook,
     kernel: &str,
-    interrupted: bool,
+    watched: Watched,
     output: Option<&Path>,
 ) -> Result<Exit, Failure> {
+    match watched {
+        Watched::Whole => {}
+        Watched::Stopped => return Ok(Exit::Interrupted),
+        // As any program whose reader has seen enough.
+        Watched::Unread => return Ok(Exit::Done),
+    }
     let Some((index, verdict)) = &report.failed else {
-        return Ok(if interrupted {
-            Exit::Interrupted
-        } else {
-            Exit::Done
-        });
+        return Ok(Exit::Done);
     };
     let mut failure = match verdict {
-        Verdict::KernelDied(_) if interrupted => return Ok(Exit::Interrupted),
         Verdict::Interrupted => return Ok(Exit::Interrupted),
         Verdict::KernelDied(reason) => Failure::new(
             Exit::Kernel,

@@ -1,9 +1,18 @@
 //! Ctrl-C and requests to end, as a channel. The third Ctrl-C in a row ends the program at once.
 
+use std::time::{Duration, Instant};
+
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::kernel::task::{self, Task};
+
+/// So many Ctrl-C within [`IN_A_ROW`] end the program at once.
+const AT_ONCE: usize = 3;
+/// See [`AT_ONCE`].
+const IN_A_ROW: Duration = Duration::from_secs(3);
+/// The exit code of a program that Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
 
 /// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,9 +34,19 @@ pub(super) fn listen() -> (mpsc::Receiver<Ask>, Task) {
         ) else {
             return;
         };
+        let mut pressed: Vec<Instant> = Vec::new();
         loop {
             let ask = tokio::select! {
-                _ = int.recv() => Ask::Interrupt,
+                _ = int.recv() => {
+                    let now = Instant::now();
+                    pressed.retain(|at| now.duration_since(*at) < IN_A_ROW);
+                    pressed.push(now);
+                    if pressed.len() >= AT_ONCE {
+                        // What is kept is on disk, and the kernel goes with us.
+                        std::process::exit(INTERRUPTED);
+                    }
+                    Ask::Interrupt
+                }
                 _ = term.recv() => Ask::End,
                 _ = hup.recv() => Ask::End,
             };

@@ -71,8 +71,8 @@ impl Default for GuardLimits {
     /// frame a buffer, some have hundreds.
     fn default() -> Self {
         Self {
-            frame: 64 << 20,
-            message: 128 << 20,
+            frame: 40 << 20,
+            message: 80 << 20,
             discard: 2 << 30,
             frames_per_message: 1024,
             connect: Duration::from_mins(1),

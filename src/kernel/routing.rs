@@ -17,8 +17,8 @@ use crate::jupyter::message::{Channel, Header, Message};
 
 /// Silence on iopub after a reply before we ask whether `idle` was lost.
 const QUIET: Duration = Duration::from_secs(1);
-/// How long the answer to that question may take.
-const FENCE_WAIT: Duration = Duration::from_secs(3);
+/// How long the answer to that question may take: it comes behind all outputs, and a large one takes its time.
+const FENCE_WAIT: Duration = Duration::from_secs(15);
 /// How long a reply may come after `idle`.
 const REPLY_WAIT: Duration = Duration::from_secs(5);
 /// Between one interrupt and the next, when a cell's time is up.
@@ -156,10 +156,14 @@ impl Table {
         Ok(())
     }
 
-    /// Tells every running execution that something of its output is missing.
+    /// Tells the running executions that something of their output is missing. A broken reply can come before the
+    /// first sign that an execution has started.
     pub(super) fn lost_output(&mut self, what: &str) {
-        for entry in self.entries.iter_mut().filter(|entry| entry.started) {
-            entry.send(ExecutionEvent::Output(OutputEvent::Lost(what.to_owned())));
+        let any_started = self.entries.iter().any(|entry| entry.started);
+        for (n, entry) in self.entries.iter_mut().enumerate() {
+            if entry.started || (n == 0 && !any_started) {
+                entry.send(ExecutionEvent::Output(OutputEvent::Lost(what.to_owned())));
+            }
         }
     }
 

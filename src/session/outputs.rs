@@ -40,19 +40,30 @@ enum Item {
 impl Outputs {
     /// Takes one event of this cell's own execution. An update of a display belongs to all cells:
     /// [`Outputs::update`].
-    pub fn apply(&mut self, event: OutputEvent) {
+    pub fn apply(&mut self, event: &OutputEvent) {
         match event {
+            OutputEvent::Clear { wait: true } => self.clear_on_next = true,
+            OutputEvent::Clear { wait: false } => self.clear(),
+            OutputEvent::Update {
+                data,
+                metadata,
+                display_id,
+            } => self.update(display_id, data, metadata),
             OutputEvent::Stream(stream) => {
                 self.clear_if_due();
                 self.push_text(&stream.name, &stream.text);
+            }
+            OutputEvent::Lost(what) => {
+                self.clear_if_due();
+                self.push_text("stderr", &format!("[sponde: {what}]\n"));
             }
             OutputEvent::Display {
                 data,
                 metadata,
                 display_id,
             } => {
-                self.clear_if_due();
-                self.push_rich(Output::display(data, metadata), display_id);
+                let output = Output::display(data.clone(), metadata.clone());
+                self.push_rich(output, display_id.clone());
             }
             OutputEvent::Result {
                 data,
@@ -60,26 +71,12 @@ impl Outputs {
                 count,
                 display_id,
             } => {
-                self.clear_if_due();
-                self.push_rich(Output::result(count, data, metadata), display_id);
+                let output = Output::result(*count, data.clone(), metadata.clone());
+                self.push_rich(output, display_id.clone());
             }
             OutputEvent::Error(error) => {
-                self.clear_if_due();
-                self.push_rich(
-                    Output::error(error.ename, error.evalue, error.traceback),
-                    None,
-                );
-            }
-            OutputEvent::Update {
-                data,
-                metadata,
-                display_id,
-            } => self.update(&display_id, &data, &metadata),
-            OutputEvent::Clear { wait: true } => self.clear_on_next = true,
-            OutputEvent::Clear { wait: false } => self.clear(),
-            OutputEvent::Lost(what) => {
-                self.clear_if_due();
-                self.push_text("stderr", &format!("[sponde: {what}]\n"));
+                let output = Output::error(&*error.ename, &*error.evalue, error.traceback.clone());
+                self.push_rich(output, None);
             }
         }
     }
@@ -165,6 +162,7 @@ impl Outputs {
     }
 
     fn push_rich(&mut self, output: Output, display_id: Option<String>) {
+        self.clear_if_due();
         let bytes = output.data().map_or(0, size);
         if self.items.len() >= COUNT_KEPT || self.rich_bytes + bytes > RICH_KEPT {
             self.refused += 1;
@@ -331,7 +329,7 @@ mod tests {
     fn fold(events: impl IntoIterator<Item = OutputEvent>) -> Vec<Output> {
         let mut outputs = Outputs::default();
         for event in events {
-            outputs.apply(event);
+            outputs.apply(&event);
         }
         outputs.to_notebook()
     }
@@ -430,12 +428,12 @@ mod tests {
     #[test]
     fn a_flood_keeps_its_head_and_its_tail() {
         let mut outputs = Outputs::default();
-        outputs.apply(text("stdout", "first\n"));
+        outputs.apply(&text("stdout", "first\n"));
         let chunk = "é".repeat(50_000);
         for _ in 0..200 {
-            outputs.apply(text("stdout", &chunk));
+            outputs.apply(&text("stdout", &chunk));
         }
-        outputs.apply(text("stdout", "\nlast\n"));
+        outputs.apply(&text("stdout", "\nlast\n"));
         let shown = outputs.to_notebook();
         let [Output::Stream { text, .. }] = &shown[..] else {
             panic!("{} outputs", shown.len());

@@ -262,7 +262,7 @@ impl Transcript {
                 code.started = Some(at);
             }
             Edit::Number { cell, count } => self.code_mut(&cell)?.0.count = Some(count),
-            Edit::Emit { cell, output } => self.emit(&cell, output)?,
+            Edit::Emit { cell, output } => self.emit(&cell, &output)?,
             Edit::Finish { cell, status, at } => {
                 let (code, _) = self.code_mut(&cell)?;
                 code.status = status;
@@ -337,12 +337,12 @@ impl Transcript {
     }
 
     /// A display may have been shown by an earlier cell than the one that updates it.
-    fn emit(&mut self, id: &str, output: OutputEvent) -> Result<(), EditError> {
+    fn emit(&mut self, id: &str, output: &OutputEvent) -> Result<(), EditError> {
         if let OutputEvent::Update {
             data,
             metadata,
             display_id,
-        } = &output
+        } = output
         {
             self.code_mut(id)?;
             for cell in &mut self.cells {

@@ -276,10 +276,13 @@ async fn code_that_nobody_approved_is_not_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kernel_that_dies_under_the_models_code() {
+    // It sleeps because a process that is gone at once takes along what its own ZeroMQ had not written yet.
     let replies = conversation(&[
         call(
             "Let me see.",
-            &code("import os\nx = 1\nprint('last words', flush=True)\nos._exit(3)"),
+            &code(
+                "import os, time\nx = 1\nprint('last words', flush=True)\ntime.sleep(0.3)\nos._exit(3)",
+            ),
         ),
         call("Again.", &code("print('x' in globals())")),
         json!({"content": "The kernel died, and x with it."}),

@@ -89,7 +89,7 @@ async fn an_exception_is_an_output_and_the_kernel_goes_on() {
 #[tokio::test]
 async fn a_killed_kernel_is_noticed_with_its_last_words_and_restarts() {
     let kernel = start(ipykernel()).await;
-    let code = "import os, sys; x = 1; print('last words', flush=True); os._exit(7)";
+    let code = "import os, sys; x = 1; print('last words', flush=True); import time; time.sleep(0.3); os._exit(7)";
     let (outputs, outcome) = run(&kernel, code).await;
     assert_eq!(printed(&outputs), "last words\n");
     assert_eq!(outcome.verdict, Verdict::KernelDied(ExitReason::Exited(7)));
@@ -146,7 +146,11 @@ async fn a_cell_over_its_time_is_stopped() {
     // One that swallows interrupts costs the kernel its life.
     let stubborn =
         "import time\nwhile True:\n  try:\n    time.sleep(60)\n  except KeyboardInterrupt: pass";
-    let cell = kernel.execute(options(stubborn)).await.unwrap();
+    let patient = ExecuteOptions {
+        timeout: Some(Duration::from_secs(2)),
+        ..ExecuteOptions::cell(stubborn)
+    };
+    let cell = kernel.execute(patient).await.unwrap();
     assert_eq!(
         cell.collect().await.1.verdict,
         Verdict::KernelDied(ExitReason::KilledAfterTimeout)

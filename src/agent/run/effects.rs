@@ -71,10 +71,11 @@ impl Session {
             }
             Effect::RestartKernel => {
                 if let Some(kernel) = self.kernel.ready().cloned() {
-                    self.tell(EventKind::KernelDied {
-                        reason: "it is restarted; all variables are lost".to_owned(),
-                    })
-                    .await;
+                    if self.running.is_some() {
+                        let reason =
+                            "it is restarted on request; all variables are lost".to_owned();
+                        self.tell(EventKind::KernelDied { reason }).await;
+                    }
                     self.kernel = KernelSlot::restarting(kernel);
                 }
             }
@@ -247,7 +248,8 @@ impl Session {
         if let Verdict::KernelDied(reason) = &verdict
             && *reason != ExitReason::Requested
         {
-            self.notice(&format!("the kernel died: {reason}")).await;
+            let reason = format!("{reason}; all variables are lost");
+            self.tell(EventKind::KernelDied { reason }).await;
         }
         self.tell(finished(cell, verdict_name(&verdict), count))
             .await;
