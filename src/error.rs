@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// How `sponde` ends (`docs/exit-codes` in the README).
+/// How `sponde` ends (README, "Exit codes").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// Done.

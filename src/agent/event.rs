@@ -182,6 +182,15 @@ pub enum EventKind {
         /// The `In [n]` number.
         count: Option<i64>,
     },
+    /// A run without a model is over (`sponde run --json`).
+    RunFinished {
+        /// How many cells were run.
+        cells: usize,
+        /// The cell that stopped the run, counted from 1.
+        failed_cell: Option<usize>,
+        /// `ok`, or how that cell ended, in the words of [`EventKind::CodeFinished`].
+        status: String,
+    },
     /// Something a person should know.
     Notice {
         /// The words.
@@ -209,6 +218,9 @@ pub enum OutputChange {
     Append {
         /// As nbformat has it.
         output: Output,
+        /// Its name for updates.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        display_id: Option<String>,
     },
     /// New data for the displays of that name, in any cell.
     Update {
@@ -262,19 +274,24 @@ pub enum TurnEnd {
 
 impl From<OutputEvent> for OutputChange {
     fn from(event: OutputEvent) -> Self {
-        let append = |output| Self::Append { output };
+        let append = |output, display_id| Self::Append { output, display_id };
         match event {
-            OutputEvent::Stream(stream) => append(Output::stream(stream.name, stream.text)),
-            OutputEvent::Display { data, metadata, .. } => append(Output::display(data, metadata)),
+            OutputEvent::Stream(stream) => append(Output::stream(stream.name, stream.text), None),
+            OutputEvent::Display {
+                data,
+                metadata,
+                display_id,
+            } => append(Output::display(data, metadata), display_id),
             OutputEvent::Result {
                 data,
                 metadata,
                 count,
-                ..
-            } => append(Output::result(count, data, metadata)),
-            OutputEvent::Error(error) => {
-                append(Output::error(error.ename, error.evalue, error.traceback))
-            }
+                display_id,
+            } => append(Output::result(count, data, metadata), display_id),
+            OutputEvent::Error(error) => append(
+                Output::error(error.ename, error.evalue, error.traceback),
+                None,
+            ),
             OutputEvent::Update {
                 data,
                 metadata,
@@ -285,9 +302,10 @@ impl From<OutputEvent> for OutputChange {
                 metadata,
             },
             OutputEvent::Clear { wait } => Self::Clear { wait },
-            OutputEvent::Lost(what) => {
-                append(Output::stream("stderr", format!("[sponde: {what}]\n")))
-            }
+            OutputEvent::Lost(what) => append(
+                Output::stream("stderr", format!("[sponde: {what}]\n")),
+                None,
+            ),
         }
     }
 }

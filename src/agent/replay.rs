@@ -100,6 +100,16 @@ pub async fn replay(
             break;
         }
     }
+    let verdict = report
+        .failed
+        .as_ref()
+        .map_or(&Verdict::Ok, |(_, verdict)| verdict);
+    let event = EventKind::RunFinished {
+        cells: report.ran,
+        failed_cell: report.failed.as_ref().map(|(index, _)| index + 1),
+        status: verdict_name(verdict).to_owned(),
+    };
+    tell(&events, event).await;
     // Displays may have been updated by later cells.
     for (cell, outputs) in notebook.cells.iter_mut().zip(&results) {
         if let (

@@ -19,10 +19,15 @@ Examples:
   sponde run analysis.ipynb -o executed.ipynb   execute a notebook, no model
   sponde run -c '1+1'
 
-Models: set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, run Ollama or another local server, or get a small
-model for this machine with `sponde models pull`. `sponde doctor` says what is missing.
+Models:
+  Set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, run Ollama or another local server,
+  or get a small model for this machine with `sponde models pull`.
+  `sponde doctor` says what is missing.
 
-Exit codes: 0 done, 1 the turn or a cell failed, 2 usage, 3 approval needed or denied, 4 kernel, 5 model, 130 interrupted."
+Exit codes:
+  0 done                  3 approval needed or denied
+  1 turn or cell failed   4 kernel could not start or died
+  2 usage                 5 model could not be asked        130 interrupted"
 )]
 pub struct Cli {
     /// What to do; without it: chat.

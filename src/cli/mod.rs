@@ -28,6 +28,9 @@ use crate::error::{Exit, Failure};
 use crate::paths::Paths;
 use args::{Cli, Command};
 
+/// How long tasks may take to clean up when the program ends.
+const CLEAN_UP: std::time::Duration = std::time::Duration::from_millis(300);
+
 /// What every command gets.
 pub(crate) struct Context {
     /// Directories.
@@ -87,9 +90,15 @@ fn block_on(future: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit,
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Failed, format!("could not start: {error}")))?;
-    let outcome = runtime.block_on(future);
-    // A thread that waits for a line from the terminal must not keep the program alive.
-    runtime.shutdown_background();
+    let outcome = runtime.block_on(async {
+        tokio::select! {
+            outcome = future => outcome,
+            () = signals::at_once() => Ok(Exit::Interrupted),
+        }
+    });
+    // Tasks that are still there clean up when they are dropped; a thread that waits for a line from the terminal must
+    // not keep the program alive.
+    runtime.shutdown_timeout(CLEAN_UP);
     outcome
 }
 

@@ -156,7 +156,7 @@ async fn local(name: &str, context: &Context) -> Result<Chosen, Failure> {
     eprint(&paint(
         DIM,
         &format!(
-            "sponde: starting {model} on this machine. A small model is a demonstration; for real work name a better one with --model\n"
+            "sponde: starting {model} on this machine\nA small model is a demonstration: check what it says, and for real work name a better one with --model.\n"
         ),
         colours,
     ));
@@ -230,9 +230,10 @@ fn catalog_failure(error: &CatalogError) -> Failure {
         CatalogError::NoKey { variables, .. } => {
             Failure { exit: Exit::Provider, ..failure }.hint(format!("set `{}` to your key, or choose another model", variables.join("` or `")))
         }
-        CatalogError::NoProvider { name } | CatalogError::NoModel { name } => failure.hint(format!(
-            "write provider/name, for example openai/{name}, or set OPENAI_BASE_URL for a server of your own",
-        )),
+        CatalogError::NoProvider { .. } | CatalogError::NoModel { .. } => failure.hint(
+            "write provider/name, for example openai/gpt-5.2, ollama/qwen3 or local/qwen2.5-coder-1.5b, or set \
+             OPENAI_BASE_URL for a server of your own",
+        ),
         CatalogError::NoBaseUrl { variable, .. } => failure.hint(format!("set `{variable}`")),
         CatalogError::BadBaseUrl { .. } => failure,
     }

@@ -23,7 +23,7 @@ pub(super) enum Protocol {
 }
 
 /// Widest picture in half blocks, in columns.
-const COLUMNS: u32 = 80;
+const COLUMNS: u32 = 120;
 
 impl Protocol {
     /// What the terminal can, told by its environment; `terminal` is whether there is one.

@@ -87,7 +87,7 @@ impl Renderer {
                 let model = model.as_deref().unwrap_or("no model");
                 self.note(DIM, &format!("sponde: {model} with kernel {kernel}"));
             }
-            EventKind::KernelReady { .. } => {}
+            EventKind::KernelReady { .. } | EventKind::RunFinished { .. } => {}
             EventKind::KernelDied { reason } => self.note(BAD, &format!("kernel: {reason}")),
             EventKind::KernelFailed { message, log } => {
                 self.note(BAD, &format!("kernel: {message}"));
@@ -216,7 +216,7 @@ impl Renderer {
 
     fn output(&mut self, cell: &str, change: &OutputChange) {
         match change {
-            OutputChange::Append { output } => {
+            OutputChange::Append { output, .. } => {
                 self.open(Section::Output(cell.to_owned()), "output");
                 match output {
                     Output::Stream { text, .. } => self.capped(text),

@@ -14,7 +14,7 @@ use super::signals::{self, Ask};
 use super::style::{self, BAD, DIM, WARN, paint};
 use super::{Context, eprint, session};
 use crate::agent::replay::{self, Control, ReplayOptions, Report};
-use crate::agent::{EventKind, OutputChange, write_atomically};
+use crate::agent::{Event, EventKind, OutputChange, write_atomically};
 use crate::error::{Exit, Failure};
 use crate::jupyter::mime::{Audience, MimeBundle, joined};
 use crate::jupyter::nbformat::{Cell, Notebook, Output, random_cell_id};
@@ -227,6 +227,7 @@ async fn show(
     let mut screen = Screen::new(pictures);
     let mut typed = BufReader::new(tokio::io::stdin()).lines();
     let mut watched = Watched::Whole;
+    let mut sequence = 0;
     loop {
         tokio::select! {
             event = events.recv() => {
@@ -234,8 +235,9 @@ async fn show(
                 if watched == Watched::Unread {
                     continue;
                 }
+                sequence += 1;
                 let read = if json {
-                    json_line(&event)
+                    json_line(&Event { sequence, kind: event.clone() })
                 } else {
                     screen.show(&event)
                 };
@@ -264,7 +266,7 @@ async fn show(
 }
 
 /// Prints an event; returns whether stdout is still there.
-fn json_line(event: &EventKind) -> bool {
+fn json_line(event: &Event) -> bool {
     let Ok(mut line) = serde_json::to_vec(event) else {
         return true;
     };
@@ -302,7 +304,7 @@ impl Screen {
     fn show(&mut self, event: &EventKind) -> bool {
         match event {
             EventKind::Output {
-                change: OutputChange::Append { output },
+                change: OutputChange::Append { output, .. },
                 ..
             } => self.output(output),
             EventKind::Output {
@@ -439,7 +441,9 @@ fn finish(
         }
     };
     let all = notebook.cells.len();
-    if all > 1 {
+    if matches!(verdict, Verdict::TimedOut) {
+        failure = failure.hint("give it more time with --timeout");
+    } else if all > 1 {
         let text = match output {
             Some(path) => format!(
                 "the cells before it, and what it printed, are in `{}`",

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::kernel::task::{self, Task};
 
@@ -13,6 +13,16 @@ const AT_ONCE: usize = 3;
 const IN_A_ROW: Duration = Duration::from_secs(3);
 /// The exit code of a program that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
+
+/// Somebody wants the program to end at once.
+static NOW: Notify = Notify::const_new();
+/// How long the program then has to clean up.
+const STUCK: Duration = Duration::from_secs(1);
+
+/// Resolves when the program shall end at once.
+pub(super) async fn at_once() {
+    NOW.notified().await;
+}
 
 /// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +52,9 @@ pub(super) fn listen() -> (mpsc::Receiver<Ask>, Task) {
                     pressed.retain(|at| now.duration_since(*at) < IN_A_ROW);
                     pressed.push(now);
                     if pressed.len() >= AT_ONCE {
-                        // What is kept is on disk, and the kernel goes with us.
+                        NOW.notify_one();
+                        // Whoever waits for it may be stuck in a write.
+                        tokio::time::sleep(STUCK).await;
                         std::process::exit(INTERRUPTED);
                     }
                     Ask::Interrupt

@@ -172,13 +172,10 @@ impl Life {
         let session = uuid::Uuid::new_v4().to_string();
         let deadline = Instant::now() + options.ready_timeout;
         let ready = async {
-            let mut link = link::connect(
-                &files.info,
-                &session,
-                &files.guard_dir(),
-                options.ready_timeout,
-            )
-            .await?;
+            // Longer than the deadline: who waits shall be told that, and not how our own sockets gave up.
+            let patience = options.ready_timeout + Duration::from_secs(5);
+            let mut link =
+                link::connect(&files.info, &session, &files.guard_dir(), patience).await?;
             let info = wait_ready(&mut link, &session, &options.username).await?;
             Ok::<_, String>((link, info))
         };

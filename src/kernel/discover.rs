@@ -125,6 +125,7 @@ fn list_dir(path: &SearchPath) -> Vec<FoundKernel> {
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|dir| dir.join("kernel.json").exists())
         .collect();
+    // Upper case first, whatever the locale: the order must not depend on the machine.
     dirs.sort();
     dirs.into_iter()
         .filter_map(|dir| {
@@ -280,8 +281,8 @@ mod tests {
         assert_eq!(
             usable,
             [
-                ("b ad", false),
                 ("py", false),
+                ("b ad", false),
                 ("r", true),
                 ("py", true),
                 ("r", true)

@@ -288,9 +288,10 @@ mod tests {
                 calls("call-y", r#"{"code":"slow()"}"#),
                 answer(
                     "y",
-                    vec![text(
-                        "The user changed the code before running it, to:\nfast()"
-                    )],
+                    vec![
+                        text("The user changed the code before running it, to:\nfast()"),
+                        text("The code ran and printed nothing. Use print() to see values.")
+                    ],
                     false
                 ),
             ]

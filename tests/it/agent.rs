@@ -172,7 +172,7 @@ async fn question_code_plot_answer_notebook() {
     let pngs = events
         .iter()
         .filter(|event| {
-            matches!(event, EventKind::Output { change: OutputChange::Append { output }, .. }
+            matches!(event, EventKind::Output { change: OutputChange::Append { output, .. }, .. }
                 if output.data().is_some_and(|data| data.contains("image/png")))
         })
         .count();
@@ -471,6 +471,7 @@ async fn a_flood_is_told_in_pieces_and_kept_short() {
                 change:
                     OutputChange::Append {
                         output: Output::Stream { text, .. },
+                        ..
                     },
                 ..
             } => Some(text.as_str()),

@@ -134,7 +134,12 @@ const RULES: &[Rule] = &[
     },
     // Where a model is chosen and shown.
     Rule {
-        files: &["cli/model.rs", "cli/models.rs", "cli/doctor.rs"],
+        files: &[
+            "cli/model.rs",
+            "cli/models.rs",
+            "cli/doctor.rs",
+            "cli/warm.rs",
+        ],
         may: &[
             "agent",
             "config",
