@@ -96,14 +96,60 @@ async fn find(
 fn served(endpoint: &Endpoint) -> Result<Chosen, Failure> {
     let client = http::client(&endpoint.base_url)
         .map_err(|error| Failure::new(Exit::Provider, error.to_string()))?;
-    let provider = RigProvider::new(endpoint, client, RigOptions::default());
+    let provider = retrying(RigProvider::new(endpoint, client, RigOptions::default()));
+    if endpoint.info.small && keeps_to_schemas(endpoint.kind) {
+        return Ok(coached(provider));
+    }
     Ok(Chosen {
-        provider: Arc::new(retrying(provider)),
+        provider: Arc::new(provider),
         coaching: Coaching::Off,
         output_budget: 8_000,
         system: prompt::system,
         own: None,
     })
+}
+
+/// Whether the servers of this kind honour a JSON schema for the reply.
+fn keeps_to_schemas(kind: ProviderKind) -> bool {
+    match kind {
+        ProviderKind::LlamaServer
+        | ProviderKind::LmStudio
+        | ProviderKind::Vllm
+        | ProviderKind::Ollama
+        | ProviderKind::OpenAiCompatible => true,
+        ProviderKind::OpenAi
+        | ProviderKind::Anthropic
+        | ProviderKind::Gemini
+        | ProviderKind::OpenRouter
+        | ProviderKind::Groq
+        | ProviderKind::DeepSeek
+        | ProviderKind::Mistral => false,
+    }
+}
+
+/// A small model: constrained to JSON, with examples, and helped where it forgets.
+fn coached(provider: Retry) -> Chosen {
+    let options = ConstrainedOptions {
+        instructions: String::new(),
+        after_output:
+            "If this answers the question, reply with {\"answer\"}; otherwise run another cell."
+                .to_owned(),
+        after_error: String::new(),
+        max_output_tokens: 700,
+        few_shot: prompt::small_examples(),
+        ..ConstrainedOptions::default()
+    };
+    Chosen {
+        provider: Arc::new(Constrained::new(Arc::new(provider), options)),
+        coaching: Coaching::Small,
+        output_budget: 600,
+        // The examples are Python; in another language the ordinary prompt does less harm.
+        system: |language| match language {
+            "python" => prompt::small_system(),
+            other => prompt::system(other),
+        },
+        own: None,
+    }
 }
 
 fn retrying(provider: RigProvider) -> Retry {
@@ -184,33 +230,16 @@ async fn local(name: &str, context: &Context) -> Result<Chosen, Failure> {
         },
     };
     let client = http::client(&endpoint.base_url).map_err(|error| failed(error.to_string()))?;
-    let provider: Arc<dyn Provider> = Arc::new(Constrained::new(
-        Arc::new(retrying(RigProvider::new(
-            &endpoint,
-            client,
-            RigOptions::default(),
-        ))),
-        ConstrainedOptions {
-            instructions: String::new(),
-            after_output:
-                "If this answers the question, reply with {\"answer\"}; otherwise run another cell."
-                    .to_owned(),
-            after_error: String::new(),
-            max_output_tokens: 700,
-            few_shot: prompt::small_examples(),
-            ..ConstrainedOptions::default()
-        },
-    ));
+    let provider = retrying(RigProvider::new(&endpoint, client, RigOptions::default()));
+    let chosen = coached(provider);
+    let own = OwnServer {
+        server,
+        beginning,
+        provider: Arc::clone(&chosen.provider),
+    };
     Ok(Chosen {
-        provider: Arc::clone(&provider),
-        coaching: Coaching::Small,
-        output_budget: 600,
-        system: |_| prompt::small_system(),
-        own: Some(OwnServer {
-            server,
-            beginning,
-            provider,
-        }),
+        own: Some(own),
+        ..chosen
     })
 }
 
