@@ -200,7 +200,7 @@ async fn a_kernel_that_cannot_start_says_why() {
     assert!(
         error
             .to_string()
-            .starts_with("could not start kernel `python3` (`/nonexistent/kernel "),
+            .starts_with("could not start kernel `python3` (`/nonexistent/kernel`"),
         "{error}"
     );
     let error = start(&[
