@@ -196,20 +196,31 @@ fn environment(base: &[(String, String)], kernel: &KernelSource) -> Vec<(String,
 
 /// Whether a variable's name says that its value must not reach code that a model wrote.
 fn is_secret(name: &str) -> bool {
-    const WORDS: [&str; 9] = [
-        "KEY",
-        "APIKEY",
-        "TOKEN",
-        "SECRET",
+    const WORDS: [&str; 6] = ["KEY", "KEYS", "PAT", "PWD", "SECRETS", "TOKENS"];
+    const ENDINGS: [&str; 9] = [
         "PASSWORD",
         "PASSWD",
+        "PASSPHRASE",
+        "SECRET",
+        "TOKEN",
+        "APIKEY",
         "CREDENTIAL",
         "CREDENTIALS",
-        "PAT",
+        "SSHPASS",
     ];
-    name.to_ascii_uppercase()
-        .split(|c: char| !c.is_ascii_alphanumeric())
-        .any(|word| WORDS.contains(&word))
+    // The agent's socket lets whoever has it log in as the person.
+    const NAMES: [&str; 1] = ["SSH_AUTH_SOCK"];
+    const HARMLESS: [&str; 2] = ["PWD", "OLDPWD"];
+    let name = name.to_ascii_uppercase();
+    if HARMLESS.contains(&name.as_str()) {
+        return false;
+    }
+    NAMES.contains(&name.as_str())
+        || name
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .any(|word| {
+                WORDS.contains(&word) || ENDINGS.iter().any(|ending| word.ends_with(ending))
+            })
 }
 
 #[cfg(test)]
@@ -237,6 +248,11 @@ mod tests {
             ("GITHUB_TOKEN", "t"),
             ("AWS_SECRET_ACCESS_KEY", "s"),
             ("DB_PASSWORD", "p"),
+            ("PGPASSWORD", "p"),
+            ("MYSQL_PWD", "p"),
+            ("SSH_AUTH_SOCK", "/run/agent"),
+            ("PWD", "/here"),
+            ("TOKENIZERS_PARALLELISM", "true"),
             ("KEYBOARD", "us"),
             ("MONKEY_HOME", "m"),
         ]
@@ -249,6 +265,8 @@ mod tests {
                 .map(|(n, v)| (n.as_str(), v.as_str()))
                 .collect::<Vec<_>>(),
             [
+                ("PWD", "/here"),
+                ("TOKENIZERS_PARALLELISM", "true"),
                 ("KEYBOARD", "us"),
                 ("MONKEY_HOME", "m"),
                 ("JPY_PARENT_PID", pid.as_str()),
