@@ -68,6 +68,12 @@ fn describe(path: &Path, shown: &str) -> io::Result<String> {
     if metadata.is_dir() {
         return Ok(format!("Directory {shown}\n"));
     }
+    if !metadata.is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is not a regular file",
+        ));
+    }
     let extension = path
         .extension()
         .and_then(|e| e.to_str())

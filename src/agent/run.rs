@@ -378,7 +378,7 @@ impl Session {
         };
         let path = self.options.notebook.display().to_string();
         self.notice(&format!(
-            "could not write the notebook `{path}`: {reason}; it is kept in memory"
+            "could not write the notebook `{path}`: {reason}; it is tried again after the next cell"
         ))
         .await;
         false

@@ -14,11 +14,14 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),
     };
-    let name = target
-        .file_name()
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not a file name"))?
-        .to_string_lossy();
-    let temporary = dir.join(format!(".{name}.{}.tmp", std::process::id()));
+    if target.file_name().is_none() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "not a file name",
+        ));
+    }
+    // A short name: that of the file may be as long as names can be.
+    let temporary = dir.join(format!(".sponde-{}.tmp", uuid::Uuid::new_v4().simple()));
     let written = (|| {
         let mut file = std::fs::File::create(&temporary)?;
         if let Ok(metadata) = std::fs::metadata(&target) {

@@ -47,7 +47,7 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
     let ended = if submitted.is_err() {
         Ended::Gone
     } else if args.json {
-        json_lines(&mut session.agent, &mut signals).await?
+        json_lines(&mut session.agent, &mut signals).await
     } else {
         let mut renderer = Renderer::new(session::pictures_dir(&session.notebook), false);
         let mut typed = interactive.then(|| BufReader::new(tokio::io::stdin()).lines());
@@ -68,42 +68,44 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
 }
 
 /// Prints every event. Nobody is there to approve code, so what needs it is declined.
-async fn json_lines(
-    agent: &mut Agent,
-    signals: &mut mpsc::Receiver<Ask>,
-) -> Result<Ended, Failure> {
+async fn json_lines(agent: &mut Agent, signals: &mut mpsc::Receiver<Ask>) -> Ended {
     loop {
         tokio::select! {
             event = agent.events.recv() => {
-                let Some(event) = event else { return Ok(Ended::Gone) };
-                let line = serde_json::to_string(&event)
-                    .map_err(|error| Failure::new(Exit::Failed, format!("could not write an event: {error}")))?;
-                print(&format!("{line}\n"))?;
+                let Some(event) = event else { return Ended::Gone };
+                let line = serde_json::to_string(&event).unwrap_or_default();
+                if print(&format!("{line}\n")).is_err() {
+                    return Ended::Unread;
+                }
                 let command = match event.kind {
                     EventKind::ApprovalRequested { cell } => {
                         Command::Decide { cell, decision: Decision::Decline { reason: None } }
                     }
                     EventKind::InputRequested { .. } => Command::Interrupt,
-                    EventKind::TurnFinished { end, .. } => return Ok(Ended::Turn(end)),
+                    EventKind::TurnFinished { end, notebook, .. } => {
+                        return Ended::Turn { end, saved: notebook.is_some() };
+                    }
                     _ => continue,
                 };
                 if agent.commands.send(command).await.is_err() {
-                    return Ok(Ended::Gone);
+                    return Ended::Gone;
                 }
             }
             Some(ask) = signals.recv() => match ask {
                 Ask::Interrupt => {
                     let _ = agent.commands.send(Command::Interrupt).await;
                 }
-                Ask::End => return Ok(Ended::End),
+                Ask::End => return Ended::End,
             },
         }
     }
 }
 
 fn outcome(ended: Ended, interactive: bool) -> Result<Exit, Failure> {
-    let end = match ended {
-        Ended::Turn(end) => end,
+    let (end, saved) = match ended {
+        Ended::Turn { end, saved } => (end, saved),
+        // As any program whose reader has seen enough.
+        Ended::Unread => return Ok(Exit::Done),
         Ended::Gone => {
             return Err(Failure::new(
                 Exit::Failed,
@@ -113,6 +115,11 @@ fn outcome(ended: Ended, interactive: bool) -> Result<Exit, Failure> {
         Ended::End => return Ok(Exit::Interrupted),
     };
     match end {
+        TurnEnd::Done if !saved => Err(Failure::new(
+            Exit::Failed,
+            "the answer is complete, but its notebook could not be written",
+        )
+        .hint("make room, or name another place with --notebook")),
         TurnEnd::Done => Ok(Exit::Done),
         TurnEnd::CellFailed | TurnEnd::StepLimit { .. } | TurnEnd::Repeating => Ok(Exit::Failed),
         TurnEnd::Interrupted => Ok(Exit::Interrupted),

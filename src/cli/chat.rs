@@ -34,12 +34,12 @@ enum Said {
 /// Runs it.
 pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, Failure> {
     let (mut signals, _listening) = signals::listen();
+    let interactive = std::io::stdin().is_terminal();
     let mut session = tokio::select! {
-        started = session::start(&args, true, context) => started?,
+        started = session::start(&args, interactive, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
     let colours = stderr_colours();
-    let interactive = std::io::stdin().is_terminal();
     let mut renderer = Renderer::new(session::pictures_dir(&session.notebook), true);
     let mut typed = BufReader::new(tokio::io::stdin()).lines();
     // The session's first event names model and kernel.
@@ -88,8 +88,9 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
         // The lines of a pipe are questions; only a person at a terminal can approve.
         let answering = interactive.then_some(&mut typed);
         match interact::turn(&mut session.agent, &mut renderer, answering, &mut signals).await {
-            Ended::Turn(_) => {}
+            Ended::Turn { .. } => {}
             Ended::Gone => break Exit::Failed,
+            Ended::Unread => break Exit::Done,
             Ended::End => break Exit::Interrupted,
         }
     };

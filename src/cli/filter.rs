@@ -113,6 +113,19 @@ pub(super) fn plain(text: &str) -> String {
     Filter::new(false).push(text)
 }
 
+/// Code, with everything that a terminal would not show written out: what a person approves is what runs.
+pub(super) fn code(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            c if c.is_control() => shown.extend(c.escape_default()),
+            c => push_safe(c, &mut shown),
+        }
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,5 +155,13 @@ mod tests {
             let pieces: String = text.chars().map(|c| filter.push(&c.to_string())).collect();
             assert_eq!(pieces, coloured, "{text:?} in pieces");
         }
+    }
+
+    #[test]
+    fn code_hides_nothing() {
+        assert_eq!(
+            code("x = 1 #\u{1b}]\ny = 2\rz\t\u{9b}\u{202e}\u{0}é"),
+            "x = 1 #\\u{1b}]\ny = 2\\rz\t\\u{9b}\\u{202e}\\u{0}é"
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, QueueSelector, tcgetattr, tcsetattr};
 use tokio::io::{BufReader, Lines, Stdin};
 use tokio::sync::mpsc;
 
@@ -20,7 +20,14 @@ pub(super) type Typed = Lines<BufReader<Stdin>>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ended {
     /// As the agent says.
-    Turn(TurnEnd),
+    Turn {
+        /// How.
+        end: TurnEnd,
+        /// Whether the notebook has all of it.
+        saved: bool,
+    },
+    /// Nobody reads stdout any more.
+    Unread,
     /// The session is gone.
     Gone,
     /// The person wants the program to end.
@@ -41,7 +48,7 @@ pub(super) async fn turn(
                 let Some(event) = event else { return Ended::Gone };
                 renderer.show(&event.kind);
                 if renderer.broken_pipe {
-                    return Ended::End;
+                    return Ended::Unread;
                 }
                 match event.kind {
                     EventKind::CodeProposed { cell, source, .. } => {
@@ -51,9 +58,13 @@ pub(super) async fn turn(
                         let source = sources.get(&cell).cloned().unwrap_or_default();
                         let decision = match &mut typed {
                             Some(typed) => decide(typed, &source, signals).await,
-                            None => Some(Decision::Decline { reason: None }),
+                            None => Ok(Some(Decision::Decline { reason: None })),
                         };
-                        let command = decision.map_or(Command::Interrupt, |decision| Command::Decide { cell, decision });
+                        let command = match decision {
+                            Ok(Some(decision)) => Command::Decide { cell, decision },
+                            Ok(None) | Err(Ask::Interrupt) => Command::Interrupt,
+                            Err(Ask::End) => return Ended::End,
+                        };
                         if agent.commands.send(command).await.is_err() {
                             return Ended::Gone;
                         }
@@ -61,14 +72,20 @@ pub(super) async fn turn(
                     EventKind::InputRequested { cell, prompt, password } => {
                         let line = match &mut typed {
                             Some(typed) => ask_line(typed, &prompt, password, signals).await,
-                            None => None,
+                            None => Ok(None),
                         };
-                        let command = line.map_or(Command::Interrupt, |value| Command::Reply { cell, value });
+                        let command = match line {
+                            Ok(Some(value)) => Command::Reply { cell, value },
+                            Ok(None) | Err(Ask::Interrupt) => Command::Interrupt,
+                            Err(Ask::End) => return Ended::End,
+                        };
                         if agent.commands.send(command).await.is_err() {
                             return Ended::Gone;
                         }
                     }
-                    EventKind::TurnFinished { end, .. } => return Ended::Turn(end),
+                    EventKind::TurnFinished { end, notebook, .. } => {
+                        return Ended::Turn { end, saved: notebook.is_some() };
+                    }
                     _ => {}
                 }
             }
@@ -84,23 +101,26 @@ pub(super) async fn turn(
     }
 }
 
-/// Asks what shall happen with proposed code; `None` is Ctrl-C or the end of input.
+/// Asks what shall happen with proposed code; `None` is the end of input.
+///
+/// # Errors
+/// The signal that came instead of an answer.
 async fn decide(
     typed: &mut Typed,
     source: &str,
     signals: &mut mpsc::Receiver<Ask>,
-) -> Option<Decision> {
+) -> Result<Option<Decision>, Ask> {
+    // What was typed before the question was there is no answer to it.
+    let _ = rustix::termios::tcflush(std::io::stdin(), QueueSelector::IFlush);
     loop {
         let question = "Run it? [y]es, [n]o, [a]lways, [e]dit, or say what to do instead:";
-        let line = ask_line(
-            typed,
-            &format!("{} ", paint(HINT, question, stderr_colours())),
-            false,
-            signals,
-        )
-        .await?;
-        return Some(match line.trim() {
-            "y" | "Y" | "yes" | "" => Decision::Run,
+        super::eprint(&format!("{} ", paint(HINT, question, stderr_colours())));
+        let Some(line) = ask_line(typed, "", false, signals).await? else {
+            return Ok(None);
+        };
+        return Ok(Some(match line.trim() {
+            "" => continue,
+            "y" | "Y" | "yes" => Decision::Run,
             "n" | "N" | "no" => Decision::Decline { reason: None },
             "a" | "A" | "always" => Decision::Always,
             "e" | "E" | "edit" => match edit(source).await {
@@ -110,27 +130,25 @@ async fn decide(
             words => Decision::Decline {
                 reason: Some(words.to_owned()),
             },
-        });
+        }));
     }
 }
 
-/// Reads a line; hidden if it is a password.
+/// Reads a line; hidden if it is a password. `None` is the end of input.
+///
+/// # Errors
+/// The signal that came instead of a line.
 async fn ask_line(
     typed: &mut Typed,
     prompt: &str,
     password: bool,
     signals: &mut mpsc::Receiver<Ask>,
-) -> Option<String> {
-    let shown = if password || !prompt.contains('\u{1b}') {
-        super::filter::plain(prompt)
-    } else {
-        prompt.to_owned()
-    };
-    super::eprint(&shown);
+) -> Result<Option<String>, Ask> {
+    super::eprint(&super::filter::plain(prompt));
     let _hidden = password.then(HiddenTyping::start);
     tokio::select! {
-        line = typed.next_line() => line.ok().flatten(),
-        Some(_) = signals.recv() => None,
+        line = typed.next_line() => Ok(line.ok().flatten()),
+        Some(ask) = signals.recv() => Err(ask),
     }
 }
 

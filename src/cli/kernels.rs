@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::args::{Installable, KernelsArgs, KernelsCommand};
 use super::style::{GOOD, NAME, paint, stdout_colours};
-use super::{Context, block_on, print, python, run};
+use super::{Context, block_on, filter, print, python, run};
 use crate::error::{Exit, Failure};
 use crate::kernel::FoundKernel;
 
@@ -53,7 +53,8 @@ fn list(as_json: bool, context: &Context) -> Result<Exit, Failure> {
             }
             Ok(source) => format!(
                 "{name}  {dir}  ({}; {})\n",
-                kernel.origin, source.spec.display_name
+                kernel.origin,
+                filter::plain(&source.spec.display_name)
             ),
             Err(reason) => format!(
                 "{name}  {dir}  {}\n",

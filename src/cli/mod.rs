@@ -14,6 +14,7 @@ mod picture;
 mod python;
 mod render;
 mod run;
+mod screen;
 mod session;
 mod signals;
 mod style;
@@ -54,6 +55,7 @@ pub fn main() -> Exit {
         }
     };
     log_to_stderr(cli.verbose);
+    hide_memory();
     let outcome = context().and_then(|context| dispatch(cli, &context));
     match outcome {
         Ok(exit) => exit,
@@ -102,6 +104,16 @@ fn block_on(future: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit,
     outcome
 }
 
+/// The model's code runs as the same person: it must not read the keys in our environment or memory through /proc.
+fn hide_memory() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) =
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+    {
+        tracing::warn!(%error, "the environment of this process can be read by the kernel's code");
+    }
+}
+
 fn log_to_stderr(verbose: u8) {
     use tracing_subscriber::EnvFilter;
     let default = match verbose {
@@ -135,7 +147,7 @@ fn report(failure: &Failure) {
         text.push('\n');
         text.push_str(&style::paint(style::HINT, "hint:", colours));
         text.push(' ');
-        text.push_str(hint);
+        text.push_str(&filter::plain(hint));
         text.push('\n');
     }
     // Nobody can be told that stderr is gone.

@@ -30,6 +30,8 @@ pub(super) struct Renderer {
     /// Whether the cursor is at the start of a line.
     fresh: bool,
     status_shown: bool,
+    /// Code of the cell that is being written, as far as it was shown.
+    shown_code: String,
     /// The model's words have not ended their line.
     text_open: bool,
     /// The model has said something in this session.
@@ -67,6 +69,7 @@ impl Renderer {
             section: Section::None,
             fresh: true,
             status_shown: false,
+            shown_code: String::new(),
             text_open: false,
             said_before: false,
             filter: Filter::default(),
@@ -85,17 +88,23 @@ impl Renderer {
         match event {
             EventKind::SessionStarted { model, kernel, .. } => {
                 let model = model.as_deref().unwrap_or("no model");
-                self.note(DIM, &format!("sponde: {model} with kernel {kernel}"));
+                self.note(
+                    DIM,
+                    &filter::plain(&format!("sponde: {model} with kernel {kernel}")),
+                );
             }
             EventKind::KernelReady { .. } | EventKind::RunFinished { .. } => {}
             EventKind::KernelDied { reason } => self.note(BAD, &format!("kernel: {reason}")),
             EventKind::KernelFailed { message, log } => {
-                self.note(BAD, &format!("kernel: {message}"));
+                self.note(BAD, &format!("kernel: {}", filter::plain(message)));
                 if let Some(log) = log {
-                    self.note(DIM, log);
+                    self.note(DIM, &filter::plain(log));
                 }
             }
-            EventKind::StepStarted { .. } => self.status("thinking"),
+            EventKind::StepStarted { .. } => {
+                self.shown_code.clear();
+                self.status("thinking");
+            }
             EventKind::Text { text, .. } => self.text(text),
             EventKind::Reasoning { text } => {
                 self.open(Section::Reasoning, "");
@@ -104,19 +113,12 @@ impl Renderer {
             }
             EventKind::CodeDelta { cell, text } => {
                 self.open(Section::Code(cell.clone()), "code");
-                self.err(&filter::plain(text));
+                self.shown_code.push_str(text);
+                self.err(&filter::code(text));
             }
             EventKind::CodeProposed {
-                cell,
-                language,
-                source,
-            } => {
-                if self.section != Section::Code(cell.clone()) {
-                    self.open(Section::Code(cell.clone()), language);
-                    self.err(&filter::plain(source));
-                }
-                self.end_line();
-            }
+                language, source, ..
+            } => self.code_proposed(language, source),
             EventKind::ApprovalRequested { .. } | EventKind::InputRequested { .. } => {
                 self.end_line();
             }
@@ -212,6 +214,24 @@ impl Renderer {
             self.hidden_lines = 0;
         }
         self.section = section;
+    }
+
+    /// Before anybody is asked, the whole of what will run has been shown, and nothing else.
+    fn code_proposed(&mut self, language: &str, source: &str) {
+        let shown = std::mem::take(&mut self.shown_code);
+        if shown != source {
+            self.open(Section::None, "");
+            self.open(
+                Section::Code(String::new()),
+                if shown.is_empty() {
+                    language
+                } else {
+                    "the code, as it will run"
+                },
+            );
+            self.err(&filter::code(source));
+        }
+        self.end_line();
     }
 
     fn output(&mut self, cell: &str, change: &OutputChange) {

@@ -1,6 +1,6 @@
 //! `sponde run`: execute a notebook, a script or a line of code. stdout is what the code printed.
 
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,16 +8,14 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::sync::mpsc;
 
 use super::args::RunArgs;
-use super::filter::Filter;
-use super::picture::{PictureFiles, Protocol};
+use super::screen::Screen;
 use super::signals::{self, Ask};
-use super::style::{self, BAD, DIM, WARN, paint};
+use super::style::{self, BAD, WARN, paint};
 use super::{Context, eprint, session};
 use crate::agent::replay::{self, Control, ReplayOptions, Report};
-use crate::agent::{Event, EventKind, OutputChange, write_atomically};
+use crate::agent::{Event, EventKind, write_atomically};
 use crate::error::{Exit, Failure};
-use crate::jupyter::mime::{Audience, MimeBundle, joined};
-use crate::jupyter::nbformat::{Cell, Notebook, Output, random_cell_id};
+use crate::jupyter::nbformat::{Cell, Notebook, random_cell_id};
 use crate::kernel::{Kernel, KernelError, KernelSource, Verdict};
 
 /// Runs it.
@@ -93,6 +91,10 @@ fn read(args: &RunArgs, cwd: &Path) -> Result<(Source, PathBuf), Failure> {
     {
         return Ok((Source::Notebook(Box::new(parse(&bytes, &shown)?)), dir));
     }
+    let bytes = bytes
+        .strip_prefix(b"\xef\xbb\xbf")
+        .unwrap_or(&bytes)
+        .to_vec();
     let code = String::from_utf8(bytes).map_err(|_| {
         Failure::usage(format!(
             "`{shown}` is neither a notebook (.ipynb) nor a script in UTF-8"
@@ -109,25 +111,35 @@ pub(super) fn parse(bytes: &[u8], shown: &str) -> Result<Notebook, Failure> {
     for warning in &loaded.warnings {
         eprint(&paint(
             WARN,
-            &format!("note: `{shown}`: {warning}\n"),
+            &super::filter::plain(&format!(
+                "note: `{shown}`: {warning}
+"
+            )),
             style::stderr_colours(),
         ));
     }
     Ok(loaded.notebook)
 }
 
+/// Before anything runs: can the result be written?
 fn check_output(output: &Path) -> Result<(), Failure> {
+    let shown = output.display();
+    if output.is_dir() {
+        return Err(Failure::usage(format!("`{shown}` is a directory")).hint("name a file with -o"));
+    }
     let parent = output
         .parent()
         .filter(|dir| !dir.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
-    if output.is_dir() || !parent.is_dir() {
+    if !parent.is_dir() {
         return Err(Failure::usage(format!(
-            "`{}` cannot be written: its directory is not there",
-            output.display()
+            "`{shown}` cannot be written: its directory is not there"
         )));
     }
-    Ok(())
+    let probe = parent.join(format!(".sponde-{}.tmp", uuid::Uuid::new_v4().simple()));
+    let written = std::fs::write(&probe, b"?");
+    let _ = std::fs::remove_file(&probe);
+    written.map_err(|error| Failure::usage(format!("`{shown}` cannot be written: {error}")))
 }
 
 /// The kernel to use, and the notebook to run.
@@ -192,6 +204,7 @@ fn notebook_kernel(
                     "note: there is no kernel `{named}`; using `{}`\n",
                     kernel.name
                 );
+                let text = super::filter::plain(&text);
                 eprint(&paint(WARN, &text, style::stderr_colours()));
                 Ok(kernel)
             }
@@ -248,20 +261,23 @@ async fn show(
                     eprint(&super::filter::plain(&prompt));
                     let wish = tokio::select! {
                         line = typed.next_line() => line.ok().flatten().map_or(Control::Interrupt, Control::Reply),
-                        Some(_) = signals.recv() => Control::Interrupt,
+                        Some(ask) = signals.recv() => wish(ask),
                     };
                     let _ = control.send(wish).await;
                 }
             }
             Some(ask) = signals.recv() => {
                 watched = Watched::Stopped;
-                let wish = match ask {
-                    Ask::Interrupt => Control::Interrupt,
-                    Ask::End => Control::End,
-                };
-                let _ = control.send(wish).await;
+                let _ = control.send(wish(ask)).await;
             }
         }
+    }
+}
+
+fn wish(ask: Ask) -> Control {
+    match ask {
+        Ask::Interrupt => Control::Interrupt,
+        Ask::End => Control::End,
     }
 }
 
@@ -276,117 +292,6 @@ fn json_line(event: &Event) -> bool {
         .write_all(&line)
         .and_then(|()| stdout.flush())
         .is_ok()
-}
-
-/// What code prints goes where it would go without us.
-struct Screen {
-    /// Whether stdout is a terminal.
-    terminal: bool,
-    stdout: Filter,
-    stderr: Filter,
-    protocol: Protocol,
-    pictures: PictureFiles,
-}
-
-impl Screen {
-    fn new(pictures: PathBuf) -> Self {
-        let terminal = io::stderr().is_terminal();
-        Self {
-            terminal: io::stdout().is_terminal(),
-            stdout: Filter::new(style::stdout_colours()),
-            stderr: Filter::new(style::stderr_colours()),
-            protocol: Protocol::detect(terminal, &|name| std::env::var(name).ok()),
-            pictures: PictureFiles::new(pictures),
-        }
-    }
-
-    /// Returns whether stdout is still there.
-    fn show(&mut self, event: &EventKind) -> bool {
-        match event {
-            EventKind::Output {
-                change: OutputChange::Append { output, .. },
-                ..
-            } => self.output(output),
-            EventKind::Output {
-                change: OutputChange::Update { data, .. },
-                ..
-            } => self.display(data),
-            EventKind::StillRunning { interrupts, .. } => {
-                let text = format!("note: the cell's time is up; interrupted it ({interrupts})\n");
-                eprint(&paint(WARN, &text, style::stderr_colours()));
-                true
-            }
-            _ => true,
-        }
-    }
-
-    fn output(&mut self, output: &Output) -> bool {
-        match output {
-            Output::Stream { name, text, .. } if name == "stderr" => {
-                let text = self.stderr.push(text);
-                eprint(&text);
-                true
-            }
-            Output::Stream { text, .. } => self.write(text),
-            Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
-                self.display(data)
-            }
-            Output::Error {
-                ename,
-                evalue,
-                traceback,
-                ..
-            } => {
-                let text = if traceback.is_empty() {
-                    format!("{ename}: {evalue}")
-                } else {
-                    traceback.join("\n")
-                };
-                let text = self.stderr.push(&format!("{text}\n"));
-                eprint(&text);
-                true
-            }
-            Output::Other(_) => true,
-        }
-    }
-
-    fn display(&mut self, data: &MimeBundle) -> bool {
-        if let Some(mime) = data.raster()
-            && let Some(Ok(bytes)) = data.bytes(mime)
-        {
-            eprint(&self.protocol.render(&bytes, style::columns()));
-            let text = match self.pictures.write(mime, &bytes) {
-                Ok(path) => format!("plot: {}\n", path.display()),
-                Err(error) => format!("note: could not write the plot to a file: {error}\n"),
-            };
-            eprint(&paint(DIM, &text, style::stderr_colours()));
-            return true;
-        }
-        match data.richest_for(Audience::Terminal) {
-            Some(("text/plain" | "text/markdown" | "text/latex", value)) => {
-                let text = joined(value).unwrap_or_default().into_owned();
-                self.write(&format!("{text}\n"))
-            }
-            Some((mime, _)) => {
-                let text = data
-                    .text_of("text/plain")
-                    .map_or_else(|| format!("[{mime}]"), std::borrow::Cow::into_owned);
-                self.write(&format!("{text}\n"))
-            }
-            None => true,
-        }
-    }
-
-    fn write(&mut self, text: &str) -> bool {
-        let mut stdout = io::stdout().lock();
-        // To a file or another program goes exactly what was printed.
-        let written = if self.terminal {
-            stdout.write_all(self.stdout.push(text).as_bytes())
-        } else {
-            stdout.write_all(text.as_bytes())
-        };
-        written.and_then(|()| stdout.flush()).is_ok()
-    }
 }
 
 fn write(notebook: &Notebook, path: &Path) -> Result<(), Failure> {

@@ -305,7 +305,8 @@ impl Life {
                     stop_on_error: true,
                 }));
                 let id = request.header.msg_id.clone();
-                self.table.insert(id.clone(), events_tx, options.timeout);
+                self.table
+                    .insert(id.clone(), events_tx, options.timeout, Instant::now());
                 self.send(Channel::Shell, request).await;
                 // A caller that went away leaves an execution that nobody reads; it still runs to its end.
                 let _ = reply.send(Ok(Execution::new(id, events)));

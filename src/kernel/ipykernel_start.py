@@ -18,7 +18,11 @@ if sys.path and sys.path[0] == "":
     del sys.path[0]
 # Nothing that is imported here is ever garbage.
 gc.disable()
-from ipykernel import iostream, kernelapp
+try:
+    from ipykernel import iostream, kernelapp
+except ModuleNotFoundError as error:
+    print(f"{sys.executable}: {error}", file=sys.stderr, flush=True)
+    os._exit(1)
 
 gc.freeze()
 gc.enable()

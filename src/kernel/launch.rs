@@ -196,7 +196,9 @@ fn environment(base: &[(String, String)], kernel: &KernelSource) -> Vec<(String,
 
 /// Whether a variable's name says that its value must not reach code that a model wrote.
 fn is_secret(name: &str) -> bool {
-    const WORDS: [&str; 6] = ["KEY", "KEYS", "PAT", "PWD", "SECRETS", "TOKENS"];
+    const WORDS: [&str; 8] = [
+        "AUTH", "KEY", "KEYS", "PASS", "PAT", "PWD", "SECRETS", "TOKENS",
+    ];
     const ENDINGS: [&str; 9] = [
         "PASSWORD",
         "PASSWD",

@@ -80,7 +80,13 @@ pub(super) enum Action {
 }
 
 impl Table {
-    pub(super) fn insert(&mut self, id: String, events: Events, timeout: Option<Duration>) {
+    pub(super) fn insert(
+        &mut self,
+        id: String,
+        events: Events,
+        timeout: Option<Duration>,
+        now: Instant,
+    ) {
         self.entries.push(Entry {
             id,
             events,
@@ -95,6 +101,17 @@ impl Table {
             stop: Stop::None,
             wake: None,
         });
+        self.watch_first(now);
+    }
+
+    /// The first in the queue must start: a kernel whose loop is blocked would never take it.
+    fn watch_first(&mut self, now: Instant) {
+        if let Some(first) = self.entries.first_mut()
+            && !first.started
+            && first.wake.is_none()
+        {
+            first.wake = first.time_up(now);
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -153,6 +170,7 @@ impl Table {
         }
         entry.after_message(now);
         self.sweep();
+        self.watch_first(now);
         Ok(())
     }
 
@@ -194,7 +212,7 @@ impl Table {
         let entry = self.entries.iter_mut().find(|entry| entry.id == id)?;
         let header = entry.input.take()?;
         // The person's thinking does not count against the cell.
-        entry.wake = entry.timeout.map(|timeout| (now + timeout, Wake::TimeUp));
+        entry.wake = entry.time_up(now);
         Some(header)
     }
 
@@ -266,10 +284,15 @@ impl Entry {
         let _ = self.events.send((event, None));
     }
 
+    /// When its time is up; a time beyond all clocks never is.
+    fn time_up(&self, now: Instant) -> Option<(Instant, Wake)> {
+        Some((now.checked_add(self.timeout?)?, Wake::TimeUp))
+    }
+
     fn start(&mut self, now: Instant) {
         if !self.started {
             self.started = true;
-            self.wake = self.timeout.map(|timeout| (now + timeout, Wake::TimeUp));
+            self.wake = self.time_up(now);
         }
     }
 

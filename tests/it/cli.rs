@@ -265,7 +265,7 @@ fn a_kernel_whose_program_is_not_there() {
     assert_snapshot!(sponde.run(&["run", "-k", "gone", "-c", "1"]), @"
     exit: 4
     --- stderr
-    error: could not start kernel `gone` (`/no/such/program [HOME]/data/jupyter/runtime/kernel-[ID].json`): No such file or directory (os error 2)
+    error: could not start kernel `gone` (`/no/such/program`): No such file or directory (os error 2)
 
     hint: `sponde doctor` checks the kernel
     ");
@@ -292,7 +292,7 @@ fn a_kernel_that_dies_at_its_start() {
     exit: 4
     --- stderr
     error: kernel `bare` exited before it was ready (exit status 1)
-      [PYTHON]/bin/python: No module named ipykernel_launcher
+      [PYTHON]/bin/python: No module named 'ipykernel'
 
     hint: install it with `sponde kernels install python3`, or choose another from `sponde kernels`
     ");

@@ -11,7 +11,7 @@ pub(super) enum KernelSlot {
     Starting {
         ready: oneshot::Receiver<Result<Kernel, KernelError>>,
         /// Aborted with the slot.
-        task: Task,
+        _task: Task,
     },
     /// There.
     Ready(Kernel),
@@ -36,7 +36,7 @@ impl KernelSlot {
             // A session that ended drops the kernel, which shuts it down.
             let _ = sender.send(future.await);
         });
-        Self::Starting { ready, task }
+        Self::Starting { ready, _task: task }
     }
 
     /// Waits until a kernel that is starting is there or has failed, and says so once.
@@ -67,14 +67,8 @@ impl KernelSlot {
     pub(super) async fn shutdown(self) {
         match self {
             Self::Ready(kernel) => kernel.shutdown().await,
-            Self::Starting { ready, task } => {
-                // The start goes on until it is known what to shut down.
-                task.detach();
-                if let Ok(Ok(kernel)) = ready.await {
-                    kernel.shutdown().await;
-                }
-            }
-            Self::Failed(_) => {}
+            // A start that nobody wants any more is given up; the process goes with its task.
+            Self::Starting { .. } | Self::Failed(_) => {}
         }
     }
 }

@@ -1,0 +1,129 @@
+//! What code prints, where it would go without us: stdout to stdout, stderr to stderr, results as text, plots as files.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+
+use super::eprint;
+use super::filter::Filter;
+use super::picture::{PictureFiles, Protocol};
+use super::style::{self, DIM, WARN, paint};
+use crate::agent::{EventKind, OutputChange};
+use crate::jupyter::mime::{Audience, MimeBundle, joined};
+use crate::jupyter::nbformat::Output;
+
+/// What code prints goes where it would go without us.
+pub(super) struct Screen {
+    /// Whether stdout is a terminal.
+    terminal: bool,
+    stdout: Filter,
+    stderr: Filter,
+    protocol: Protocol,
+    pictures: PictureFiles,
+}
+
+impl Screen {
+    pub(super) fn new(pictures: PathBuf) -> Self {
+        let terminal = io::stderr().is_terminal();
+        Self {
+            terminal: io::stdout().is_terminal(),
+            stdout: Filter::new(style::stdout_colours()),
+            stderr: Filter::new(style::stderr_colours()),
+            protocol: Protocol::detect(terminal, &|name| std::env::var(name).ok()),
+            pictures: PictureFiles::new(pictures),
+        }
+    }
+
+    /// Returns whether stdout is still there.
+    pub(super) fn show(&mut self, event: &EventKind) -> bool {
+        match event {
+            EventKind::Output {
+                change: OutputChange::Append { output, .. },
+                ..
+            } => self.output(output),
+            EventKind::Output {
+                change: OutputChange::Update { data, .. },
+                ..
+            } => self.display(data),
+            // A sequence that one cell left open must not swallow the next one's output.
+            EventKind::CodeStarted { .. } => {
+                self.stdout = Filter::new(style::stdout_colours());
+                self.stderr = Filter::new(style::stderr_colours());
+                true
+            }
+            EventKind::StillRunning { interrupts, .. } => {
+                let text = format!("note: the cell's time is up; interrupted it ({interrupts})\n");
+                eprint(&paint(WARN, &text, style::stderr_colours()));
+                true
+            }
+            _ => true,
+        }
+    }
+
+    fn output(&mut self, output: &Output) -> bool {
+        match output {
+            Output::Stream { name, text, .. } if name == "stderr" => {
+                let text = self.stderr.push(text);
+                eprint(&text);
+                true
+            }
+            Output::Stream { text, .. } => self.write(text),
+            Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
+                self.display(data)
+            }
+            Output::Error {
+                ename,
+                evalue,
+                traceback,
+                ..
+            } => {
+                let text = if traceback.is_empty() {
+                    format!("{ename}: {evalue}")
+                } else {
+                    traceback.join("\n")
+                };
+                let text = self.stderr.push(&format!("{text}\n"));
+                eprint(&text);
+                true
+            }
+            Output::Other(_) => true,
+        }
+    }
+
+    fn display(&mut self, data: &MimeBundle) -> bool {
+        if let Some(mime) = data.raster()
+            && let Some(Ok(bytes)) = data.bytes(mime)
+        {
+            eprint(&self.protocol.render(&bytes, style::columns()));
+            let text = match self.pictures.write(mime, &bytes) {
+                Ok(path) => format!("plot: {}\n", path.display()),
+                Err(error) => format!("note: could not write the plot to a file: {error}\n"),
+            };
+            eprint(&paint(DIM, &text, style::stderr_colours()));
+            return true;
+        }
+        match data.richest_for(Audience::Terminal) {
+            Some(("text/plain" | "text/markdown" | "text/latex", value)) => {
+                let text = joined(value).unwrap_or_default().into_owned();
+                self.write(&format!("{text}\n"))
+            }
+            Some((mime, _)) => {
+                let text = data
+                    .text_of("text/plain")
+                    .map_or_else(|| format!("[{mime}]"), std::borrow::Cow::into_owned);
+                self.write(&format!("{text}\n"))
+            }
+            None => true,
+        }
+    }
+
+    fn write(&mut self, text: &str) -> bool {
+        let mut stdout = io::stdout().lock();
+        // To a file or another program goes exactly what was printed.
+        let written = if self.terminal {
+            stdout.write_all(self.stdout.push(text).as_bytes())
+        } else {
+            stdout.write_all(text.as_bytes())
+        };
+        written.and_then(|()| stdout.flush()).is_ok()
+    }
+}
