@@ -87,8 +87,10 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
 }
 
 fn block_on(future: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    // Kernel traffic has a thread of its own, so that a screen that takes no more text cannot stop it. More threads would
+    // only hand messages around: a second one costs a fifth more processor time a cell (`scripts/bench --only cpu`).
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(1)
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Failed, format!("could not start: {error}")))?;
