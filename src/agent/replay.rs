@@ -150,10 +150,9 @@ async fn run_cell(
 ) -> Result<Outcome, KernelError> {
     let execution = kernel
         .execute(ExecuteOptions {
-            code: cell.source.clone(),
-            silent: false,
             allow_stdin: options.allow_stdin,
             timeout: options.cell_timeout,
+            ..ExecuteOptions::cell(cell.source.clone())
         })
         .await?;
     if let Some(slot) = results.get_mut(index) {

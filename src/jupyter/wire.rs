@@ -118,6 +118,15 @@ pub fn encode(message: &Message, signer: &Signer) -> Vec<Bytes> {
     frames
 }
 
+/// The content frame as it came, of frames that [`decode`] could read.
+pub fn content_frame(frames: &[Bytes]) -> Option<&Bytes> {
+    let start = frames
+        .iter()
+        .take(MAX_IDENTITIES)
+        .position(|frame| frame.as_ref() == DELIMITER)?;
+    frames.get(start + 5)
+}
+
 /// Reads the frames of one multipart message.
 ///
 /// # Errors

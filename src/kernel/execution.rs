@@ -177,6 +177,22 @@ impl Execution {
 }
 
 impl OutputEvent {
+    /// Takes terminal colours out of `text/plain`, where notebooks have none.
+    pub(super) fn strip_plain(&mut self) {
+        let (Self::Display { data, .. } | Self::Update { data, .. } | Self::Result { data, .. }) =
+            self
+        else {
+            return;
+        };
+        let plain = data
+            .text_of("text/plain")
+            .filter(|text| text.contains('\u{1b}'))
+            .map(|text| anstream::adapter::strip_str(&text).to_string());
+        if let Some(plain) = plain {
+            data.insert("text/plain", plain);
+        }
+    }
+
     /// The output in an iopub message, if it is one.
     pub(super) fn from_content(content: Content) -> Option<Self> {
         Some(match content {

@@ -1,22 +1,83 @@
-//! The kernel's process: started in its own group, watched, interrupted, ended. No orphan, no zombie.
+//! Where a kernel runs: what can be done with it besides talking to it.
+
+mod process;
 
 use std::fmt;
-use std::path::Path;
-use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::process::ExitStatus;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::AsyncReadExt;
-use tokio::process::{Child, Command};
+pub(super) use process::Process;
 
-use super::task::{self, Task};
+/// What stands behind a connection.
+#[derive(Debug)]
+pub(super) enum Host {
+    /// A process of ours: it ends when we do.
+    Local(Box<Process>),
+    /// A kernel that somebody else started and will end.
+    Attached,
+}
 
-/// How much of a kernel's own stderr is kept for error messages.
-const LOG_BYTES: usize = 8 * 1024;
+impl Host {
+    /// Whether it is ours to end, and so to restart.
+    pub(super) fn is_ours(&self) -> bool {
+        match self {
+            Self::Local(_) => true,
+            Self::Attached => false,
+        }
+    }
 
-/// How long a kernel may take to end after SIGTERM.
-const TERM_GRACE: Duration = Duration::from_secs(2);
+    /// SIGINT, where there is a process to send it to.
+    pub(super) fn interrupt(&self) {
+        match self {
+            Self::Local(process) => process.interrupt(),
+            Self::Attached => {}
+        }
+    }
+
+    /// Ends it at once, with all that it started.
+    pub(super) async fn kill(&mut self) {
+        match self {
+            Self::Local(process) => {
+                process.kill();
+                process.wait().await;
+            }
+            Self::Attached => {}
+        }
+    }
+
+    /// Waits until it has ended, as far as that can be seen from here. Cancel-safe.
+    pub(super) async fn wait(&mut self) -> ExitReason {
+        match self {
+            Self::Local(process) => process.wait().await,
+            // Its sockets tell.
+            Self::Attached => std::future::pending().await,
+        }
+    }
+
+    /// Gives it `grace` to end by itself, then makes it.
+    pub(super) async fn end(&mut self, grace: Duration) -> ExitReason {
+        match self {
+            Self::Local(process) => process.end(grace).await,
+            Self::Attached => ExitReason::Requested,
+        }
+    }
+
+    /// The last lines it wrote to its own stderr.
+    pub(super) async fn log(&mut self) -> String {
+        match self {
+            Self::Local(process) => process.log().await,
+            Self::Attached => String::new(),
+        }
+    }
+
+    /// The id of its process, where it is one of ours and runs.
+    pub(super) fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Local(process) => process.id(),
+            Self::Attached => None,
+        }
+    }
+}
 
 /// How a kernel's process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +92,8 @@ pub enum ExitReason {
     Disconnected,
     /// It did not react to interrupts after its time was up, and was killed.
     KilledAfterTimeout,
+    /// It did not react to interrupts after its time was up; it is not ours to kill, so we left it.
+    Abandoned,
     /// It was restarted or shut down on request.
     Requested,
     /// Nobody knows.
@@ -49,6 +112,9 @@ impl fmt::Display for ExitReason {
             Self::KilledAfterTimeout => {
                 f.write_str("it was killed because it did not stop when its time was up")
             }
+            Self::Abandoned => f.write_str(
+                "it did not stop when its time was up; it is not ours to kill and was left running",
+            ),
             Self::Requested => f.write_str("it was ended on request"),
             Self::Unknown => f.write_str("reason unknown"),
         }
@@ -63,151 +129,5 @@ impl From<ExitStatus> for ExitReason {
             (None, Some(signal)) => Self::Signalled(signal),
             (None, None) => Self::Unknown,
         }
-    }
-}
-
-/// A kernel's process.
-#[derive(Debug)]
-pub(super) struct Host {
-    child: Child,
-    group: Option<Pid>,
-    log: Arc<Mutex<Vec<u8>>>,
-    reader: Option<Task>,
-}
-
-impl Host {
-    /// Starts `command` in `cwd` with exactly `env`.
-    pub(super) fn spawn(
-        command: &[String],
-        env: &[(String, String)],
-        cwd: &Path,
-    ) -> std::io::Result<Self> {
-        let [program, args @ ..] = command else {
-            return Err(std::io::Error::other("empty command"));
-        };
-        let mut command = Command::new(program);
-        command
-            .args(args)
-            .env_clear()
-            .envs(env.iter().map(|(name, value)| (name, value)))
-            .current_dir(cwd)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true);
-        die_with_parent(&mut command);
-        let mut child = command.spawn()?;
-        let group = child
-            .id()
-            .and_then(|id| i32::try_from(id).ok())
-            .and_then(Pid::from_raw);
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let reader = child
-            .stderr
-            .take()
-            .map(|pipe| task::spawn("kernel stderr", keep_tail(pipe, Arc::clone(&log))));
-        Ok(Self {
-            child,
-            group,
-            log,
-            reader,
-        })
-    }
-
-    /// SIGINT to the whole group, as jupyter_client does.
-    pub(super) fn interrupt(&self) {
-        self.signal(Signal::INT);
-    }
-
-    /// SIGKILL to the whole group.
-    pub(super) fn kill(&self) {
-        self.signal(Signal::KILL);
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.group {
-            // A group that is gone is what we want.
-            let _ = kill_process_group(group, signal);
-        }
-    }
-
-    /// Waits for the process to end. Cancel-safe.
-    pub(super) async fn wait(&mut self) -> ExitReason {
-        match self.child.wait().await {
-            Ok(status) => {
-                // What the kernel started must not outlive it.
-                self.kill();
-                ExitReason::from(status)
-            }
-            Err(_) => ExitReason::Unknown,
-        }
-    }
-
-    /// Gives the process `grace` to end by itself, then SIGTERM, then SIGKILL.
-    pub(super) async fn end(&mut self, grace: Duration) -> ExitReason {
-        if let Ok(reason) = tokio::time::timeout(grace, self.wait()).await {
-            return reason;
-        }
-        self.signal(Signal::TERM);
-        if let Ok(reason) = tokio::time::timeout(TERM_GRACE, self.wait()).await {
-            return reason;
-        }
-        self.kill();
-        self.wait().await
-    }
-
-    /// The last lines of the process's stderr.
-    pub(super) async fn log(&mut self) -> String {
-        if let Some(reader) = self.reader.take() {
-            // The pipe closes with the process; a surviving grandchild must not hold us up.
-            let _ = tokio::time::timeout(Duration::from_millis(200), reader.join()).await;
-        }
-        let bytes = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&bytes).trim().to_owned()
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            self.kill();
-        }
-    }
-}
-
-async fn keep_tail(mut pipe: tokio::process::ChildStderr, log: Arc<Mutex<Vec<u8>>>) {
-    let mut buffer = vec![0; 4096];
-    while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
-        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.extend_from_slice(buffer.get(..read).unwrap_or_default());
-        let excess = log.len().saturating_sub(LOG_BYTES);
-        log.drain(..excess);
-    }
-}
-
-/// Lets the operating system kill the kernel when we are gone, however we went. Linux only; elsewhere the
-/// kernel's own parent poll (`JPY_PARENT_PID`) has to do.
-#[expect(
-    unsafe_code,
-    reason = "pre_exec is the only way to run prctl in the child"
-)]
-fn die_with_parent(command: &mut Command) {
-    let parent = rustix::process::getpid();
-    // SAFETY: between fork and exec only async-signal-safe system calls are made: prctl and getppid,
-    // through rustix, which neither allocate nor lock.
-    unsafe {
-        command.pre_exec(move || {
-            #[cfg(target_os = "linux")]
-            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-            if rustix::process::getppid() == Some(parent) {
-                Ok(())
-            } else {
-                // The parent went before the call above could take effect.
-                Err(std::io::Error::from_raw_os_error(
-                    rustix::io::Errno::SRCH.raw_os_error(),
-                ))
-            }
-        });
     }
 }

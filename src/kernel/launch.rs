@@ -1,21 +1,16 @@
 //! From a kernelspec to a process: connection file, socket directory, environment, command.
 
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::KernelError;
-use super::host::Host;
-use crate::jupyter::connection::ConnectionInfo;
+use super::files::KernelFiles;
+use super::host::{Host, Process};
 use crate::jupyter::kernelspec::KernelSpec;
 
 /// Starts ipykernel as its own launcher does, but without collecting garbage while it imports and without taking its
 /// modules apart at the end: about a fifth of the time of a short run (`scripts/bench cells`).
 const IPYKERNEL_START: &str = include_str!("ipykernel_start.py");
-
-/// The longest path a unix socket may have (`sun_path`, less the final NUL).
-const MAX_SOCKET_PATH: usize = 107;
 
 /// Which kernel to run.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,93 +45,27 @@ pub struct LaunchOptions {
     pub ready_timeout: Duration,
 }
 
-/// The files of one running kernel; they go with it.
-#[derive(Debug)]
-pub(super) struct KernelFiles {
-    pub(super) info: ConnectionInfo,
-    pub(super) connection_file: PathBuf,
-    /// 0700; holds the kernel's sockets and those of our guards.
-    pub(super) socket_dir: PathBuf,
-}
-
-impl KernelFiles {
-    /// Where our guards listen: out of the way of the kernel's own sockets.
-    pub(super) fn guard_dir(&self) -> PathBuf {
-        self.socket_dir.join("g")
-    }
-}
-
-impl Drop for KernelFiles {
-    fn drop(&mut self) {
-        // Nothing of the person's is in there; what cannot be removed is left to the system's own clean-up.
-        let _ = std::fs::remove_file(&self.connection_file);
-        let _ = std::fs::remove_dir_all(&self.socket_dir);
-    }
-}
-
 /// Makes the files and starts the process.
 ///
 /// # Errors
 /// [`KernelError::Prepare`] or [`KernelError::Spawn`], with the files removed again.
 pub(super) fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host), KernelError> {
     let kernel = &options.kernel;
-    let files = prepare(options).map_err(|(path, error)| KernelError::Prepare {
-        kernel: kernel.name.clone(),
-        reason: format!("`{}`: {error}", path.display()),
-    })?;
+    let files = KernelFiles::make(&kernel.name, &options.runtime_dir, &options.socket_root)
+        .map_err(|error| error.of(&kernel.name))?;
     let command = command(kernel, &files.connection_file);
     let env = environment(&options.env, kernel);
-    let host = Host::spawn(&command, &env, &options.cwd).map_err(|error| KernelError::Spawn {
-        kernel: kernel.name.clone(),
-        command: command.first().cloned().unwrap_or_default(),
-        reason: if options.cwd.is_dir() {
-            error.to_string()
-        } else {
-            format!("its directory `{}`: {error}", options.cwd.display())
-        },
-    })?;
-    Ok((files, host))
-}
-
-fn prepare(options: &LaunchOptions) -> Result<KernelFiles, (PathBuf, std::io::Error)> {
-    let id = uuid::Uuid::new_v4();
-    let short: String = id.simple().to_string().chars().take(12).collect();
-    let socket_dir = options.socket_root.join(format!("sponde-{short}"));
-    let connection_file = options.runtime_dir.join(format!("kernel-{id}.json"));
-    let at = |path: &Path| {
-        let path = path.to_owned();
-        move |error| (path, error)
-    };
-    // The longest path in there is that of a guard.
-    if socket_dir.as_os_str().len() + "/g/control".len() > MAX_SOCKET_PATH {
-        let error = std::io::Error::other("path is too long for unix sockets");
-        return Err((socket_dir, error));
-    }
-    std::fs::create_dir_all(&options.runtime_dir).map_err(at(&options.runtime_dir))?;
-    let mut private = std::fs::DirBuilder::new();
-    private.mode(0o700);
-    private.create(&socket_dir).map_err(at(&socket_dir))?;
-    private
-        .create(socket_dir.join("g"))
-        .map_err(at(&socket_dir))?;
-    let key = uuid::Uuid::new_v4().to_string();
-    let prefix = socket_dir.join("k").to_string_lossy().into_owned();
-    let files = KernelFiles {
-        info: ConnectionInfo::ipc(prefix, key, options.kernel.name.clone()),
-        connection_file,
-        socket_dir,
-    };
-    let text = serde_json::to_vec_pretty(&files.info).map_err(std::io::Error::other);
-    text.and_then(|text| {
-        std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&files.connection_file)?
-            .write_all(&text)
-    })
-    .map_err(at(&files.connection_file))?;
-    Ok(files)
+    let process =
+        Process::spawn(&command, &env, &options.cwd).map_err(|error| KernelError::Spawn {
+            kernel: kernel.name.clone(),
+            command: command.first().cloned().unwrap_or_default(),
+            reason: if options.cwd.is_dir() {
+                error.to_string()
+            } else {
+                format!("its directory `{}`: {error}", options.cwd.display())
+            },
+        })?;
+    Ok((files, Host::Local(Box::new(process))))
 }
 
 /// The spec's command; a bare `python` is the interpreter of the environment the spec was found in, as

@@ -41,8 +41,15 @@ pub(super) struct Link {
 /// What comes from a kernel.
 #[derive(Debug)]
 pub(super) enum Incoming {
-    /// A message, and the bytes it holds of [`IN_FLIGHT_BYTES`].
-    Message(Channel, Box<Message>, Option<OwnedSemaphorePermit>),
+    /// A message.
+    Message {
+        channel: Channel,
+        message: Box<Message>,
+        /// Its content as it came, for who passes it on.
+        content: Bytes,
+        /// The bytes it holds of [`IN_FLIGHT_BYTES`].
+        permit: Option<OwnedSemaphorePermit>,
+    },
     /// Something that is not a message of ours; it was dropped.
     Unreadable(Channel, WireError),
     /// A message too large for us was emptied on its way: what is left of it will be [`Incoming::Unreadable`].
@@ -222,7 +229,12 @@ async fn read(
             None
         };
         let item = match wire::decode(&frames, &signer) {
-            Ok(message) => Incoming::Message(channel, Box::new(message), permit),
+            Ok(message) => Incoming::Message {
+                channel,
+                message: Box::new(message),
+                content: wire::content_frame(&frames).cloned().unwrap_or_default(),
+                permit,
+            },
             Err(error) => Incoming::Unreadable(channel, error),
         };
         drop(frames);

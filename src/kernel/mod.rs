@@ -4,26 +4,36 @@
 //! sockets (`link`) and the table of running executions. Nothing here knows a model, a notebook or a screen.
 
 mod actor;
+pub mod attach;
 pub mod discover;
 mod execution;
+mod files;
 pub mod guard;
 mod host;
 mod launch;
 mod link;
+pub mod quirks;
 mod ready;
+pub mod reap;
+pub mod requests;
 mod routing;
+mod tap;
 pub mod task;
 
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+pub use attach::AttachOptions;
 pub use discover::{FoundKernel, SearchPath, SearchPaths};
 pub use execution::{Execution, ExecutionEvent, Outcome, OutputEvent, Verdict};
 pub use host::ExitReason;
 pub use launch::{KernelSource, LaunchOptions};
+pub use requests::{Completeness, Completions, Usage, Variable};
+pub use tap::{Tap, Tapped};
 
 use crate::jupyter::content::KernelInfo;
+use actor::Target;
 
 /// A handle to a running kernel. Cheap to clone; the kernel is shut down when the last one is dropped.
 #[derive(Debug, Clone)]
@@ -94,6 +104,30 @@ pub enum KernelError {
         /// How it ended.
         reason: ExitReason,
     },
+    /// Only who started it may end or restart it.
+    #[error("kernel `{kernel}` was not started by us, so it is not ours to restart")]
+    NotOurs {
+        /// The kernelspec's name.
+        kernel: String,
+    },
+    /// A request other than an execution was not answered.
+    #[error("kernel `{kernel}` did not answer a {request} within {} s", .after.as_secs_f32())]
+    NoAnswer {
+        /// The kernelspec's name.
+        kernel: String,
+        /// The message type.
+        request: &'static str,
+        /// How long we waited.
+        after: Duration,
+    },
+    /// It can not do this, or not in a way that we know.
+    #[error("kernel `{kernel}` cannot {what}")]
+    Unsupported {
+        /// What it says it is.
+        kernel: String,
+        /// What was wanted of it.
+        what: &'static str,
+    },
     /// The handle outlived its kernel.
     #[error("kernel was shut down")]
     Closed,
@@ -106,7 +140,13 @@ impl KernelError {
             Self::DiedAtStart { log, .. } | Self::NotReady { log, .. } => {
                 Some(log.as_str()).filter(|log| !log.is_empty())
             }
-            Self::Spawn { .. } | Self::Prepare { .. } | Self::Dead { .. } | Self::Closed => None,
+            Self::Spawn { .. }
+            | Self::Prepare { .. }
+            | Self::Dead { .. }
+            | Self::NotOurs { .. }
+            | Self::NoAnswer { .. }
+            | Self::Unsupported { .. }
+            | Self::Closed => None,
         }
     }
 }
@@ -118,6 +158,10 @@ pub struct ExecuteOptions {
     pub code: String,
     /// Run without outputs, history or number.
     pub silent: bool,
+    /// Keep it in the kernel's history, which also gives it a number.
+    pub history: bool,
+    /// The subshell that shall run it, beside what runs in the main one (JEP 91).
+    pub subshell: Option<String>,
     /// Whether somebody is there to answer `input()`.
     pub allow_stdin: bool,
     /// After this long the cell is interrupted, again, and then the kernel is killed.
@@ -130,8 +174,20 @@ impl ExecuteOptions {
         Self {
             code: code.into(),
             silent: false,
+            history: true,
+            subshell: None,
             allow_stdin: false,
             timeout: None,
+        }
+    }
+
+    /// Code of ours that leaves no trace in history and numbers.
+    pub fn aside(code: impl Into<String>, timeout: Duration) -> Self {
+        Self {
+            silent: true,
+            history: false,
+            timeout: Some(timeout),
+            ..Self::cell(code)
         }
     }
 }
@@ -142,12 +198,24 @@ impl Kernel {
     /// # Errors
     /// [`KernelError`], with the process already cleaned up.
     pub async fn launch(options: LaunchOptions) -> Result<Self, KernelError> {
+        Self::open(Target::Launch(Box::new(options))).await
+    }
+
+    /// Connects to a kernel that somebody else has started. It is never shut down by us, and cannot be restarted.
+    ///
+    /// # Errors
+    /// [`KernelError`].
+    pub async fn attach(options: AttachOptions) -> Result<Self, KernelError> {
+        Self::open(Target::Attach(options)).await
+    }
+
+    async fn open(target: Target) -> Result<Self, KernelError> {
         let (commands, inbox) = mpsc::channel(64);
         let (state_tx, state) = watch::channel(KernelState::Starting);
         let (ready_tx, ready) = oneshot::channel();
         task::spawn(
             "kernel actor",
-            actor::run(options, inbox, state_tx, ready_tx),
+            actor::run(target, inbox, state_tx, ready_tx),
         )
         .detach();
         ready.await.map_err(|_| KernelError::Closed)??;
@@ -203,7 +271,7 @@ impl Kernel {
     /// # Errors
     /// [`KernelError::Closed`].
     pub async fn info(&self) -> Result<KernelInfo, KernelError> {
-        self.ask(|reply| actor::Command::Info { reply }).await
+        Ok(self.about().await?.info)
     }
 
     /// Path of the connection file, for `jupyter console --existing`.
@@ -211,13 +279,16 @@ impl Kernel {
     /// # Errors
     /// [`KernelError::Closed`].
     pub async fn connection_file(&self) -> Result<std::path::PathBuf, KernelError> {
-        self.ask(|reply| actor::Command::ConnectionFile { reply })
-            .await
+        Ok(self.about().await?.connection_file)
     }
 
     /// What the kernel is doing now.
     pub fn state(&self) -> KernelState {
         self.state.borrow().clone()
+    }
+
+    async fn about(&self) -> Result<actor::About, KernelError> {
+        self.ask(|reply| actor::Command::About { reply }).await
     }
 
     async fn ask<T>(

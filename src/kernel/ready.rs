@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::link::{Incoming, Link, LinkLoss};
-use crate::jupyter::content::{Content, KernelInfo};
+use crate::jupyter::content::{Content, ExecuteRequest, ExecutionState, KernelInfo};
 use crate::jupyter::message::{Channel, Message};
 
 /// Between two readiness probes.
@@ -32,7 +32,9 @@ pub(super) async fn wait_ready(
         let next_probe = Instant::now() + PROBE_EVERY;
         while let Ok(incoming) = tokio::time::timeout_at(next_probe, link.incoming.recv()).await {
             match incoming.ok_or_else(closed)? {
-                Incoming::Message(channel, message, _) => {
+                Incoming::Message {
+                    channel, message, ..
+                } => {
                     let mine = message
                         .parent_id()
                         .is_some_and(|id| ours.iter().any(|o| o == id));
@@ -58,6 +60,45 @@ pub(super) async fn wait_ready(
             }
         }
     }
+}
+
+/// Runs `code` silently before anything else, and waits until the kernel is done with it.
+pub(super) async fn set_up(
+    link: &mut Link,
+    session: &str,
+    username: &str,
+    code: &str,
+) -> Result<(), String> {
+    let request = Content::ExecuteRequest(ExecuteRequest {
+        code: code.to_owned(),
+        silent: true,
+        store_history: false,
+        user_expressions: serde_json::Map::new(),
+        allow_stdin: false,
+        stop_on_error: false,
+    });
+    let request = Message::request(request, session, username, now());
+    let id = request.header.msg_id.clone();
+    let closed = || "the connection to the kernel was closed".to_owned();
+    let sent = link.outgoing.send((Channel::Shell, request)).await;
+    sent.map_err(|_| closed())?;
+    let (mut replied, mut idle) = (false, false);
+    while !(replied && idle) {
+        match link.incoming.recv().await.ok_or_else(closed)? {
+            Incoming::Message {
+                channel, message, ..
+            } if message.parent_id() == Some(&id) => {
+                replied |= channel == Channel::Shell;
+                idle |= message.content == Content::Status(ExecutionState::Idle);
+            }
+            Incoming::Message { .. } | Incoming::Unreadable(..) | Incoming::Emptied { .. } => {}
+            Incoming::Lost(LinkLoss::Hostile(what)) => {
+                return Err(format!("its connection was cut because {what}"));
+            }
+            Incoming::Lost(LinkLoss::Closed) => return Err(closed()),
+        }
+    }
+    Ok(())
 }
 
 /// The time, as message headers carry it.

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::execution::{ExecutionEvent, Outcome, OutputEvent, Verdict};
 use super::host::ExitReason;
+use super::quirks::{AfterInterrupt, Quirks};
 use crate::jupyter::content::{Content, ExecuteReply, ExecutionState, InputRequest, ReplyStatus};
 use crate::jupyter::message::{Channel, Header, Message};
 
@@ -28,10 +29,17 @@ const INTERRUPTS: u32 = 2;
 
 type Events = mpsc::UnboundedSender<(ExecutionEvent, Option<OwnedSemaphorePermit>)>;
 
+/// How long a cell whose kernel answers no interrupt may still send outputs after one.
+const UNANSWERED: Duration = Duration::from_secs(1);
+
+/// A message that belongs to no execution, and the bytes it holds.
+pub(super) type Stray = (Box<Message>, Option<OwnedSemaphorePermit>);
+
 /// Running and queued executions, in the order they were sent.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     entries: Vec<Entry>,
+    quirks: Quirks,
 }
 
 #[derive(Debug)]
@@ -50,6 +58,8 @@ struct Entry {
     input: Option<Header>,
     interrupts: u32,
     stop: Stop,
+    /// Reply and `idle` were seen, but outputs may still come.
+    settling: bool,
     wake: Option<(Instant, Wake)>,
 }
 
@@ -66,6 +76,8 @@ enum Wake {
     Quiet,
     FenceLost,
     NoReply,
+    Settled,
+    Unanswered,
 }
 
 /// What the actor shall do after a wake-up.
@@ -80,6 +92,14 @@ pub(super) enum Action {
 }
 
 impl Table {
+    /// No executions yet, for a kernel with these quirks.
+    pub(super) fn new(quirks: Quirks) -> Self {
+        Self {
+            entries: Vec::new(),
+            quirks,
+        }
+    }
+
     pub(super) fn insert(
         &mut self,
         id: String,
@@ -99,6 +119,7 @@ impl Table {
             input: None,
             interrupts: 0,
             stop: Stop::None,
+            settling: !self.quirks.late_outputs.is_zero(),
             wake: None,
         });
         self.watch_first(now);
@@ -133,12 +154,12 @@ impl Table {
         message: Message,
         permit: Option<OwnedSemaphorePermit>,
         now: Instant,
-    ) -> Result<(), Box<Message>> {
+    ) -> Result<(), Stray> {
         let Some(entry) = message
             .parent_id()
             .and_then(|id| self.entries.iter_mut().find(|entry| entry.id == id))
         else {
-            return Err(Box::new(message));
+            return Err((Box::new(message), permit));
         };
         match (channel, message.content) {
             (Channel::Shell, Content::ExecuteReply(reply)) => {
@@ -160,7 +181,10 @@ impl Table {
                 if let Content::Error(error) = &content {
                     entry.error = Some((error.ename.clone(), error.evalue.clone()));
                 }
-                if let Some(output) = OutputEvent::from_content(content) {
+                if let Some(mut output) = OutputEvent::from_content(content) {
+                    if self.quirks.ansi_in_plain {
+                        output.strip_plain();
+                    }
                     // A consumer that has gone away is not waited for.
                     let _ = entry.events.send((ExecutionEvent::Output(output), permit));
                 }
@@ -168,7 +192,7 @@ impl Table {
             // A reply of another kind with our parent: nothing to do with a cell.
             (Channel::Shell | Channel::Control | Channel::Stdin, _) => {}
         }
-        entry.after_message(now);
+        entry.after_message(now, self.quirks.late_outputs);
         self.sweep();
         self.watch_first(now);
         Ok(())
@@ -196,7 +220,8 @@ impl Table {
     }
 
     /// Marks the running execution as interrupted by the person. Returns whether there is one.
-    pub(super) fn interrupt(&mut self) -> bool {
+    pub(super) fn interrupt(&mut self, now: Instant) -> bool {
+        let unanswered = self.quirks.after_interrupt == AfterInterrupt::Unanswered;
         let Some(entry) = self.entries.first_mut() else {
             return false;
         };
@@ -204,6 +229,9 @@ impl Table {
             entry.stop = Stop::Requested;
         }
         entry.interrupts += 1;
+        if unanswered {
+            entry.wake = Some((now + UNANSWERED, Wake::Unanswered));
+        }
         true
     }
 
@@ -235,7 +263,12 @@ impl Table {
                         continue;
                     }
                     entry.interrupts += 1;
-                    entry.wake = Some((now + INTERRUPT_WAIT, Wake::TimeUp));
+                    entry.wake = Some(match self.quirks.after_interrupt {
+                        AfterInterrupt::Kept | AfterInterrupt::Lost => {
+                            (now + INTERRUPT_WAIT, Wake::TimeUp)
+                        }
+                        AfterInterrupt::Unanswered => (now + UNANSWERED, Wake::Unanswered),
+                    });
                     let interrupts = entry.interrupts;
                     entry.send(ExecutionEvent::StillRunning { interrupts });
                     actions.push(Action::Interrupt);
@@ -247,6 +280,19 @@ impl Table {
                 Wake::FenceLost => entry.mark_lost(),
                 Wake::NoReply => {
                     entry.reply = Some(ExecuteReply::default());
+                    entry.wake = None;
+                }
+                Wake::Settled => {
+                    entry.settling = false;
+                    entry.wake = None;
+                }
+                Wake::Unanswered => {
+                    entry.reply = Some(ExecuteReply {
+                        status: ReplyStatus::Aborted,
+                        ..ExecuteReply::default()
+                    });
+                    entry.idle = true;
+                    entry.settling = false;
                     entry.wake = None;
                 }
             }
@@ -268,11 +314,17 @@ impl Table {
     }
 
     fn sweep(&mut self) {
+        let loses_state = self.quirks.after_interrupt != AfterInterrupt::Kept;
         self.entries.retain_mut(|entry| {
-            let (Some(reply), true) = (&entry.reply, entry.idle) else {
+            let (Some(reply), true, false) = (&entry.reply, entry.idle, entry.settling) else {
                 return true;
             };
             let verdict = entry.verdict(reply);
+            if loses_state && matches!(verdict, Verdict::Interrupted | Verdict::TimedOut) {
+                entry.send(ExecutionEvent::Output(OutputEvent::Lost(
+                    "the interrupt restarted the kernel: all its variables are lost".to_owned(),
+                )));
+            }
             entry.finish(verdict);
             false
         });
@@ -302,8 +354,11 @@ impl Entry {
         self.send(ExecutionEvent::InputRequested(request));
     }
 
-    fn after_message(&mut self, now: Instant) {
+    fn after_message(&mut self, now: Instant, late_outputs: Duration) {
         match (&self.reply, self.idle) {
+            (Some(_), true) if self.settling => {
+                self.wake = Some((now + late_outputs, Wake::Settled));
+            }
             (Some(_), false) if !matches!(self.wake, Some((_, Wake::FenceLost))) => {
                 self.wake = Some((now + QUIET, Wake::Quiet));
             }
@@ -314,6 +369,7 @@ impl Entry {
 
     fn mark_lost(&mut self) {
         self.idle = true;
+        self.settling = false;
         self.wake = None;
         self.send(ExecutionEvent::Output(OutputEvent::Lost(
             "the kernel did not say that its outputs are complete: some may be missing".to_owned(),

@@ -71,7 +71,6 @@ const RULES: &[Rule] = &[
             "axum",
             "crossterm",
             "clap",
-            "anstream",
             "anstyle",
             "indicatif",
             "reqwest",

@@ -116,10 +116,9 @@ impl Session {
             }
             KernelSlot::Ready(kernel) => {
                 let options = ExecuteOptions {
-                    code: source,
-                    silent: false,
                     allow_stdin: self.options.allow_stdin,
                     timeout: self.options.cell_timeout,
+                    ..ExecuteOptions::cell(source)
                 };
                 match kernel.execute(options).await {
                     Ok(execution) => {
@@ -366,12 +365,7 @@ fn merge(pending: &mut Vec<OutputEvent>, output: OutputEvent) {
 
 /// The frames and series that live in a Python kernel.
 async fn inventory(kernel: Kernel) -> Option<String> {
-    let options = ExecuteOptions {
-        code: INVENTORY.to_owned(),
-        silent: true,
-        allow_stdin: false,
-        timeout: Some(INVENTORY_WITHIN),
-    };
+    let options = ExecuteOptions::aside(INVENTORY, INVENTORY_WITHIN);
     let (outputs, _) = kernel.execute(options).await.ok()?.collect().await;
     let text: String = outputs
         .into_iter()

@@ -1,0 +1,375 @@
+//! One life of a kernel: from the moment it answers to its end.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::asked::Asked;
+use super::open::{Target, open};
+use super::{About, Command, End};
+use crate::jupyter::content::{Content, ExecuteRequest, ExecutionState, KernelInfo};
+use crate::jupyter::kernelspec::InterruptMode;
+use crate::jupyter::message::{Channel, Message};
+use crate::jupyter::wire::WireError;
+use crate::kernel::KernelError;
+use crate::kernel::KernelState;
+use crate::kernel::execution::Execution;
+use crate::kernel::files::KernelFiles;
+use crate::kernel::host::{ExitReason, Host};
+use crate::kernel::link::{Incoming, Link, LinkLoss};
+use crate::kernel::ready::now;
+use crate::kernel::routing::{Action, Table};
+use crate::kernel::tap::Tapped;
+
+/// How long a kernel may take to answer a shutdown_request by exiting.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+/// The same before a restart, where nobody wants its last words.
+const RESTART_GRACE: Duration = Duration::from_secs(1);
+/// How long we look for what a kernel wrote just before it died.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Silence that tells that there was nothing more.
+const LAST_WORDS_QUIET: Duration = Duration::from_millis(50);
+/// A kernel whose sockets close is about to exit; one that still lives after this never will.
+const DISCONNECT_GRACE: Duration = Duration::from_secs(2);
+
+/// One life of the kernel: from start to exit.
+pub(super) struct Life {
+    kernel: String,
+    interrupt_mode: InterruptMode,
+    username: String,
+    session: String,
+    info: KernelInfo,
+    table: Table,
+    asked: Asked,
+    /// Who listens to what belongs to no execution of ours.
+    tap: Option<mpsc::Sender<Tapped>>,
+    /// What the listener had no room for yet: nothing is read until it has.
+    untold: Option<Tapped>,
+    /// `msg_id` of the fence that is on its way.
+    fence: Option<String>,
+    /// A socket was closed: when the process must be gone.
+    disconnected: Option<Instant>,
+    /// Messages that were emptied for their size and will not be readable.
+    emptied: u32,
+    // In the order in which they are to be dropped.
+    link: Link,
+    host: Host,
+    files: KernelFiles,
+}
+
+impl Life {
+    /// Starts or finds the kernel and waits until it answers. `tap` is who listened to the life before.
+    pub(super) async fn start(
+        target: &Target,
+        tap: Option<mpsc::Sender<Tapped>>,
+    ) -> Result<Self, KernelError> {
+        let opened = open(target).await?;
+        Ok(Self {
+            kernel: target.name().to_owned(),
+            username: target.username().to_owned(),
+            interrupt_mode: opened.interrupt_mode,
+            session: opened.session,
+            info: opened.info,
+            table: Table::new(opened.quirks),
+            asked: Asked::default(),
+            tap,
+            untold: None,
+            fence: None,
+            disconnected: None,
+            emptied: 0,
+            link: opened.link,
+            host: opened.host,
+            files: opened.files,
+        })
+    }
+
+    pub(super) async fn serve(
+        &mut self,
+        inbox: &mut mpsc::Receiver<Command>,
+        state: &watch::Sender<KernelState>,
+    ) -> End {
+        loop {
+            let busy = if self.table.is_empty() {
+                KernelState::Idle
+            } else {
+                KernelState::Busy
+            };
+            state.send_if_modified(|state| {
+                let changed = *state != busy;
+                *state = busy;
+                changed
+            });
+            let wake = self.table.next_wake();
+            tokio::select! {
+                command = inbox.recv() => match command {
+                    None => return End::Shutdown(None),
+                    Some(command) => {
+                        if let Some(end) = self.obey(command).await {
+                            return end;
+                        }
+                    }
+                },
+                room = room(self.tap.as_ref()), if self.untold.is_some() => self.tell(room),
+                incoming = self.link.incoming.recv(), if self.untold.is_none() => {
+                    let Some(incoming) = incoming else {
+                        return End::Died(self.kill(ExitReason::Unknown).await);
+                    };
+                    match self.take(incoming) {
+                        Some(LinkLoss::Hostile(what)) => {
+                            return End::Died(self.kill(ExitReason::Hostile(what)).await);
+                        }
+                        Some(LinkLoss::Closed) => {
+                            // Somebody else's process is nowhere to be waited for.
+                            let grace = if self.host.is_ours() { DISCONNECT_GRACE } else { Duration::ZERO };
+                            self.disconnected.get_or_insert_with(|| Instant::now() + grace);
+                        }
+                        None => {}
+                    }
+                }
+                reason = self.host.wait() => return End::Died(reason),
+                () = sleep_until(self.disconnected.unwrap_or_else(Instant::now)), if self.disconnected.is_some() => {
+                    return End::Died(self.kill(ExitReason::Disconnected).await);
+                }
+                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
+                    for action in self.table.wake(Instant::now()) {
+                        match action {
+                            Action::Fence => {
+                                let request = self.request(Content::KernelInfoRequest);
+                                self.fence = Some(request.header.msg_id.clone());
+                                self.send(Channel::Shell, request).await;
+                            }
+                            Action::Interrupt => self.interrupt().await,
+                            Action::Kill if self.host.is_ours() => {
+                                return End::Died(self.kill(ExitReason::KilledAfterTimeout).await);
+                            }
+                            Action::Kill => return End::Died(ExitReason::Abandoned),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Carries out a command; `Some` ends this life.
+    async fn obey(&mut self, command: Command) -> Option<End> {
+        match command {
+            Command::Execute { options, reply } => {
+                let (events_tx, events) = mpsc::unbounded_channel();
+                let mut request = self.request(Content::ExecuteRequest(ExecuteRequest {
+                    code: options.code,
+                    silent: options.silent,
+                    store_history: options.history && !options.silent,
+                    user_expressions: serde_json::Map::new(),
+                    allow_stdin: options.allow_stdin,
+                    stop_on_error: true,
+                }));
+                request.header.subshell_id = options.subshell;
+                let id = request.header.msg_id.clone();
+                self.table
+                    .insert(id.clone(), events_tx, options.timeout, Instant::now());
+                self.send(Channel::Shell, request).await;
+                // A caller that went away leaves an execution that nobody reads; it still runs to its end.
+                let _ = reply.send(Ok(Execution::new(id, events)));
+            }
+            Command::Reply { execution, value } => {
+                if let Some(header) = self.table.take_input(&execution, Instant::now()) {
+                    let message = self
+                        .request(Content::InputReply { value })
+                        .answering(header);
+                    self.send(Channel::Stdin, message).await;
+                }
+            }
+            Command::Interrupt { reply } => {
+                if self.table.interrupt(Instant::now()) {
+                    self.interrupt().await;
+                }
+                let _ = reply.send(Ok(()));
+            }
+            Command::Restart { reply } if !self.host.is_ours() => {
+                let kernel = self.kernel.clone();
+                let _ = reply.send(Err(KernelError::NotOurs { kernel }));
+            }
+            Command::Restart { reply } => return Some(End::Restart(reply)),
+            Command::Shutdown { reply } => return Some(End::Shutdown(Some(reply))),
+            Command::Ask {
+                channel,
+                content,
+                reply,
+            } => {
+                let request = self.request(content);
+                self.asked.insert(request.header.msg_id.clone(), reply);
+                self.send(channel, request).await;
+            }
+            Command::Tap { messages } => self.tap = Some(messages),
+            Command::Forward { channel, message } => self.send(channel, *message).await,
+            Command::About { reply } => {
+                let _ = reply.send(About {
+                    info: self.info.clone(),
+                    connection_file: self.files.connection_file.clone(),
+                    pid: self.host.pid(),
+                    busy: !self.table.is_empty(),
+                });
+            }
+        }
+        None
+    }
+
+    /// Handles what came from the kernel; a loss is given back.
+    fn take(&mut self, incoming: Incoming) -> Option<LinkLoss> {
+        match incoming {
+            Incoming::Message {
+                channel,
+                message,
+                content,
+                permit,
+            } => {
+                let routed = self.table.route(channel, *message, permit, Instant::now());
+                if let Err((stray, permit)) = routed {
+                    self.stray(channel, *stray, &content, permit);
+                }
+                None
+            }
+            Incoming::Emptied { bytes } => {
+                self.emptied += 1;
+                self.table.lost_output(&format!(
+                    "an output of {} MB was too large and is not kept; print less at a time",
+                    bytes / 1_000_000
+                ));
+                None
+            }
+            Incoming::Unreadable(_, WireError::BadSignature) if self.emptied > 0 => {
+                self.emptied -= 1;
+                None
+            }
+            Incoming::Unreadable(channel, error) => {
+                tracing::warn!(kernel = self.kernel, channel = channel.name(), %error, "dropped an unreadable message");
+                self.table.lost_output(&format!(
+                    "a message of the kernel was dropped, because it could not be trusted or read: {error}"
+                ));
+                None
+            }
+            Incoming::Lost(loss) => Some(loss),
+        }
+    }
+
+    /// A message that belongs to no execution: a reply somebody waits for, a fence's `idle`, or for who listens.
+    fn stray(
+        &mut self,
+        channel: Channel,
+        message: Message,
+        content: &Bytes,
+        permit: Option<OwnedSemaphorePermit>,
+    ) {
+        if channel == Channel::IoPub
+            && message.content == Content::Status(ExecutionState::Idle)
+            && self.fence.is_some()
+            && message.parent_id() == self.fence.as_deref()
+        {
+            self.fence = None;
+            self.table.fence_passed();
+        }
+        let message = match channel {
+            Channel::Shell | Channel::Control => self.asked.answer(message),
+            Channel::Stdin | Channel::IoPub => Some(message),
+        };
+        let (Some(message), Some(tap)) = (message, &self.tap) else {
+            return;
+        };
+        match tap.try_send(Tapped::new(channel, message, content, permit)) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(untold)) => self.untold = Some(untold),
+            Err(mpsc::error::TrySendError::Closed(_)) => self.tap = None,
+        }
+    }
+
+    /// There is room for what could not be told, or nobody listens any more.
+    fn tell(&mut self, room: Option<mpsc::OwnedPermit<Tapped>>) {
+        match (room, self.untold.take()) {
+            (Some(room), Some(untold)) => drop(room.send(untold)),
+            _ => self.tap = None,
+        }
+    }
+
+    async fn interrupt(&mut self) {
+        match self.interrupt_mode {
+            InterruptMode::Signal => self.host.interrupt(),
+            InterruptMode::Message => {
+                let request = self.request(Content::InterruptRequest);
+                self.send(Channel::Control, request).await;
+            }
+        }
+    }
+
+    /// Ends this life in good order and tells everybody who still waits.
+    pub(super) async fn finish(mut self, end: End) -> (End, Option<mpsc::Sender<Tapped>>) {
+        let reason = match &end {
+            End::Died(reason) => {
+                self.last_words().await;
+                reason.clone()
+            }
+            End::Shutdown(_) | End::Restart(_) if !self.host.is_ours() => ExitReason::Requested,
+            End::Shutdown(_) => self.shut_down(false, SHUTDOWN_GRACE).await,
+            End::Restart(_) => self.shut_down(true, RESTART_GRACE).await,
+        };
+        self.table.kernel_died(&reason);
+        (end, self.tap)
+    }
+
+    async fn shut_down(&mut self, restart: bool, grace: Duration) -> ExitReason {
+        let request = self.request(Content::ShutdownRequest { restart });
+        self.send(Channel::Control, request).await;
+        let end = self.host.end(grace);
+        // Outputs are still taken, or a kernel that writes could not end.
+        tokio::pin!(end);
+        loop {
+            tokio::select! {
+                _ = &mut end => return ExitReason::Requested,
+                incoming = self.link.incoming.recv() => match incoming {
+                    Some(Incoming::Message { channel, message, permit, .. }) => {
+                        // Strays have nobody to go to.
+                        let _ = self.table.route(channel, *message, permit, Instant::now());
+                    }
+                    Some(Incoming::Unreadable(..) | Incoming::Emptied { .. } | Incoming::Lost(_)) => {}
+                    None => {
+                        end.await;
+                        return ExitReason::Requested;
+                    }
+                },
+            }
+        }
+    }
+
+    /// Takes what a dead kernel had written before it died.
+    async fn last_words(&mut self) {
+        let deadline = Instant::now() + LAST_WORDS;
+        while let Ok(Some(incoming)) = timeout(
+            LAST_WORDS_QUIET.min(deadline.saturating_duration_since(Instant::now())),
+            self.link.incoming.recv(),
+        )
+        .await
+        {
+            self.take(incoming);
+        }
+    }
+
+    async fn kill(&mut self, reason: ExitReason) -> ExitReason {
+        self.host.kill().await;
+        reason
+    }
+
+    fn request(&self, content: Content) -> Message {
+        Message::request(content, &self.session, &self.username, now())
+    }
+
+    async fn send(&self, channel: Channel, message: Message) {
+        // A closed link is noticed by the loop.
+        let _ = self.link.outgoing.send((channel, message)).await;
+    }
+}
+
+/// Waits until a listener can take one more message; `None` when it has gone.
+async fn room(tap: Option<&mpsc::Sender<Tapped>>) -> Option<mpsc::OwnedPermit<Tapped>> {
+    tap?.clone().reserve_owned().await.ok()
+}

@@ -1,0 +1,170 @@
+//! The kernel's process: started in its own group, watched, interrupted, ended. No orphan, no zombie.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, Command};
+
+use super::ExitReason;
+use crate::kernel::task::{self, Task};
+
+/// How much of a kernel's own stderr is kept for error messages.
+const LOG_BYTES: usize = 8 * 1024;
+
+/// How long a kernel may take to end after SIGTERM.
+const TERM_GRACE: Duration = Duration::from_secs(2);
+
+/// A kernel's process.
+#[derive(Debug)]
+pub(in crate::kernel) struct Process {
+    child: Child,
+    group: Option<Pid>,
+    log: Arc<Mutex<Vec<u8>>>,
+    reader: Option<Task>,
+}
+
+impl Process {
+    /// Starts `command` in `cwd` with exactly `env`.
+    pub(in crate::kernel) fn spawn(
+        command: &[String],
+        env: &[(String, String)],
+        cwd: &Path,
+    ) -> std::io::Result<Self> {
+        let [program, args @ ..] = command else {
+            return Err(std::io::Error::other("empty command"));
+        };
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .env_clear()
+            .envs(env.iter().map(|(name, value)| (name, value)))
+            .current_dir(cwd)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        die_with_parent(&mut command);
+        let mut child = command.spawn()?;
+        let group = child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .and_then(Pid::from_raw);
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let reader = child
+            .stderr
+            .take()
+            .map(|pipe| task::spawn("kernel stderr", keep_tail(pipe, Arc::clone(&log))));
+        Ok(Self {
+            child,
+            group,
+            log,
+            reader,
+        })
+    }
+
+    /// SIGINT to the whole group, as jupyter_client does.
+    pub(in crate::kernel) fn interrupt(&self) {
+        self.signal(Signal::INT);
+    }
+
+    /// SIGKILL to the whole group.
+    pub(in crate::kernel) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            // A group that is gone is what we want.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    /// Its id, while it runs.
+    pub(in crate::kernel) fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Waits for the process to end. Cancel-safe.
+    pub(in crate::kernel) async fn wait(&mut self) -> ExitReason {
+        match self.child.wait().await {
+            Ok(status) => {
+                // What the kernel started must not outlive it.
+                self.kill();
+                ExitReason::from(status)
+            }
+            Err(_) => ExitReason::Unknown,
+        }
+    }
+
+    /// Gives the process `grace` to end by itself, then SIGTERM, then SIGKILL.
+    pub(in crate::kernel) async fn end(&mut self, grace: Duration) -> ExitReason {
+        if let Ok(reason) = tokio::time::timeout(grace, self.wait()).await {
+            return reason;
+        }
+        self.signal(Signal::TERM);
+        if let Ok(reason) = tokio::time::timeout(TERM_GRACE, self.wait()).await {
+            return reason;
+        }
+        self.kill();
+        self.wait().await
+    }
+
+    /// The last lines of the process's stderr.
+    pub(in crate::kernel) async fn log(&mut self) -> String {
+        if let Some(reader) = self.reader.take() {
+            // The pipe closes with the process; a surviving grandchild must not hold us up.
+            let _ = tokio::time::timeout(Duration::from_millis(200), reader.join()).await;
+        }
+        let bytes = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).trim().to_owned()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.kill();
+        }
+    }
+}
+
+async fn keep_tail(mut pipe: tokio::process::ChildStderr, log: Arc<Mutex<Vec<u8>>>) {
+    let mut buffer = vec![0; 4096];
+    while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
+        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.extend_from_slice(buffer.get(..read).unwrap_or_default());
+        let excess = log.len().saturating_sub(LOG_BYTES);
+        log.drain(..excess);
+    }
+}
+
+/// Lets the operating system kill the kernel when we are gone, however we went. Linux only; elsewhere the
+/// kernel's own parent poll (`JPY_PARENT_PID`) has to do.
+#[expect(
+    unsafe_code,
+    reason = "pre_exec is the only way to run prctl in the child"
+)]
+fn die_with_parent(command: &mut Command) {
+    let parent = rustix::process::getpid();
+    // SAFETY: between fork and exec only async-signal-safe system calls are made: prctl and getppid,
+    // through rustix, which neither allocate nor lock.
+    unsafe {
+        command.pre_exec(move || {
+            #[cfg(target_os = "linux")]
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            if rustix::process::getppid() == Some(parent) {
+                Ok(())
+            } else {
+                // The parent went before the call above could take effect.
+                Err(std::io::Error::from_raw_os_error(
+                    rustix::io::Errno::SRCH.raw_os_error(),
+                ))
+            }
+        });
+    }
+}

@@ -1,0 +1,118 @@
+//! Where kernels depart from the protocol, as a table and not as if-statements.
+//!
+//! A row is looked up by the `implementation` that a kernel names in its kernel_info_reply. What is not in the table
+//! gets [`Quirks::default`], which is safe with everything. The rows were measured with `sponde kernels test`
+//! (docs/kernels.md); each says what goes wrong without it.
+//!
+//! Deliberately not here: how kernels are installed (`kernelspecs/`).
+
+use std::time::Duration;
+
+use crate::jupyter::kernelspec::InterruptMode;
+
+/// How one implementation behaves.
+#[expect(clippy::struct_excessive_bools, reason = "a table of yes and no")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quirks {
+    /// How to interrupt it, where its kernelspec is wrong about that.
+    pub interrupt: Option<InterruptMode>,
+    /// What an interrupt leaves behind.
+    pub after_interrupt: AfterInterrupt,
+    /// Outputs of a cell may come this long after the last sign of it, although it has said `idle`.
+    pub late_outputs: Duration,
+    /// `text/plain` comes with terminal colours, which do not belong into a notebook.
+    pub ansi_in_plain: bool,
+    /// Whether code can ask for a line of input.
+    pub stdin: bool,
+    /// Whether is_complete_request is ever answered.
+    pub answers_is_complete: bool,
+    /// Whether code runs in a process below the kernel's own: when that one ends, cells are never answered.
+    pub worker: bool,
+    /// Code that runs silently before the first cell.
+    pub set_up: Option<&'static str>,
+}
+
+/// What an interrupt leaves behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterInterrupt {
+    /// The cell ends with an error or `aborted`; variables are kept.
+    Kept,
+    /// The cell ends, and all variables are lost.
+    Lost,
+    /// All variables are lost, and the cell never gets an answer.
+    Unanswered,
+}
+
+impl Default for Quirks {
+    fn default() -> Self {
+        Self {
+            interrupt: None,
+            after_interrupt: AfterInterrupt::Kept,
+            late_outputs: Duration::ZERO,
+            ansi_in_plain: false,
+            stdin: true,
+            answers_is_complete: true,
+            worker: false,
+            set_up: None,
+        }
+    }
+}
+
+impl Quirks {
+    /// The row of an implementation (`kernel_info_reply.implementation`).
+    pub fn of(implementation: &str) -> Self {
+        let usual = Self::default();
+        match implementation.to_ascii_lowercase().as_str() {
+            "bash_kernel" | "bash" => Self {
+                // `read` waits for a terminal that nobody types into.
+                stdin: false,
+                answers_is_complete: false,
+                set_up: Some(BASH_SET_UP),
+                ..usual
+            },
+            "ijavascript" | "javascript" => Self {
+                after_interrupt: AfterInterrupt::Unanswered,
+                worker: true,
+                ..usual
+            },
+            "deno kernel" | "deno" => Self {
+                // SIGINT ends it.
+                interrupt: Some(InterruptMode::Message),
+                late_outputs: Duration::from_millis(100),
+                ansi_in_plain: true,
+                ..usual
+            },
+            "evcxr_jupyter" | "evcxr" => Self {
+                after_interrupt: AfterInterrupt::Lost,
+                stdin: false,
+                ..usual
+            },
+            "xeus-python" | "xpython" => Self {
+                // SIGINT ends it; the message does nothing, which costs less.
+                interrupt: Some(InterruptMode::Message),
+                ..usual
+            },
+            "tslab" | "jslab" => Self {
+                stdin: false,
+                ..usual
+            },
+            _ => usual,
+        }
+    }
+}
+
+/// `read` from the terminal fails instead of waiting for ever; from files and pipes it works as always.
+const BASH_SET_UP: &str = r#"read() { if [ -t 0 ]; then echo "read: this kernel cannot ask for input" >&2; return 1; fi; builtin read "$@"; }"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_kernels_get_safe_defaults() {
+        assert_eq!(Quirks::of("something new"), Quirks::default());
+        assert_eq!(Quirks::of("ipython"), Quirks::default());
+        assert_eq!(Quirks::of("Deno kernel"), Quirks::of("deno"));
+        assert_ne!(Quirks::of("deno"), Quirks::default());
+    }
+}

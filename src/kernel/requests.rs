@@ -1,0 +1,312 @@
+//! What a kernel can be asked besides running a cell: completion, documentation, its variables, its usage.
+//!
+//! Nothing here counts as a cell or enters the kernel's history, and every wait has an end: kernels that know no
+//! such request never answer (bash and is_complete), and the first completion of a Python kernel can take seconds.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::actor::{About, Command};
+use super::execution::OutputEvent;
+use super::quirks::Quirks;
+use super::{ExecuteOptions, Kernel, KernelError};
+use crate::jupyter::content::Content;
+use crate::jupyter::message::{Channel, Message};
+use crate::jupyter::mime::MimeBundle;
+
+/// For completion and documentation: the first one imports much.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// For is_complete, which is a hint only.
+const HINT: Duration = Duration::from_secs(1);
+/// For what is asked on control, which is answered also while a cell runs.
+const CONTROL: Duration = Duration::from_secs(3);
+/// For reading the variables.
+const READ_VARIABLES: Duration = Duration::from_secs(5);
+/// Prints the variables of a Python kernel, one JSON object a line.
+const PYTHON_VARIABLES: &str = include_str!("variables.py");
+/// The same in R.
+const R_VARIABLES: &str = include_str!("variables.R");
+
+/// What could stand at the cursor (`complete_reply`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Completions {
+    /// The candidates.
+    pub matches: Vec<String>,
+    /// Where the text begins that they replace, in unicode code points.
+    pub cursor_start: usize,
+    /// Where it ends.
+    pub cursor_end: usize,
+}
+
+/// Whether code is a whole statement (`is_complete_reply`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Completeness {
+    /// It can be run.
+    Complete,
+    /// More lines are needed; begin the next one with this.
+    Incomplete {
+        /// White space.
+        indent: String,
+    },
+    /// It will never be right.
+    Invalid,
+    /// The kernel cannot tell, or did not in time.
+    Unknown,
+}
+
+/// What a kernel needs of the machine.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Usage {
+    /// Resident memory of the kernel and what it started, in bytes.
+    pub memory: Option<u64>,
+    /// Processor use in percent of one core, since the last time it was asked.
+    pub cpu: Option<f64>,
+}
+
+/// A variable that lives in a kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its type, in the language's own words.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Rows and columns, or length, where it has such; in the language's own words.
+    #[serde(default)]
+    pub shape: String,
+    /// The beginning of what it prints as.
+    #[serde(default)]
+    pub head: String,
+}
+
+impl Kernel {
+    /// What could stand at `cursor` (unicode code points from the start of `code`).
+    ///
+    /// # Errors
+    /// [`KernelError::NoAnswer`] or [`KernelError::Closed`]. A kernel that is busy answers when it is idle again.
+    pub async fn complete(&self, code: &str, cursor: usize) -> Result<Completions, KernelError> {
+        let request = Content::CompleteRequest {
+            code: code.to_owned(),
+            cursor_pos: cursor,
+        };
+        let reply = self.request(Channel::Shell, request, PATIENCE).await?;
+        Ok(read(&reply))
+    }
+
+    /// Documentation for what stands at `cursor`; `None` if there is none. `detail` 1 asks for the source.
+    ///
+    /// # Errors
+    /// As [`Kernel::complete`].
+    pub async fn inspect(
+        &self,
+        code: &str,
+        cursor: usize,
+        detail: u8,
+    ) -> Result<Option<MimeBundle>, KernelError> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Reply {
+            found: bool,
+            data: MimeBundle,
+        }
+        let request = Content::InspectRequest {
+            code: code.to_owned(),
+            cursor_pos: cursor,
+            detail_level: detail.min(1),
+        };
+        let reply: Reply = read(&self.request(Channel::Shell, request, PATIENCE).await?);
+        Ok((reply.found && !reply.data.is_empty()).then_some(reply.data))
+    }
+
+    /// Whether `code` is a whole statement. A hint: kernels that do not answer within a second do not know.
+    ///
+    /// # Errors
+    /// [`KernelError::Closed`].
+    pub async fn is_complete(&self, code: &str) -> Result<Completeness, KernelError> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Reply {
+            status: String,
+            indent: String,
+        }
+        if !self.quirks().await?.answers_is_complete {
+            return Ok(Completeness::Unknown);
+        }
+        let request = Content::IsCompleteRequest {
+            code: code.to_owned(),
+        };
+        let reply: Reply = match self.request(Channel::Shell, request, HINT).await {
+            Ok(reply) => read(&reply),
+            Err(KernelError::NoAnswer { .. }) => return Ok(Completeness::Unknown),
+            Err(error) => return Err(error),
+        };
+        Ok(match reply.status.as_str() {
+            "complete" => Completeness::Complete,
+            "incomplete" => Completeness::Incomplete {
+                indent: reply.indent,
+            },
+            "invalid" => Completeness::Invalid,
+            _ => Completeness::Unknown,
+        })
+    }
+
+    /// What the kernel needs of the machine now, also while a cell runs.
+    ///
+    /// # Errors
+    /// [`KernelError::Closed`].
+    pub async fn usage(&self) -> Result<Usage, KernelError> {
+        let about = self.about().await?;
+        if is_ipykernel(&about) {
+            let request = Content::Other {
+                msg_type: "usage_request".to_owned(),
+                content: json!({}),
+            };
+            if let Ok(reply) = self.request(Channel::Control, request, CONTROL).await {
+                let reply: Map<String, Value> = read(&reply);
+                return Ok(Usage {
+                    memory: reply.get("kernel_memory").and_then(Value::as_u64),
+                    cpu: reply.get("kernel_cpu").and_then(Value::as_f64),
+                });
+            }
+        }
+        Ok(Usage {
+            memory: about.pid.and_then(resident),
+            cpu: None,
+        })
+    }
+
+    /// The variables that live in the kernel, also while a cell runs, where the kernel can do that (ipykernel 7).
+    ///
+    /// # Errors
+    /// [`KernelError::Unsupported`] for a language whose variables we do not know how to list, or a kernel that is
+    /// busy and has no subshells; else as [`Kernel::complete`].
+    pub async fn variables(&self) -> Result<Vec<Variable>, KernelError> {
+        let about = self.about().await?;
+        let language = about.info.language_info.get("name").and_then(Value::as_str);
+        let code = match language.map(str::to_ascii_lowercase).as_deref() {
+            Some("python" | "ipython") => PYTHON_VARIABLES,
+            Some("r") => R_VARIABLES,
+            _ => {
+                return Err(KernelError::Unsupported {
+                    kernel: about.info.implementation,
+                    what: "list its variables",
+                });
+            }
+        };
+        let mut options = ExecuteOptions::aside(code, READ_VARIABLES);
+        // What is silent prints nothing in R.
+        options.silent = is_ipykernel(&about);
+        if about.busy {
+            options.subshell = Some(self.subshell(&about).await?);
+        }
+        let beside = options.subshell.clone();
+        let (outputs, _) = self.execute(options).await?.collect().await;
+        if let Some(subshell_id) = beside {
+            let request = Content::Other {
+                msg_type: "delete_subshell_request".to_owned(),
+                content: json!({ "subshell_id": subshell_id }),
+            };
+            // One that stays costs the kernel a sleeping thread.
+            let _ = self.request(Channel::Control, request, CONTROL).await;
+        }
+        let text: String = outputs
+            .into_iter()
+            .filter_map(|output| match output {
+                OutputEvent::Stream(stream) if stream.name == "stdout" => Some(stream.text),
+                _ => None,
+            })
+            .collect();
+        // What is no such line was printed by somebody else.
+        Ok(text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect())
+    }
+
+    /// Makes a subshell (JEP 91).
+    async fn subshell(&self, about: &About) -> Result<String, KernelError> {
+        let unsupported = || KernelError::Unsupported {
+            kernel: about.info.implementation.clone(),
+            what: "do anything else while a cell runs",
+        };
+        let offered = about.info.supported_features.iter();
+        // Kernels built on ipykernel's base class inherit the claim without the thing.
+        if !is_ipykernel(about) || !offered.clone().any(|feature| feature == "kernel subshells") {
+            return Err(unsupported());
+        }
+        let request = Content::Other {
+            msg_type: "create_subshell_request".to_owned(),
+            content: json!({}),
+        };
+        let reply: Map<String, Value> =
+            read(&self.request(Channel::Control, request, CONTROL).await?);
+        reply
+            .get("subshell_id")
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+            .ok_or_else(unsupported)
+    }
+
+    /// How this kernel departs from the protocol.
+    ///
+    /// # Errors
+    /// [`KernelError::Closed`].
+    pub async fn quirks(&self) -> Result<Quirks, KernelError> {
+        Ok(Quirks::of(&self.info().await?.implementation))
+    }
+
+    async fn request(
+        &self,
+        channel: Channel,
+        content: Content,
+        patience: Duration,
+    ) -> Result<Message, KernelError> {
+        let request = name_of(&content);
+        let answer = self.ask(|reply| Command::Ask {
+            channel,
+            content,
+            reply,
+        });
+        match tokio::time::timeout(patience, answer).await {
+            Ok(answer) => answer,
+            Err(_) => Err(KernelError::NoAnswer {
+                kernel: self.info().await?.implementation,
+                request,
+                after: patience,
+            }),
+        }
+    }
+}
+
+fn name_of(content: &Content) -> &'static str {
+    match content {
+        Content::CompleteRequest { .. } => "complete_request",
+        Content::InspectRequest { .. } => "inspect_request",
+        Content::IsCompleteRequest { .. } => "is_complete_request",
+        _ => "control request",
+    }
+}
+
+fn is_ipykernel(about: &About) -> bool {
+    about.info.implementation == "ipython"
+}
+
+/// The content of a reply, as far as it has the shape.
+fn read<T: Default + serde::de::DeserializeOwned>(reply: &Message) -> T {
+    match &reply.content {
+        Content::Other { content, .. } => {
+            serde_json::from_value(content.clone()).unwrap_or_default()
+        }
+        _ => T::default(),
+    }
+}
+
+/// Resident memory of a process, in bytes (proc(5), `statm`).
+fn resident(pid: u32) -> Option<u64> {
+    let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * u64::try_from(rustix::param::page_size()).ok()?)
+}
