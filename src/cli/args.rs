@@ -147,6 +147,8 @@ pub enum KernelsCommand {
         #[arg(value_enum, default_value = "python3")]
         name: Installable,
     },
+    /// Clean up what runs that were killed have left: kernels, sockets, connection files.
+    Reap,
 }
 
 /// Kernels that can be installed.

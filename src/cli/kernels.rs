@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::args::{Installable, KernelsArgs, KernelsCommand};
 use super::style::{GOOD, NAME, paint, stdout_colours};
-use super::{Context, block_on, filter, print, python, run};
+use super::{Context, block_on, filter, print, python, reap, run};
 use crate::error::{Exit, Failure};
 use crate::kernel::FoundKernel;
 
@@ -22,6 +22,7 @@ pub(super) fn kernels(args: KernelsArgs, context: &Context) -> Result<Exit, Fail
         KernelsCommand::Install {
             name: Installable::Python3,
         } => block_on(install_python(context)),
+        KernelsCommand::Reap => reap::run(context),
     }
 }
 

@@ -12,6 +12,7 @@ mod model;
 mod models;
 mod picture;
 mod python;
+mod reap;
 mod render;
 mod run;
 mod screen;

@@ -10,6 +10,7 @@ use crate::agent::approval::Approval;
 use crate::agent::{Agent, AgentOptions, facts};
 use crate::error::{Exit, Failure};
 use crate::kernel::discover::DiscoverError;
+use crate::kernel::reap::{Reaped, reap};
 use crate::kernel::{KernelSource, LaunchOptions};
 
 /// How long a kernel may take to start.
@@ -118,6 +119,11 @@ pub(super) fn launch_options(
     cwd: PathBuf,
     context: &Context,
 ) -> LaunchOptions {
+    // What an earlier run left that was killed.
+    let reaped = reap(&context.paths.sockets);
+    if reaped != Reaped::default() {
+        tracing::info!(?reaped, "cleaned up after a run that was killed");
+    }
     LaunchOptions {
         kernel,
         cwd,

@@ -27,7 +27,7 @@ pub struct KernelSource {
 }
 
 /// How to run a kernel. Directories and environment are values: this floor reads neither.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LaunchOptions {
     /// Which kernel.
     pub kernel: KernelSource,

@@ -12,6 +12,7 @@ pub mod guard;
 mod host;
 mod launch;
 mod link;
+mod pool;
 pub mod quirks;
 mod ready;
 pub mod reap;
@@ -29,6 +30,7 @@ pub use discover::{FoundKernel, SearchPath, SearchPaths};
 pub use execution::{Execution, ExecutionEvent, Outcome, OutputEvent, Verdict};
 pub use host::ExitReason;
 pub use launch::{KernelSource, LaunchOptions};
+pub use pool::Pool;
 pub use requests::{Completeness, Completions, Usage, Variable};
 pub use tap::{Tap, Tapped};
 

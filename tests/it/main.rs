@@ -11,6 +11,8 @@ mod agent_http;
 mod aimock;
 mod cli;
 mod kernel;
+mod kernel_life;
+mod kernel_requests;
 mod llm_wire;
 mod local_model;
 mod nbformat_corpora;

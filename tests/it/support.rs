@@ -114,6 +114,15 @@ pub(crate) fn assert_is_valid_notebook(path: &Path) {
 /// How long the program may take for anything: the machine may be busy.
 pub(crate) const LIMIT: Duration = Duration::from_mins(2);
 
+/// Waits until `condition` holds.
+pub(crate) fn eventually(condition: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < LIMIT, "waited in vain");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// Where nothing listens.
 pub(crate) const NOBODY: &str = "http://127.0.0.1:1";
 
@@ -148,6 +157,11 @@ impl Sponde {
     /// A path in the directory that the program works in.
     pub(crate) fn path(&self, relative: &str) -> PathBuf {
         self.home.path().join("work").join(relative)
+    }
+
+    /// The directory for its sockets.
+    pub(crate) fn sockets(&self) -> PathBuf {
+        self.home.path().join("run")
     }
 
     /// Writes a file there.
