@@ -1,0 +1,187 @@
+//! Our side of `scripts/bench kernels`: does on a real kernel what a line on stdin says, and answers with a line.
+//!
+//! It measures times itself; processor time and memory are read from outside, as those of the peer are, which is
+//! `scripts/bench-peer`. Lines: `cold`, `spare`, `open`, `trip N`, `run PATH`, `many KERNELS TRIPS`, `memory`.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a measurement that fails is no measurement"
+)]
+
+use std::io::{BufRead as _, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sponde::kernel::{
+    ExecuteOptions, ExecutionEvent, Kernel, LaunchOptions, OutputEvent, Pool, SearchPath,
+    SearchPaths, Verdict,
+};
+
+/// What a person who plots does first.
+const FIRST_CELL: &str = "import pandas, matplotlib.pyplot; 1 + 1";
+
+fn main() {
+    // `cargo bench` and `cargo test` pass arguments of their own.
+    let Some(prefix) = std::env::args()
+        .nth(1)
+        .filter(|first| !first.starts_with('-'))
+    else {
+        return;
+    };
+    // As the program itself.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(serve(PathBuf::from(prefix)));
+}
+
+async fn serve(prefix: PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let kernel = SearchPaths(vec![SearchPath {
+        origin: "bench",
+        data_dir: prefix.join("share/jupyter"),
+        prefix: Some(prefix),
+    }])
+    .find("python3")
+    .unwrap();
+    let options = LaunchOptions {
+        kernel,
+        cwd: dir.path().to_owned(),
+        env: std::env::vars().collect(),
+        runtime_dir: dir.path().join("runtime"),
+        socket_root: std::env::temp_dir(),
+        username: "bench".to_owned(),
+        ready_timeout: Duration::from_mins(2),
+    };
+    let mut open: Option<Kernel> = None;
+    let mut many: Vec<Kernel> = Vec::new();
+    loop {
+        let line = tokio::task::spawn_blocking(|| {
+            let mut line = String::new();
+            std::io::stdin().lock().read_line(&mut line).map(|_| line)
+        });
+        let line = line.await.unwrap().unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let answer = match words[..] {
+            ["cold"] => {
+                let begin = Instant::now();
+                let kernel = Kernel::launch(options.clone()).await.unwrap();
+                let started = execute(&kernel, "1 + 1").await;
+                let first = begin.elapsed();
+                execute(&kernel, FIRST_CELL).await;
+                let with_imports = begin.elapsed();
+                kernel.shutdown().await;
+                json!({"outputs": started, "ms": ms(first), "with_imports": ms(with_imports)})
+            }
+            ["spare"] => {
+                let pool = Pool::new();
+                pool.prepare(options.clone());
+                // The first of two is there when the second is: what is measured is a spare that had its time.
+                let warm = pool.take(options.clone()).await.unwrap();
+                warm.shutdown().await;
+                pool.prepare(options.clone());
+                tokio::time::sleep(Duration::from_secs(4)).await;
+                let begin = Instant::now();
+                let kernel = pool.take(options.clone()).await.unwrap();
+                execute(&kernel, FIRST_CELL).await;
+                let took = begin.elapsed();
+                kernel.shutdown().await;
+                json!({"ms": ms(took)})
+            }
+            ["open"] => {
+                open = Some(Kernel::launch(options.clone()).await.unwrap());
+                json!({})
+            }
+            ["trip", count] => {
+                let kernel = open.as_ref().unwrap();
+                let mut trips = Vec::new();
+                for _ in 0..count.parse().unwrap() {
+                    let begin = Instant::now();
+                    execute(kernel, "1 + 1").await;
+                    trips.push(ms(begin.elapsed()));
+                }
+                json!({"trips": trips})
+            }
+            ["run", path] => {
+                let code = std::fs::read_to_string(path).unwrap();
+                let begin = Instant::now();
+                let outputs = execute(open.as_ref().unwrap(), &code).await;
+                json!({"ms": ms(begin.elapsed()), "outputs": outputs})
+            }
+            ["many", kernels, trips] => {
+                if many.is_empty() {
+                    for _ in 0..kernels.parse().unwrap() {
+                        many.push(Kernel::launch(options.clone()).await.unwrap());
+                    }
+                }
+                json!({"trips": at_once(&many, trips.parse().unwrap()).await})
+            }
+            [] => {
+                for kernel in many.iter().chain(&open) {
+                    kernel.shutdown().await;
+                }
+                return;
+            }
+            _ => panic!("{line}"),
+        };
+        let mut stdout = std::io::stdout().lock();
+        writeln!(stdout, "{answer}").unwrap();
+        stdout.flush().unwrap();
+    }
+}
+
+/// Every kernel runs cells one after the other, all kernels at once.
+async fn at_once(kernels: &[Kernel], trips: usize) -> Vec<f64> {
+    let together = Arc::new(tokio::sync::Barrier::new(kernels.len()));
+    let tasks: Vec<_> = kernels
+        .iter()
+        .cloned()
+        .map(|kernel| {
+            let together = Arc::clone(&together);
+            tokio::spawn(async move {
+                together.wait().await;
+                let mut took = Vec::new();
+                for _ in 0..trips {
+                    let begin = Instant::now();
+                    execute(&kernel, "1 + 1").await;
+                    took.push(ms(begin.elapsed()));
+                }
+                took
+            })
+        })
+        .collect();
+    let mut all = Vec::new();
+    for task in tasks {
+        all.extend(task.await.unwrap());
+    }
+    all
+}
+
+/// Bytes of text and images that came; everything is looked at, as a front end would.
+async fn execute(kernel: &Kernel, code: &str) -> Value {
+    let mut execution = kernel.execute(ExecuteOptions::cell(code)).await.unwrap();
+    let (mut text, mut images, mut displays) = (0, 0, 0);
+    while let Some(event) = execution.next().await {
+        match event {
+            ExecutionEvent::Output(OutputEvent::Stream(stream)) => text += stream.text.len(),
+            ExecutionEvent::Output(
+                OutputEvent::Display { data, .. } | OutputEvent::Result { data, .. },
+            ) => {
+                displays += 1;
+                images += data.text_of("image/png").map_or(0, |png| png.len());
+            }
+            ExecutionEvent::Output(other) => panic!("{other:?}"),
+            ExecutionEvent::Finished(outcome) => assert_eq!(outcome.verdict, Verdict::Ok),
+            _ => {}
+        }
+    }
+    json!({"text": text, "images": images, "displays": displays})
+}
+
+fn ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}
