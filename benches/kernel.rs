@@ -1,7 +1,7 @@
 //! Our side of `scripts/bench kernels`: does on a real kernel what a line on stdin says, and answers with a line.
 //!
 //! It measures times itself; processor time and memory are read from outside, as those of the peer are, which is
-//! `scripts/bench-peer`. Lines: `cold`, `spare`, `open`, `trip N`, `run PATH`, `many KERNELS TRIPS`, `memory`.
+//! `scripts/bench-peer`. Lines: `cold`, `spare`, `open`, `trip N`, `run PATH`, `many KERNELS TRIPS MS` (a trip of each kernel every MS).
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -10,7 +10,6 @@
 
 use std::io::{BufRead as _, Write as _};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -112,13 +111,14 @@ async fn serve(prefix: PathBuf) {
                 let outputs = execute(open.as_ref().unwrap(), &code).await;
                 json!({"ms": ms(begin.elapsed()), "outputs": outputs})
             }
-            ["many", kernels, trips] => {
+            ["many", kernels, trips, every] => {
                 if many.is_empty() {
                     for _ in 0..kernels.parse().unwrap() {
                         many.push(Kernel::launch(options.clone()).await.unwrap());
                     }
                 }
-                json!({"trips": at_once(&many, trips.parse().unwrap()).await})
+                let every = Duration::from_millis(every.parse().unwrap());
+                json!({"trips": at_once(&many, trips.parse().unwrap(), every).await})
             }
             [] => {
                 for kernel in many.iter().chain(&open) {
@@ -134,21 +134,22 @@ async fn serve(prefix: PathBuf) {
     }
 }
 
-/// Every kernel runs cells one after the other, all kernels at once.
-async fn at_once(kernels: &[Kernel], trips: usize) -> Vec<f64> {
-    let together = Arc::new(tokio::sync::Barrier::new(kernels.len()));
+/// Each kernel gets a cell every so often, the kernels evenly spread over that time; a trip begins when it was due.
+async fn at_once(kernels: &[Kernel], trips: u32, every: Duration) -> Vec<f64> {
+    let count = u32::try_from(kernels.len()).unwrap();
+    let start = Instant::now() + every;
     let tasks: Vec<_> = kernels
         .iter()
         .cloned()
-        .map(|kernel| {
-            let together = Arc::clone(&together);
+        .zip(0..)
+        .map(|(kernel, number)| {
             tokio::spawn(async move {
-                together.wait().await;
                 let mut took = Vec::new();
-                for _ in 0..trips {
-                    let begin = Instant::now();
+                for trip in 0..trips {
+                    let due = start + every * trip + every * number / count;
+                    tokio::time::sleep_until(due.into()).await;
                     execute(&kernel, "1 + 1").await;
-                    took.push(ms(begin.elapsed()));
+                    took.push(ms(due.elapsed()));
                 }
                 took
             })

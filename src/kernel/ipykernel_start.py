@@ -37,12 +37,16 @@ def _in_pieces(write):
     piece = 4 << 20
 
     def write_in_pieces(self, string):
+        # Most of what is written is short, and a loop may write a million times: one sum and one comparison more.
+        if type(string) is str and (written := self._unpublished + len(string)) < piece:
+            self._unpublished = written
+            return write(self, string)
         if not isinstance(string, str):
             return write(self, string)  # It knows what to raise.
-        for start in range(0, max(len(string), 1), piece):
+        for start in range(0, len(string), piece):
             part = string[start : start + piece]
             write(self, part)
-            self._unpublished = getattr(self, "_unpublished", 0) + len(part)
+            self._unpublished += len(part)
             if self._unpublished >= piece:
                 self._unpublished = 0
                 self.flush()
@@ -51,5 +55,6 @@ def _in_pieces(write):
     return write_in_pieces
 
 
+iostream.OutStream._unpublished = 0
 iostream.OutStream.write = _in_pieces(iostream.OutStream.write)
 kernelapp.launch_new_instance()
