@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::stdin::AnsweredBy;
 use crate::jupyter::mime::MimeBundle;
 use crate::jupyter::nbformat::Output;
 use crate::kernel::OutputEvent;
@@ -37,8 +38,11 @@ pub enum Command {
     Run {
         /// The code.
         code: String,
+        /// Its language, or the name of a kernel; `None` is the main kernel.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        language: Option<String>,
     },
-    /// Stop what is going on; twice within two seconds restarts the kernel.
+    /// Stop what is going on; twice within two seconds restarts the kernel that runs.
     Interrupt,
     /// End the session.
     Shutdown,
@@ -74,6 +78,15 @@ pub struct Event {
     pub kind: EventKind,
 }
 
+/// A kernel that code can be sent to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelOffer {
+    /// Name of its kernelspec.
+    pub kernel: String,
+    /// Its language.
+    pub language: String,
+}
+
 /// What can happen.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -82,25 +95,31 @@ pub enum EventKind {
     SessionStarted {
         /// `provider/name` of the model, if there is one.
         model: Option<String>,
-        /// Name of the kernelspec.
+        /// Name of the main kernel's kernelspec.
         kernel: String,
+        /// All kernels that code can be sent to, the main one first; the others start when their first cell comes.
+        kernels: Vec<KernelOffer>,
         /// Where the notebook is kept.
         notebook: String,
     },
-    /// The kernel answers.
+    /// A kernel answers.
     KernelReady {
         /// Name of the kernelspec.
         kernel: String,
         /// Connection file, for `jupyter console --existing`.
         connection_file: String,
     },
-    /// The kernel is gone, and all variables with it; a new one starts.
+    /// A kernel is gone, and all its variables with it; a new one starts.
     KernelDied {
+        /// Name of the kernelspec.
+        kernel: String,
         /// How.
         reason: String,
     },
-    /// The kernel could not be started.
+    /// A kernel could not be started.
     KernelFailed {
+        /// Name of the kernelspec.
+        kernel: String,
         /// What happened.
         message: String,
         /// What the kernel's process wrote about it.
@@ -157,6 +176,15 @@ pub enum EventKind {
         prompt: String,
         /// Whether the answer must be hidden.
         password: bool,
+    },
+    /// The code got its line.
+    InputAnswered {
+        /// Which cell.
+        cell: String,
+        /// The line; `None` if it is a password.
+        value: Option<String>,
+        /// Who gave it.
+        by: AnsweredBy,
     },
     /// Output of the code.
     Output {

@@ -12,9 +12,11 @@ pub mod replay;
 pub mod run;
 mod sampling;
 mod save;
+pub mod stdin;
 pub mod tools;
 pub mod turn;
 
-pub use event::{Command, Decision, Event, EventKind, OutputChange, TurnEnd};
+pub use event::{Command, Decision, Event, EventKind, KernelOffer, OutputChange, TurnEnd};
 pub use run::{Agent, AgentOptions};
 pub use save::write_atomically;
+pub use stdin::StdinPolicy;

@@ -13,11 +13,13 @@ use tokio::time::{Instant, sleep_until};
 
 use super::approval::Approval;
 use super::coach::{self, Coaching, Novelty, Topic};
-use super::event::{Command, Event, EventKind};
+use super::event::{Command, Event, EventKind, KernelOffer, TurnEnd};
 use super::sampling::Sampling;
 use super::save::write_atomically;
+use super::stdin::StdinPolicy;
 use super::tools;
 use super::turn::{Input, State, Turn};
+use crate::jupyter::content::InputRequest;
 use crate::jupyter::nbformat::random_cell_id;
 use crate::kernel::task::{self, Task};
 use crate::kernel::{
@@ -29,11 +31,13 @@ use crate::session::summarize::Budget;
 use crate::session::transcript::{Author, KernelIdentity};
 use crate::session::{CodeStatus, Edit, Transcript, context};
 
+mod answering;
 mod effects;
 mod kernel_slot;
 mod reply;
 
-use kernel_slot::KernelSlot;
+use answering::{Answering, next_answer};
+use kernel_slot::{MAIN, Slots};
 
 /// At most one output event a cell in this time.
 const COALESCE: Duration = Duration::from_millis(50);
@@ -50,8 +54,10 @@ pub struct AgentOptions {
     pub facts: Option<String>,
     /// Whether the model is helped where it forgets.
     pub coaching: Coaching,
-    /// The kernel.
+    /// The main kernel.
     pub kernel: LaunchOptions,
+    /// Kernels for other languages, each of its own.
+    pub others: Vec<LaunchOptions>,
     /// Where the notebook is kept; its directory exists.
     pub notebook: PathBuf,
     /// When to ask.
@@ -60,8 +66,8 @@ pub struct AgentOptions {
     pub max_steps: u32,
     /// How long a cell may run.
     pub cell_timeout: Option<Duration>,
-    /// Whether somebody can answer `input()`.
-    pub allow_stdin: bool,
+    /// Who answers `input()`.
+    pub stdin: StdinPolicy,
     /// Bytes of a cell's text outputs that the model gets.
     pub output_budget: usize,
     /// Sampling temperature, if it is to be set.
@@ -108,9 +114,12 @@ struct Session {
     transcript: Transcript,
     turn: Turn,
     steps: u32,
-    kernel: KernelSlot,
+    kernels: Slots,
+    /// The kernel of the latest cell.
+    current: usize,
     sampling: Option<Sampling>,
     running: Option<Running>,
+    answering: Option<Answering>,
     question: String,
     /// What the next reply must be.
     choice: ToolChoice,
@@ -126,6 +135,10 @@ struct Session {
 struct Running {
     cell: String,
     execution: Option<Execution>,
+    /// The line it waits for.
+    input: Option<InputRequest>,
+    /// Lines that the model gave it.
+    answers: u32,
     /// Outputs that were not told yet, and when they will be.
     pending: Vec<OutputEvent>,
     flush_at: Option<Instant>,
@@ -137,9 +150,11 @@ impl Session {
             turn: Turn::new(options.approval, options.max_steps),
             transcript: Transcript::default(),
             steps: 0,
-            kernel: KernelSlot::starting(options.kernel.clone()),
+            kernels: Slots::starting(options.kernel.clone(), options.others.clone()),
+            current: MAIN,
             sampling: None,
             running: None,
+            answering: None,
             question: String::new(),
             choice: ToolChoice::Auto,
             said: Vec::new(),
@@ -162,7 +177,8 @@ impl Session {
         }
         self.tell(EventKind::SessionStarted {
             model,
-            kernel: self.options.kernel.kernel.name.clone(),
+            kernel: self.kernels.name(MAIN),
+            kernels: self.kernels.offers(),
             notebook: self.options.notebook.display().to_string(),
         })
         .await;
@@ -181,7 +197,8 @@ impl Session {
                 },
                 delta = next_delta(self.sampling.as_mut()) => self.sampled(delta).await,
                 event = next_execution_event(self.running.as_mut()) => self.executed(event).await,
-                ready = self.kernel.changed() => self.kernel_changed(ready).await,
+                answer = next_answer(self.answering.as_mut()) => self.answered(answer).await,
+                (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,
                 () = sleep_until(flush_at.unwrap_or_else(Instant::now)), if flush_at.is_some() => self.flush().await,
             }
         }
@@ -203,14 +220,8 @@ impl Session {
                 });
                 self.drive(Input::Submit).await;
             }
-            Command::Run { code } if self.turn.state == State::Idle => {
-                let cell = random_cell_id();
-                self.edit(Edit::Propose {
-                    cell: cell.clone(),
-                    author: Author::Person,
-                    source: code,
-                });
-                self.drive(Input::RunOwn { cell }).await;
+            Command::Run { code, language } if self.turn.state == State::Idle => {
+                self.run_own(code, language.as_deref()).await;
             }
             Command::Submit { .. } | Command::Run { .. } => {
                 self.notice("still busy with the last turn: interrupt it first")
@@ -228,18 +239,27 @@ impl Session {
         }
     }
 
-    async fn reply(&mut self, cell: &str, value: String) {
-        if let Some(Running {
-            cell: running,
-            execution: Some(execution),
-            ..
-        }) = &self.running
-            && running == cell
-            && let Some(kernel) = self.kernel.ready()
-        {
-            // A kernel that is gone finishes its execution, which tells.
-            let _ = kernel.reply(&execution.id, value).await;
-        }
+    async fn run_own(&mut self, code: String, language: Option<&str>) {
+        let offers = self.kernels.offers();
+        let Some(offer) = self.kernels.find(language).and_then(|at| offers.get(at)) else {
+            let known: Vec<&str> = offers.iter().map(|offer| &*offer.language).collect();
+            let asked = language.unwrap_or_default();
+            let known = known.join(", ");
+            self.notice(&format!(
+                "there is no kernel for `{asked}`, only for {known}"
+            ))
+            .await;
+            return self.end_turn(TurnEnd::CellFailed).await;
+        };
+        let cell = random_cell_id();
+        let language = (offer.language != self.language()).then(|| offer.language.clone());
+        self.edit(Edit::Propose {
+            cell: cell.clone(),
+            author: Author::Person,
+            language,
+            source: code,
+        });
+        self.drive(Input::RunOwn { cell }).await;
     }
 
     /// The provider's stream yielded `delta`; `None` is its end.
@@ -288,8 +308,18 @@ impl Session {
         }
     }
 
+    /// The main kernel's language.
     fn language(&self) -> String {
         self.options.kernel.kernel.spec.language.clone()
+    }
+
+    /// The kernels that the model may choose from, the main one first: a small model gets no choice.
+    fn offers(&self) -> Vec<KernelOffer> {
+        let mut offers = self.kernels.offers();
+        if self.options.coaching == Coaching::Small {
+            offers.truncate(1);
+        }
+        offers
     }
 
     fn prompt(&self) -> Prompt {
@@ -307,7 +337,7 @@ impl Session {
         Prompt {
             system: self.options.system.clone(),
             messages: context::messages(&self.transcript, tools::RUN_CODE, budget),
-            tools: vec![tools::run_code(&self.language())],
+            tools: vec![tools::run_code(&self.offers())],
             tool_choice: self.choice,
             max_output_tokens: None,
             temperature: self.options.temperature,
@@ -393,7 +423,7 @@ impl Session {
             );
         }
         self.save().await;
-        self.kernel.shutdown().await;
+        self.kernels.shutdown().await;
     }
 }
 

@@ -1,8 +1,11 @@
 //! The one tool a model has: `run_code`. Its schema, its arguments, and the code while it is being written.
 
+use std::fmt::Write as _;
+
 use serde::Deserialize;
 use serde_json::json;
 
+use super::event::KernelOffer;
 use crate::llm::types::ToolSpec;
 
 /// The tool's name.
@@ -17,32 +20,87 @@ const ALIASES: [&str; 5] = [
     "execute_code",
 ];
 
-/// The tool as a model sees it.
-pub fn run_code(language: &str) -> ToolSpec {
+/// Other names of languages, as models and people write them.
+const OTHER_NAMES: [(&str, &[&str]); 6] = [
+    ("python", &["py", "python3", "ipython"]),
+    ("bash", &["sh", "shell"]),
+    ("javascript", &["js", "node", "nodejs"]),
+    ("typescript", &["ts", "deno"]),
+    ("rust", &["rs"]),
+    ("c++", &["cpp"]),
+];
+
+/// A complete call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parsed {
+    /// The code.
+    pub code: String,
+    /// Its language; `None` is that of the main kernel.
+    pub language: Option<String>,
+}
+
+/// The tool as a model sees it; the first of `kernels` is the main one. With only one there is no choice to make, and
+/// no word about it.
+pub fn run_code(kernels: &[KernelOffer]) -> ToolSpec {
+    let languages: Vec<&str> = kernels.iter().map(|offer| &*offer.language).collect();
+    let main = languages.first().copied().unwrap_or_default();
+    let mut description = format!(
+        "Run {main} code in a persistent Jupyter kernel. Variables and imports persist between calls. \
+         Returns stdout, stderr, the value of the last expression, and plots; plots are also shown to the user. \
+         Print the values that you need."
+    );
+    let mut properties =
+        json!({ "code": { "type": "string", "description": "The code of one cell" } });
+    if languages.len() > 1 {
+        let _ = write!(
+            description,
+            " Other languages have a persistent kernel of their own, with their own variables; what one kernel has is \
+             passed to another through files in the working directory, which they share."
+        );
+        properties["language"] = json!({
+            "type": "string",
+            "enum": languages,
+            "description": format!("The language of the code, {main} if left out"),
+        });
+    }
     ToolSpec {
         name: RUN_CODE.to_owned(),
-        description: format!(
-            "Run {language} code in a persistent Jupyter kernel. Variables and imports persist between calls. \
-             Returns stdout, stderr, the value of the last expression, and plots; plots are also shown to the user. \
-             Print the values that you need."
-        ),
+        description,
         parameters: json!({
             "type": "object",
-            "properties": { "code": { "type": "string", "description": "The code of one cell" } },
+            "properties": properties,
             "required": ["code"],
             "additionalProperties": false,
         }),
     }
 }
 
+/// Which of `kernels` somebody means who names a language or a kernel.
+pub fn find_language(asked: &str, kernels: &[KernelOffer]) -> Option<usize> {
+    let asked = asked.trim();
+    let is = |name: &str| name.eq_ignore_ascii_case(asked);
+    let is_also = |language: &str| {
+        OTHER_NAMES.iter().any(|(name, others)| {
+            name.eq_ignore_ascii_case(language) && others.iter().any(|other| is(other))
+        })
+    };
+    kernels
+        .iter()
+        .position(|offer| is(&offer.language))
+        .or_else(|| kernels.iter().position(|offer| is(&offer.kernel)))
+        .or_else(|| kernels.iter().position(|offer| is_also(&offer.language)))
+}
+
 /// The code of a complete call, or why it is none. Strict: a broken call is answered, never run as something else.
+/// The first of `kernels` is the main one.
 ///
 /// # Errors
 /// A sentence for the model.
-pub fn parse(name: &str, arguments: &str) -> Result<String, String> {
+pub fn parse(name: &str, arguments: &str, kernels: &[KernelOffer]) -> Result<Parsed, String> {
     #[derive(Deserialize)]
     struct Arguments {
         code: String,
+        language: Option<String>,
     }
     if name != RUN_CODE && !ALIASES.contains(&name) {
         return Err(format!("there is no tool `{name}`, only `{RUN_CODE}`"));
@@ -53,7 +111,25 @@ pub fn parse(name: &str, arguments: &str) -> Result<String, String> {
     if parsed.code.trim().is_empty() {
         return Err(format!("`code` is empty. Call `{RUN_CODE}` again"));
     }
-    Ok(parsed.code)
+    let code = parsed.code;
+    let Some(asked) = parsed.language else {
+        return Ok(Parsed {
+            code,
+            language: None,
+        });
+    };
+    let Some(index) = find_language(&asked, kernels) else {
+        let known: Vec<&str> = kernels.iter().map(|offer| &*offer.language).collect();
+        return Err(format!(
+            "there is no kernel for {asked:?}, only for {}. Call `{RUN_CODE}` again",
+            known.join(", ")
+        ));
+    };
+    let other = kernels.get(index).filter(|_| index > 0);
+    Ok(Parsed {
+        code,
+        language: other.map(|offer| offer.language.clone()),
+    })
 }
 
 /// The code in arguments that are still being written, as far as it is certain.
@@ -94,12 +170,33 @@ fn decode(json_string_body: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn offers(kernels: &[(&str, &str)]) -> Vec<KernelOffer> {
+        kernels
+            .iter()
+            .map(|&(kernel, language)| KernelOffer {
+                kernel: kernel.to_owned(),
+                language: language.to_owned(),
+            })
+            .collect()
+    }
+
+    fn parsed(code: &str, language: Option<&str>) -> Parsed {
+        Parsed {
+            code: code.to_owned(),
+            language: language.map(str::to_owned),
+        }
+    }
+
     #[test]
     fn only_whole_calls_run() {
-        assert_eq!(parse(RUN_CODE, r#"{"code": "1+1"}"#), Ok("1+1".to_owned()));
+        let one = offers(&[("python3", "python")]);
         assert_eq!(
-            parse("python", r#"{"code": "1", "language": "python"}"#),
-            Ok("1".to_owned())
+            parse(RUN_CODE, r#"{"code": "1+1"}"#, &one),
+            Ok(parsed("1+1", None))
+        );
+        assert_eq!(
+            parse("python", r#"{"code": "1", "language": "Python"}"#, &one),
+            Ok(parsed("1", None))
         );
         for (name, arguments, words) in [
             (RUN_CODE, r#"{"code": ""#, "not valid JSON"),
@@ -107,11 +204,59 @@ mod tests {
             (RUN_CODE, r#"{"cod": "1"}"#, "missing field `code`"),
             (RUN_CODE, r#"{"code": 7}"#, "expected a string"),
             (RUN_CODE, r#"{"code": " \n"}"#, "`code` is empty"),
+            (
+                RUN_CODE,
+                r#"{"code": "1", "language": 7}"#,
+                "expected a string",
+            ),
             ("shell", r#"{"code": "1"}"#, "there is no tool `shell`"),
         ] {
-            let error = parse(name, arguments).unwrap_err();
+            let error = parse(name, arguments, &one).unwrap_err();
             assert!(error.contains(words), "{arguments}: {error}");
         }
+    }
+
+    #[test]
+    fn a_language_picks_a_kernel_that_is_there() {
+        let kernels = offers(&[("python3", "python"), ("bash", "bash"), ("ir", "R")]);
+        let call = |language: &str| {
+            let arguments = json!({ "code": "1", "language": language }).to_string();
+            parse(RUN_CODE, &arguments, &kernels)
+        };
+        for (asked, language) in [
+            ("python", None),
+            ("py", None),
+            ("python3", None),
+            ("bash", Some("bash")),
+            ("sh", Some("bash")),
+            ("r", Some("R")),
+            ("ir", Some("R")),
+        ] {
+            assert_eq!(call(asked), Ok(parsed("1", language)), "{asked}");
+        }
+        assert_eq!(
+            call("julia"),
+            Err(
+                "there is no kernel for \"julia\", only for python, bash, R. Call `run_code` again"
+                    .to_owned()
+            )
+        );
+    }
+
+    #[test]
+    fn a_choice_is_offered_only_where_there_is_one() {
+        let one = run_code(&offers(&[("python3", "python")]));
+        assert_eq!(
+            one.parameters["properties"],
+            json!({ "code": { "type": "string", "description": "The code of one cell" } })
+        );
+        assert!(!one.description.contains("language"), "{}", one.description);
+        let two = run_code(&offers(&[("python3", "python"), ("bash", "bash")]));
+        assert_eq!(
+            two.parameters["properties"]["language"]["enum"],
+            json!(["python", "bash"])
+        );
+        assert_eq!(two.parameters["required"], json!(["code"]));
     }
 
     #[test]

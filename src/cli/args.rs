@@ -65,9 +65,15 @@ pub struct SessionArgs {
     /// or a bare name at OPENAI_BASE_URL.
     #[arg(short, long, env = "SPONDE_MODEL", value_name = "MODEL")]
     pub model: Option<String>,
-    /// The kernel: a name from `sponde kernels`, or the path of a virtual environment or interpreter.
+    /// The kernel: a name from `sponde kernels`, or the path of a virtual environment or interpreter. Given several
+    /// times, the first is the main one and each other is for another language; without it, the main kernel is
+    /// python3 and every other language that has a kernel can be used too.
     #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL")]
-    pub kernel: Option<String>,
+    pub kernel: Vec<String>,
+    /// Who answers when code asks for input; default is you, or nobody where nobody is at the terminal. A model gets
+    /// at most 5 questions of a cell, and never one for a password.
+    #[arg(long, value_enum, value_name = "WHO")]
+    pub stdin: Option<StdinArg>,
     /// Run the model's code without asking.
     #[arg(short, long)]
     pub yes: bool,
@@ -83,6 +89,17 @@ pub struct SessionArgs {
     /// How many seconds a cell of the model may run.
     #[arg(long, value_name = "SECONDS")]
     pub cell_timeout: Option<u64>,
+}
+
+/// Who answers when code asks for input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StdinArg {
+    /// The person at the terminal.
+    Ask,
+    /// Nobody: the code gets an error.
+    Refuse,
+    /// The model.
+    Model,
 }
 
 /// `sponde ask`.

@@ -1,4 +1,4 @@
-//! `sponde`: a chat, line by line. `!code` runs code of one's own in the same kernel.
+//! `sponde`: a chat, line by line. `!code` runs code of one's own in the same kernel, `%%language code` in another.
 
 use std::io::IsTerminal as _;
 
@@ -10,21 +10,25 @@ use super::render::Renderer;
 use super::session;
 use super::signals::{self, Ask};
 use super::style::{DIM, HINT, paint, stderr_colours};
-use super::{Context, eprint};
-use crate::agent::Command;
+use super::{Context, eprint, filter};
+use crate::agent::{Command, EventKind, KernelOffer, tools};
 use crate::error::{Exit, Failure};
 
 const HELP: &str = "\
 Ask in plain words. A line that ends in \\ goes on in the next.
-  !CODE    run code of your own in the kernel
-  /help    this
-  /exit    end (or Ctrl-D)
+  !CODE             run code of your own in the kernel
+  %%LANGUAGE CODE   the same in the kernel of another language
+  /kernel [NAME]    which kernels there are; send !CODE to this one from now on
+  /help             this
+  /exit             end (or Ctrl-D)
 Ctrl-C stops what is going on; twice restarts the kernel.
 ";
 
 /// What a line means.
 enum Said {
     Command(Command),
+    /// Which kernel `!` means; `None` lists them.
+    Kernel(Option<String>),
     Help,
     Nothing,
     Unknown(String),
@@ -42,10 +46,15 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
     let colours = stderr_colours();
     let mut renderer = Renderer::new(session::pictures_dir(&session.notebook), true);
     let mut typed = BufReader::new(tokio::io::stdin()).lines();
-    // The session's first event names model and kernel.
+    // The session's first event names model and kernels.
+    let mut kernels = Vec::new();
     if let Some(event) = session.agent.events.recv().await {
         renderer.show(&event.kind);
+        if let EventKind::SessionStarted { kernels: all, .. } = event.kind {
+            kernels = all;
+        }
     }
+    let mut own = 0;
     if interactive {
         eprint(&paint(
             DIM,
@@ -67,8 +76,18 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
                 Ask::End => break Exit::Interrupted,
             },
         };
-        let command = match said(line) {
+        let command = match said(line, kernels.get(own)) {
             Said::Command(command) => command,
+            Said::Kernel(name) => {
+                if let Some(name) = name {
+                    match tools::find_language(&name, &kernels) {
+                        Some(index) => own = index,
+                        None => eprint(&filter::plain(&format!("there is no kernel `{name}`\n"))),
+                    }
+                }
+                eprint(&filter::plain(&list(&kernels, own)));
+                continue;
+            }
             Said::Help => {
                 eprint(HELP);
                 continue;
@@ -125,23 +144,47 @@ async fn read(typed: &mut Typed, interactive: bool) -> Option<String> {
     }
 }
 
-fn said(line: Option<String>) -> Said {
+/// One line a kernel; `own` is the one that `!CODE` goes to.
+fn list(kernels: &[KernelOffer], own: usize) -> String {
+    kernels
+        .iter()
+        .enumerate()
+        .map(|(index, offer)| {
+            let mark = if index == own { '>' } else { ' ' };
+            format!("{mark} {} ({})\n", offer.kernel, offer.language)
+        })
+        .collect()
+}
+
+fn said(line: Option<String>, own: Option<&KernelOffer>) -> Said {
     let Some(line) = line else { return Said::End };
     let text = line.trim();
     match text {
         "" => Said::Nothing,
         "/exit" | "/quit" | "exit" | "quit" => Said::End,
         "/help" | "/?" | "help" => Said::Help,
+        "/kernel" | "/kernels" => Said::Kernel(None),
+        _ if text.starts_with("/kernel ") => {
+            Said::Kernel(text.split_once(' ').map(|(_, name)| name.trim().to_owned()))
+        }
         _ if text.starts_with('/') && !text.contains(' ') && !text[1..].contains('/') => {
             Said::Unknown(text.to_owned())
         }
-        _ => Said::Command(match text.strip_prefix('!') {
-            Some(code) => Command::Run {
+        _ => Said::Command(if let Some(code) = text.strip_prefix('!') {
+            Command::Run {
                 code: code.to_owned(),
-            },
-            None => Command::Submit {
+                language: own.map(|offer| offer.language.clone()),
+            }
+        } else if let Some(rest) = text.strip_prefix("%%") {
+            let (language, code) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+            Command::Run {
+                code: code.to_owned(),
+                language: Some(language.to_owned()),
+            }
+        } else {
+            Command::Submit {
                 text: text.to_owned(),
-            },
+            }
         }),
     }
 }

@@ -93,9 +93,13 @@ impl Renderer {
                     &filter::plain(&format!("sponde: {model} with kernel {kernel}")),
                 );
             }
-            EventKind::KernelReady { .. } | EventKind::RunFinished { .. } => {}
-            EventKind::KernelDied { reason } => self.note(BAD, &format!("kernel: {reason}")),
-            EventKind::KernelFailed { message, log } => {
+            EventKind::KernelReady { .. }
+            | EventKind::InputAnswered { .. }
+            | EventKind::RunFinished { .. } => {}
+            EventKind::KernelDied { kernel, reason } => {
+                self.note(BAD, &filter::plain(&format!("kernel {kernel}: {reason}")));
+            }
+            EventKind::KernelFailed { message, log, .. } => {
                 self.note(BAD, &format!("kernel: {}", filter::plain(message)));
                 if let Some(log) = log {
                     self.note(DIM, &filter::plain(log));

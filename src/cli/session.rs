@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Context;
-use super::args::SessionArgs;
+use super::args::{SessionArgs, StdinArg};
 use super::model::{self, Chosen, OwnServer};
 use crate::agent::approval::Approval;
-use crate::agent::{Agent, AgentOptions, facts};
+use crate::agent::{Agent, AgentOptions, StdinPolicy, facts};
 use crate::error::{Exit, Failure};
 use crate::kernel::discover::DiscoverError;
 use crate::kernel::reap::{Reaped, reap};
@@ -20,6 +20,9 @@ const MAX_STEPS: u32 = 20;
 /// How long a cell of the model may run, unless told otherwise.
 const CELL_TIMEOUT: Duration = Duration::from_mins(10);
 
+/// Kernels of other languages that a session may offer.
+const OTHERS: usize = 8;
+
 /// A running session and what belongs to it.
 pub(super) struct Session {
     /// The agent.
@@ -30,16 +33,14 @@ pub(super) struct Session {
     pub own: Option<OwnServer>,
 }
 
-/// Starts a session as `args` and the configuration say.
+/// Starts a session as `args` and the configuration say; `interactive` if a person is at the terminal.
 pub(super) async fn start(
     args: &SessionArgs,
-    allow_stdin: bool,
+    interactive: bool,
     context: &Context,
 ) -> Result<Session, Failure> {
-    let kernel = find_kernel(
-        args.kernel.as_deref().or(context.config.kernel.as_deref()),
-        context,
-    )?;
+    let stdin = stdin_policy(args.stdin, interactive)?;
+    let (kernel, others) = find_kernels(&args.kernel, context)?;
     let cwd = current_dir()?;
     let facts = workspace_facts(&args.files, &cwd)?;
     let notebook = notebook_path(args.notebook.as_deref(), context)?;
@@ -65,6 +66,10 @@ pub(super) async fn start(
         system: system(&language),
         facts,
         coaching,
+        others: others
+            .into_iter()
+            .map(|other| launch_options(other, cwd.clone(), context))
+            .collect(),
         kernel: launch_options(kernel, cwd, context),
         notebook: notebook.clone(),
         approval,
@@ -77,7 +82,7 @@ pub(super) async fn start(
                 .or(context.config.cell_timeout)
                 .map_or(CELL_TIMEOUT, Duration::from_secs),
         ),
-        allow_stdin,
+        stdin,
         output_budget,
         temperature: None,
     });
@@ -93,6 +98,58 @@ pub(super) async fn end(session: Session) {
     session.agent.shutdown().await;
     if let Some(own) = session.own {
         own.stop().await;
+    }
+}
+
+/// The main kernel and those of other languages: the named ones, or else the main one and whatever else there is.
+fn find_kernels(
+    named: &[String],
+    context: &Context,
+) -> Result<(KernelSource, Vec<KernelSource>), Failure> {
+    let same =
+        |a: &KernelSource, b: &KernelSource| a.spec.language.eq_ignore_ascii_case(&b.spec.language);
+    let mut others: Vec<KernelSource> = Vec::new();
+    let [first, rest @ ..] = named else {
+        let main = find_kernel(context.config.kernel.as_deref(), context)?;
+        for found in context.paths.kernels().list() {
+            let Ok(source) = found.source else { continue };
+            let taken = same(&source, &main) || others.iter().any(|other| same(&source, other));
+            if !taken && !source.spec.language.is_empty() && others.len() < OTHERS {
+                others.push(source);
+            }
+        }
+        return Ok((main, others));
+    };
+    let main = find_kernel(Some(first), context)?;
+    for name in rest {
+        let source = find_kernel(Some(name), context)?;
+        if let Some(twin) = std::iter::once(&main)
+            .chain(&others)
+            .find(|other| same(&source, other))
+        {
+            return Err(Failure::usage(format!(
+                "`{}` and `{name}` are both kernels for {}",
+                twin.name, source.spec.language
+            ))
+            .hint("a session has one kernel for each language"));
+        }
+        others.push(source);
+    }
+    Ok((main, others))
+}
+
+/// Who answers when code asks for input.
+fn stdin_policy(named: Option<StdinArg>, interactive: bool) -> Result<StdinPolicy, Failure> {
+    match named {
+        Some(StdinArg::Ask) if !interactive => Err(Failure::usage(
+            "--stdin ask needs a person at the terminal",
+        )
+        .hint("let the model answer with --stdin model, or leave it out: then code that asks gets an error")),
+        Some(StdinArg::Ask) => Ok(StdinPolicy::Ask),
+        Some(StdinArg::Refuse) => Ok(StdinPolicy::Refuse),
+        Some(StdinArg::Model) => Ok(StdinPolicy::Model),
+        None if interactive => Ok(StdinPolicy::Ask),
+        None => Ok(StdinPolicy::Refuse),
     }
 }
 

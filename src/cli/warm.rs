@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use sha2::{Digest as _, Sha256};
 
-use crate::agent::{prompt, tools};
+use crate::agent::{KernelOffer, prompt, tools};
 use crate::llm::local::{LocalModel, LocalServer};
 use crate::llm::types::{Message, Part, Prompt, Provider, ToolChoice};
 
@@ -63,7 +63,10 @@ impl Beginning {
         let prompt = Prompt {
             system: prompt::small_system(),
             messages: vec![Message::User(vec![Part::Text("File".to_owned())])],
-            tools: vec![tools::run_code("python")],
+            tools: vec![tools::run_code(&[KernelOffer {
+                kernel: "python3".to_owned(),
+                language: "python".to_owned(),
+            }])],
             tool_choice: ToolChoice::Required,
             max_output_tokens: Some(1),
             temperature: None,

@@ -29,6 +29,10 @@ pub(super) enum Command {
         execution: String,
         value: String,
     },
+    RefuseInput {
+        execution: String,
+        why: String,
+    },
     Interrupt {
         reply: oneshot::Sender<Result<(), KernelError>>,
     },
@@ -156,6 +160,7 @@ async fn lie_dead(
             Command::Restart { reply } => return Some(reply),
             // The dropped sender answers `Closed`.
             Command::Reply { .. }
+            | Command::RefuseInput { .. }
             | Command::Ask { .. }
             | Command::Tap { .. }
             | Command::Forward { .. }

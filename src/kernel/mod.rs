@@ -164,7 +164,8 @@ pub struct ExecuteOptions {
     pub history: bool,
     /// The subshell that shall run it, beside what runs in the main one (JEP 91).
     pub subshell: Option<String>,
-    /// Whether somebody is there to answer `input()`.
+    /// Whether somebody is there to answer `input()`. If not, a kernel that asks nevertheless is refused as by
+    /// [`Kernel::refuse_input`].
     pub allow_stdin: bool,
     /// After this long the cell is interrupted, again, and then the kernel is killed.
     pub timeout: Option<Duration>,
@@ -241,6 +242,19 @@ impl Kernel {
         let execution = execution.to_owned();
         self.commands
             .send(actor::Command::Reply { execution, value })
+            .await
+            .map_err(|_| KernelError::Closed)
+    }
+
+    /// Nobody answers the [`ExecutionEvent::InputRequested`] of `execution`: the code is interrupted, given an empty
+    /// line if that does not help, and killed with its kernel at last. It ends as an error with the words `why`.
+    ///
+    /// # Errors
+    /// [`KernelError::Closed`].
+    pub async fn refuse_input(&self, execution: &str, why: String) -> Result<(), KernelError> {
+        let execution = execution.to_owned();
+        self.commands
+            .send(actor::Command::RefuseInput { execution, why })
             .await
             .map_err(|_| KernelError::Closed)
     }

@@ -10,10 +10,13 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
+use super::ExecuteOptions;
 use super::execution::{ExecutionEvent, Outcome, OutputEvent, Verdict};
 use super::host::ExitReason;
 use super::quirks::{AfterInterrupt, Quirks};
-use crate::jupyter::content::{Content, ExecuteReply, ExecutionState, InputRequest, ReplyStatus};
+use crate::jupyter::content::{
+    Content, ErrorContent, ExecuteReply, ExecutionState, InputRequest, ReplyStatus,
+};
 use crate::jupyter::message::{Channel, Header, Message};
 
 /// Silence on iopub after a reply before we ask whether `idle` was lost.
@@ -22,10 +25,13 @@ const QUIET: Duration = Duration::from_secs(1);
 const FENCE_WAIT: Duration = Duration::from_secs(15);
 /// How long a reply may come after `idle`.
 const REPLY_WAIT: Duration = Duration::from_secs(5);
-/// Between one interrupt and the next, when a cell's time is up.
+/// Between one interrupt and the next, when a cell's time is up or its input was refused.
 const INTERRUPT_WAIT: Duration = Duration::from_millis(2500);
 /// Interrupts that a cell whose time is up may ignore before the kernel is killed.
 const INTERRUPTS: u32 = 2;
+
+/// The exception of code that wanted input and got none; ipykernel's own name for it.
+const NO_INPUT: &str = "StdinNotImplementedError";
 
 type Events = mpsc::UnboundedSender<(ExecutionEvent, Option<OwnedSemaphorePermit>)>;
 
@@ -48,6 +54,7 @@ struct Entry {
     /// Unbounded, because each event holds its bytes' permit; see `execution`.
     events: Events,
     timeout: Option<Duration>,
+    allow_stdin: bool,
     started: bool,
     count: Option<i64>,
     reply: Option<ExecuteReply>,
@@ -56,6 +63,8 @@ struct Entry {
     idle: bool,
     /// The input request to answer.
     input: Option<Header>,
+    /// Nobody answers: the words for it, and how often the code was told.
+    refused: Option<(String, u32)>,
     interrupts: u32,
     stop: Stop,
     /// Reply and `idle` were seen, but outputs may still come.
@@ -73,6 +82,7 @@ enum Stop {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wake {
     TimeUp,
+    Refused,
     Quiet,
     FenceLost,
     NoReply,
@@ -81,12 +91,14 @@ enum Wake {
 }
 
 /// What the actor shall do after a wake-up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Action {
     /// Send a fence (a `kernel_info_request` whose id goes to [`Table::fence_passed`]).
     Fence,
     /// Interrupt the kernel.
     Interrupt,
+    /// Answer this input request with an empty line.
+    EmptyLine(Header),
     /// Kill it: it ignores interrupts.
     Kill,
 }
@@ -104,19 +116,21 @@ impl Table {
         &mut self,
         id: String,
         events: Events,
-        timeout: Option<Duration>,
+        options: &ExecuteOptions,
         now: Instant,
     ) {
         self.entries.push(Entry {
             id,
             events,
-            timeout,
+            timeout: options.timeout,
+            allow_stdin: options.allow_stdin,
             started: false,
             count: None,
             reply: None,
             error: None,
             idle: false,
             input: None,
+            refused: None,
             interrupts: 0,
             stop: Stop::None,
             settling: !self.quirks.late_outputs.is_zero(),
@@ -167,7 +181,7 @@ impl Table {
                 entry.reply = Some(reply);
             }
             (Channel::Stdin, Content::InputRequest(request)) => {
-                entry.ask(request, message.header);
+                entry.ask(request, message.header, now);
             }
             (Channel::IoPub, Content::Status(ExecutionState::Busy)) => entry.start(now),
             (Channel::IoPub, Content::Status(ExecutionState::Idle)) => entry.idle = true,
@@ -237,15 +251,28 @@ impl Table {
 
     /// The header that an input reply must answer.
     pub(super) fn take_input(&mut self, id: &str, now: Instant) -> Option<Header> {
-        let entry = self.entries.iter_mut().find(|entry| entry.id == id)?;
+        let entry = self
+            .entries
+            .iter_mut()
+            .find(|entry| entry.id == id && entry.refused.is_none())?;
         let header = entry.input.take()?;
         // The person's thinking does not count against the cell.
         entry.wake = entry.time_up(now);
         Some(header)
     }
 
+    /// Nobody answers what `id` asks for.
+    pub(super) fn refuse_input(&mut self, id: &str, why: &str, now: Instant) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == id)
+            && entry.input.is_some()
+        {
+            entry.refuse(why, now);
+        }
+    }
+
     /// Handles the waits that are over at `now`.
     pub(super) fn wake(&mut self, now: Instant) -> Vec<Action> {
+        let unanswered = self.quirks.after_interrupt == AfterInterrupt::Unanswered;
         let mut actions = Vec::new();
         for entry in &mut self.entries {
             let Some((at, wake)) = entry.wake else {
@@ -272,6 +299,28 @@ impl Table {
                     let interrupts = entry.interrupts;
                     entry.send(ExecutionEvent::StillRunning { interrupts });
                     actions.push(Action::Interrupt);
+                }
+                Wake::Refused => {
+                    entry.wake = Some((now + INTERRUPT_WAIT, Wake::Refused));
+                    if unanswered {
+                        entry.wake = Some((now + UNANSWERED, Wake::Unanswered));
+                    }
+                    let times = entry.refused.as_mut().map_or(0, |(_, times)| {
+                        *times += 1;
+                        *times
+                    });
+                    match (times, entry.input.take()) {
+                        // Some kernels wait for a line and for nothing else.
+                        (2, Some(asked)) => actions.push(Action::EmptyLine(asked)),
+                        (0..=3, asked) => {
+                            entry.input = asked;
+                            actions.push(Action::Interrupt);
+                        }
+                        _ => {
+                            entry.wake = None;
+                            actions.push(Action::Kill);
+                        }
+                    }
                 }
                 Wake::Quiet => {
                     entry.wake = Some((now + FENCE_WAIT, Wake::FenceLost));
@@ -348,10 +397,32 @@ impl Entry {
         }
     }
 
-    fn ask(&mut self, request: InputRequest, header: Header) {
+    fn ask(&mut self, request: InputRequest, header: Header, now: Instant) {
         self.input = Some(header);
         self.wake = None;
-        self.send(ExecutionEvent::InputRequested(request));
+        if self.allow_stdin && self.refused.is_none() {
+            self.send(ExecutionEvent::InputRequested(request));
+        } else {
+            // Kernels other than ipykernel ask whatever they were told.
+            self.refuse("nobody is there to answer", now);
+        }
+    }
+
+    /// The code gets an error instead of a line.
+    fn refuse(&mut self, why: &str, now: Instant) {
+        self.wake = Some((now, Wake::Refused));
+        if self.refused.is_none() {
+            let evalue = format!("the code asked for input, and {why}");
+            self.refused = Some((evalue.clone(), 0));
+            let traceback = vec![format!("{NO_INPUT}: {evalue}")];
+            let ename = NO_INPUT.to_owned();
+            let error = ErrorContent {
+                ename,
+                evalue,
+                traceback,
+            };
+            self.send(ExecutionEvent::Output(OutputEvent::Error(error)));
+        }
     }
 
     fn after_message(&mut self, now: Instant, late_outputs: Duration) {
@@ -377,6 +448,12 @@ impl Entry {
     }
 
     fn verdict(&self, reply: &ExecuteReply) -> Verdict {
+        if let Some((evalue, _)) = &self.refused
+            && self.stop == Stop::None
+        {
+            let (ename, evalue) = (NO_INPUT.to_owned(), evalue.clone());
+            return Verdict::Error { ename, evalue };
+        }
         let failed = reply.status != ReplyStatus::Ok || self.error.is_some();
         match (self.stop, reply.status) {
             (Stop::Requested, _) if failed => Verdict::Interrupted,

@@ -78,9 +78,7 @@ fn model(messages: &mut Vec<Message>, reply: &[Cell], tool: &str, budget: Budget
         calls.push(ToolCall {
             id: call_id.clone(),
             name: tool.to_owned(),
-            arguments: broken
-                .clone()
-                .unwrap_or_else(|| json!({ "code": written }).to_string()),
+            arguments: broken.clone().unwrap_or_else(|| arguments(code, written)),
         });
         let (mut parts, is_error) = summarize::result(code, budget);
         if code.original.is_some() {
@@ -102,10 +100,22 @@ fn model(messages: &mut Vec<Message>, reply: &[Cell], tool: &str, budget: Budget
     messages.append(&mut results);
 }
 
+/// A call's arguments as the tool's schema has them.
+fn arguments(code: &CodeCell, written: &str) -> String {
+    match &code.language {
+        Some(language) => json!({ "code": written, "language": language }).to_string(),
+        None => json!({ "code": written }).to_string(),
+    }
+}
+
 fn person_ran(cell: &Cell, code: &CodeCell, budget: Budget) -> Vec<Part> {
     let (parts, _) = summarize::result(code, budget);
+    let kernel = match &code.language {
+        Some(language) => format!("{language} kernel"),
+        None => "kernel".to_owned(),
+    };
     let mut all = vec![Part::Text(format!(
-        "I ran this in the kernel:\n{}\n\nIt gave:",
+        "I ran this in the {kernel}:\n{}\n\nIt gave:",
         cell.source
     ))];
     all.extend(parts);
@@ -134,6 +144,7 @@ mod tests {
         Edit::Propose {
             cell: cell.to_owned(),
             author,
+            language: None,
             source: source.to_owned(),
         }
     }
@@ -248,6 +259,7 @@ mod tests {
             Edit::Propose {
                 cell: "x".to_owned(),
                 author: broken,
+                language: None,
                 source: String::new(),
             },
             Edit::Finish {

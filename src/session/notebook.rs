@@ -1,8 +1,13 @@
-//! Transcript -> notebook (nbformat 4.5), our own data under `metadata.sponde`.
+//! Transcript -> notebook (nbformat 4.5), our own data under `metadata.sponde`; and what that says about a cell.
 //!
 //! What was said is Markdown, what was run is code with its outputs and its timing (in nbclient's keys). Code that a
 //! person declined is tagged `skip-execution`, so that re-running the notebook does what was done. Keys and paths of
 //! the person's home never get in.
+//!
+//! A notebook has one kernel. A cell of another language is marked with its kernel (`sponde.kernel`,
+//! `sponde.language`, and for VS Code's highlighting `vscode.languageId`) and tagged `skip-execution` too, which
+//! nbclient, nbconvert and papermill honour; [`foreign`] tells who replays it where it belongs. A cell magic such as
+//! `%%bash` would run there, but in a new process each time: other state, other results.
 
 use serde_json::{Map, Value, json};
 
@@ -14,7 +19,11 @@ use crate::kernel::Verdict;
 pub fn render(transcript: &Transcript) -> Notebook {
     let mut notebook = Notebook::new();
     notebook.metadata = metadata(transcript);
-    notebook.cells = transcript.cells().iter().map(cell).collect();
+    notebook.cells = transcript
+        .cells()
+        .iter()
+        .map(|cell| render_cell(cell, transcript))
+        .collect();
     notebook
 }
 
@@ -43,7 +52,7 @@ fn metadata(transcript: &Transcript) -> Map<String, Value> {
     metadata
 }
 
-fn cell(cell: &SessionCell) -> Cell {
+fn render_cell(cell: &SessionCell, transcript: &Transcript) -> Cell {
     let role = |role: &str| Map::from_iter([("sponde".to_owned(), json!({ "role": role }))]);
     match &cell.kind {
         CellKind::User => with(Cell::markdown(&cell.id, &cell.source), role("user")),
@@ -57,7 +66,7 @@ fn cell(cell: &SessionCell) -> Cell {
             );
             with(Cell::markdown(&cell.id, folded), role("note"))
         }
-        CellKind::Code(code) => code_cell(cell, code),
+        CellKind::Code(code) => code_cell(cell, code, transcript),
     }
 }
 
@@ -66,7 +75,7 @@ fn with(mut cell: Cell, metadata: Map<String, Value>) -> Cell {
     cell
 }
 
-fn code_cell(cell: &SessionCell, code: &CodeCell) -> Cell {
+fn code_cell(cell: &SessionCell, code: &CodeCell, transcript: &Transcript) -> Cell {
     let mut ours = Map::new();
     let author = match &code.author {
         Author::Person => "user",
@@ -100,8 +109,21 @@ fn code_cell(cell: &SessionCell, code: &CodeCell) -> Cell {
         }
         metadata.insert("execution".to_owned(), Value::Object(timing));
     }
+    if let Some(language) = &code.language {
+        ours.insert("language".to_owned(), language.clone().into());
+        let kernel = transcript
+            .other_kernels()
+            .iter()
+            .find(|kernel| kernel.language == *language);
+        if let Some(kernel) = kernel {
+            ours.insert("kernel".to_owned(), kernel.name.clone().into());
+        }
+        let id = json!({ "languageId": vscode_language(language) });
+        metadata.insert("vscode".to_owned(), id);
+    }
     metadata.insert("sponde".to_owned(), Value::Object(ours));
-    if !matches!(code.status, CodeStatus::Finished(_) | CodeStatus::Running) {
+    let ran = matches!(code.status, CodeStatus::Finished(_) | CodeStatus::Running);
+    if !ran || code.language.is_some() {
         metadata.insert("tags".to_owned(), json!(["skip-execution"]));
     }
     let mut rendered = with(Cell::code(&cell.id, &cell.source), metadata);
@@ -110,6 +132,37 @@ fn code_cell(cell: &SessionCell, code: &CodeCell) -> Cell {
         outputs: code.outputs.to_notebook(),
     };
     rendered
+}
+
+/// A cell that ran in another kernel than the notebook's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Foreign<'a> {
+    /// Its language.
+    pub language: &'a str,
+    /// The name of its kernelspec, if it was known.
+    pub kernel: Option<&'a str>,
+}
+
+/// Whether a cell of a notebook ran in another kernel than the notebook's, as our metadata says. What never ran is
+/// none.
+pub fn foreign(cell: &Cell) -> Option<Foreign<'_>> {
+    let ours = cell.metadata.get("sponde")?;
+    let text = |key: &str| ours.get(key).and_then(Value::as_str);
+    let never = matches!(text("status"), Some("declined" | "not run" | "proposed"));
+    let language = text("language").filter(|_| !never)?;
+    Some(Foreign {
+        language,
+        kernel: text("kernel"),
+    })
+}
+
+/// The language's name among VS Code's language identifiers.
+fn vscode_language(language: &str) -> &str {
+    match language {
+        "bash" | "sh" | "zsh" => "shellscript",
+        "c++" => "cpp",
+        other => other,
+    }
 }
 
 fn status(status: &CodeStatus) -> &'static str {
@@ -165,6 +218,7 @@ mod tests {
             Edit::Propose {
                 cell: id("c"),
                 author: Author::Person,
+                language: None,
                 source: "1".to_owned(),
             },
             Edit::Start {
@@ -183,6 +237,7 @@ mod tests {
             Edit::Propose {
                 cell: id("d"),
                 author: Author::Person,
+                language: None,
                 source: "rm()".to_owned(),
             },
             Edit::Finish {
@@ -218,6 +273,57 @@ mod tests {
         assert_eq!(
             notebook.metadata["language_info"],
             json!({"name": "python"})
+        );
+    }
+
+    #[test]
+    fn a_cell_of_another_language_is_marked_and_left_out_by_others() {
+        let mut transcript = Transcript::default();
+        let propose = |cell: &str| Edit::Propose {
+            cell: cell.to_owned(),
+            author: Author::Person,
+            language: Some("bash".to_owned()),
+            source: "ls".to_owned(),
+        };
+        let finish = |cell: &str, status| Edit::Finish {
+            cell: cell.to_owned(),
+            status,
+            at: String::new(),
+        };
+        for edit in [
+            propose("a"),
+            Edit::AddKernel(KernelIdentity {
+                name: "my-bash".to_owned(),
+                display_name: "Bash".to_owned(),
+                language: "bash".to_owned(),
+                language_info: Map::new(),
+            }),
+            finish("a", CodeStatus::Finished(Verdict::Ok)),
+            propose("b"),
+            finish("b", CodeStatus::Declined(None)),
+        ] {
+            transcript.apply(edit).unwrap();
+        }
+        let notebook = render(&transcript);
+        assert_eq!(validate(&notebook), []);
+        assert_eq!(
+            Value::Object(notebook.cells[0].metadata.clone()),
+            json!({
+                "vscode": {"languageId": "shellscript"},
+                "sponde": {"role": "user", "status": "ok", "language": "bash", "kernel": "my-bash"},
+                "tags": ["skip-execution"],
+            })
+        );
+        let marks: Vec<_> = notebook.cells.iter().map(foreign).collect();
+        assert_eq!(
+            marks,
+            [
+                Some(Foreign {
+                    language: "bash",
+                    kernel: Some("my-bash")
+                }),
+                None
+            ]
         );
     }
 }

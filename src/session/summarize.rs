@@ -42,7 +42,7 @@ pub fn result(cell: &CodeCell, budget: Budget) -> (Vec<Part>, bool) {
     let (mut parts, failed) = match &cell.status {
         CodeStatus::Finished(verdict) => (
             outputs(&cell.outputs.to_notebook(), budget),
-            verdict_note(verdict),
+            verdict_note(verdict, cell.language.as_deref()),
         ),
         CodeStatus::Declined(None) => (
             vec![],
@@ -55,7 +55,11 @@ pub fn result(cell: &CodeCell, budget: Budget) -> (Vec<Part>, bool) {
             )),
         ),
         CodeStatus::NotRun(reason) => (vec![], Some(format!("Not run: {reason}"))),
-        CodeStatus::Proposed | CodeStatus::Running => (vec![], Some("Not run.".to_owned())),
+        CodeStatus::Proposed => (vec![], Some("Not run yet.".to_owned())),
+        CodeStatus::Running => (
+            outputs(&cell.outputs.to_notebook(), budget),
+            Some("The code still runs.".to_owned()),
+        ),
     };
     let is_error = failed.is_some();
     parts.extend(failed.filter(|note| !note.is_empty()).map(Part::Text));
@@ -69,7 +73,7 @@ pub fn result(cell: &CodeCell, budget: Budget) -> (Vec<Part>, bool) {
 }
 
 /// `None` if all went well; the words may be empty when the outputs say it all.
-fn verdict_note(verdict: &Verdict) -> Option<String> {
+fn verdict_note(verdict: &Verdict, language: Option<&str>) -> Option<String> {
     Some(match verdict {
         Verdict::Ok => return None,
         Verdict::Error { .. } => String::new(),
@@ -79,7 +83,10 @@ fn verdict_note(verdict: &Verdict) -> Option<String> {
         }
         Verdict::Aborted => "Not run: the code before it failed.".to_owned(),
         Verdict::KernelDied(reason) => format!(
-            "The kernel died ({reason}). It was restarted: all variables and imports are lost, files are kept."
+            "The {}kernel died ({reason}). It was restarted: all variables and imports are lost, files are kept.",
+            language
+                .map(|language| format!("{language} "))
+                .unwrap_or_default()
         ),
     })
 }

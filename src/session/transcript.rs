@@ -15,6 +15,7 @@ pub struct Transcript {
     cells: Vec<Cell>,
     revision: u64,
     kernel: Option<KernelIdentity>,
+    others: Vec<KernelIdentity>,
     model: Option<String>,
     usage: Usage,
 }
@@ -65,6 +66,8 @@ pub enum CellKind {
 pub struct CodeCell {
     /// Who wrote it.
     pub author: Author,
+    /// Its language; `None` is that of the main kernel.
+    pub language: Option<String>,
     /// What became of it.
     pub status: CodeStatus,
     /// The `In [n]` number.
@@ -144,6 +147,8 @@ pub enum Edit {
         cell: String,
         /// Who wrote it.
         author: Author,
+        /// Its language; `None` is that of the main kernel.
+        language: Option<String>,
         /// The code.
         source: String,
     },
@@ -191,8 +196,10 @@ pub enum Edit {
         /// When, ISO 8601.
         at: String,
     },
-    /// The kernel is known.
+    /// The main kernel is known: the one that the notebook names.
     SetKernel(KernelIdentity),
+    /// The kernel of another language is known; replaces an earlier one of that language.
+    AddKernel(KernelIdentity),
     /// Which model answers.
     SetModel(String),
     /// A request was paid for.
@@ -234,10 +241,12 @@ impl Transcript {
             Edit::Propose {
                 cell,
                 author,
+                language,
                 source,
             } => {
                 let code = CodeCell {
                     author,
+                    language,
                     status: CodeStatus::Proposed,
                     count: None,
                     outputs: Outputs::default(),
@@ -269,6 +278,11 @@ impl Transcript {
                 code.finished = Some(at);
             }
             Edit::SetKernel(kernel) => self.kernel = Some(kernel),
+            Edit::AddKernel(kernel) => {
+                self.others
+                    .retain(|other| other.language != kernel.language);
+                self.others.push(kernel);
+            }
             Edit::SetModel(model) => self.model = Some(model),
             Edit::Spend(usage) => self.usage += usage,
         }
@@ -299,9 +313,14 @@ impl Transcript {
         self.revision
     }
 
-    /// The kernel, once it is known.
+    /// The main kernel, once it is known.
     pub fn kernel(&self) -> Option<&KernelIdentity> {
         self.kernel.as_ref()
+    }
+
+    /// The kernels of other languages that were started.
+    pub fn other_kernels(&self) -> &[KernelIdentity] {
+        &self.others
     }
 
     /// The model that answers.
@@ -367,6 +386,7 @@ mod tests {
         Edit::Propose {
             cell: cell.to_owned(),
             author: Author::Person,
+            language: None,
             source: "old".to_owned(),
         }
     }

@@ -1,11 +1,13 @@
 //! The effects of a turn, one by one, and what comes back from kernel and model.
 
+use super::kernel_slot::KernelSlot;
 use super::{
     COALESCE, Coaching, Edit, EventKind, ExecuteOptions, ExitReason, Input, Instant, KernelError,
-    KernelIdentity, KernelSlot, OutputEvent, Running, Sampling, Session, ToolChoice, Verdict,
-    coach, now, random_cell_id, verdict_name,
+    KernelIdentity, MAIN, OutputEvent, Running, Sampling, Session, ToolChoice, Verdict, coach, now,
+    random_cell_id, verdict_name,
 };
 use crate::agent::event::{OutputChange, TurnEnd};
+use crate::agent::stdin::StdinPolicy;
 use crate::agent::turn::Effect;
 use crate::kernel::{ExecutionEvent, Kernel, Outcome};
 use crate::session::{CellKind, CodeStatus};
@@ -57,7 +59,8 @@ impl Session {
                 self.tell(finished(cell, "not run", None)).await;
             }
             Effect::InterruptKernel => {
-                if let Some(kernel) = self.kernel.ready() {
+                self.answering = None;
+                if let Some(kernel) = self.kernels.ready(self.current) {
                     // A dead kernel has nothing to interrupt.
                     let _ = kernel.interrupt().await;
                 } else if self
@@ -70,13 +73,12 @@ impl Session {
                 }
             }
             Effect::RestartKernel => {
-                if let Some(kernel) = self.kernel.ready().cloned() {
+                self.answering = None;
+                if self.kernels.ready(self.current).is_some() {
                     if self.running.is_some() {
-                        let reason =
-                            "it is restarted on request; all variables are lost".to_owned();
-                        self.tell(EventKind::KernelDied { reason }).await;
+                        self.tell_died("it is restarted on request").await;
                     }
-                    self.kernel = KernelSlot::restarting(kernel);
+                    self.kernels.restart(self.current);
                 }
             }
             Effect::End(end) => self.end_turn(end).await,
@@ -98,25 +100,35 @@ impl Session {
         None
     }
 
-    /// Sends the cell to the kernel, or lets it wait for one that is starting.
+    /// Sends the cell to its kernel, or lets it wait for one that is starting.
     async fn execute(&mut self, cell: String) -> Option<Input> {
         let source = self.transcript.cell(&cell)?.source.clone();
+        let language = self.transcript.code(&cell)?.language.clone();
         let mut running = Running {
             cell,
             execution: None,
+            input: None,
+            answers: 0,
             pending: Vec::new(),
             flush_at: None,
         };
-        match &mut self.kernel {
-            KernelSlot::Starting { .. } => {}
-            KernelSlot::Failed(error) => {
+        let Some(index) = self.kernels.find(language.as_deref()) else {
+            let language = language.unwrap_or_default();
+            return self
+                .not_run(running.cell, format!("there is no kernel for {language}"))
+                .await;
+        };
+        self.current = index;
+        self.kernels.need(index);
+        match self.kernels.get(index).map(|slot| &slot.state) {
+            Some(KernelSlot::Starting { .. } | KernelSlot::Asleep) | None => {}
+            Some(KernelSlot::Failed(error)) => {
                 let message = error.to_string();
-                self.end_cell(&running.cell, CodeStatus::NotRun(message.clone()));
-                return Some(Input::KernelFailed { message });
+                return self.not_run(running.cell, message).await;
             }
-            KernelSlot::Ready(kernel) => {
+            Some(KernelSlot::Ready(kernel)) => {
                 let options = ExecuteOptions {
-                    allow_stdin: self.options.allow_stdin,
+                    allow_stdin: self.options.stdin != StdinPolicy::Refuse,
                     timeout: self.options.cell_timeout,
                     ..ExecuteOptions::cell(source)
                 };
@@ -132,16 +144,10 @@ impl Session {
                     }
                     // It died between two cells: start it again, the cell waits.
                     Err(KernelError::Dead { reason, .. }) => {
-                        let kernel = kernel.clone();
-                        self.kernel = KernelSlot::restarting(kernel);
-                        let reason = format!("{reason}; all variables are lost");
-                        self.tell(EventKind::KernelDied { reason }).await;
+                        self.kernels.restart(index);
+                        self.tell_died(&reason.to_string()).await;
                     }
-                    Err(error) => {
-                        let message = error.to_string();
-                        self.end_cell(&running.cell, CodeStatus::NotRun(message.clone()));
-                        return Some(Input::KernelFailed { message });
-                    }
+                    Err(error) => return self.not_run(running.cell, error.to_string()).await,
                 }
             }
         }
@@ -149,21 +155,48 @@ impl Session {
         None
     }
 
-    pub(super) async fn kernel_changed(&mut self, ready: Result<(), KernelError>) {
-        match (ready, self.kernel.ready().cloned()) {
+    /// There is no kernel for the cell. Without the main one the turn is over; without another, the model does
+    /// something else.
+    async fn not_run(&mut self, cell: String, message: String) -> Option<Input> {
+        self.end_cell(&cell, CodeStatus::NotRun(message.clone()));
+        if self.current == MAIN {
+            return Some(Input::KernelFailed { message });
+        }
+        self.tell(finished(cell, "not run", None)).await;
+        Some(Input::Ran {
+            verdict: Verdict::Aborted,
+            nudge: None,
+        })
+    }
+
+    async fn tell_died(&mut self, reason: &str) {
+        let kernel = self.kernels.name(self.current);
+        let reason = format!("{reason}; all variables are lost");
+        self.tell(EventKind::KernelDied { kernel, reason }).await;
+    }
+
+    pub(super) async fn kernel_changed(&mut self, index: usize, ready: Result<(), KernelError>) {
+        let waiting = |running: &mut Running| running.execution.is_none();
+        match (ready, self.kernels.ready(index).cloned()) {
             (Ok(()), Some(kernel)) => {
-                if let Ok(info) = kernel.info().await {
-                    let source = &self.options.kernel.kernel;
+                if let Ok(info) = kernel.info().await
+                    && let Some(slot) = self.kernels.get(index)
+                {
+                    let source = &slot.options.kernel;
                     let identity = KernelIdentity {
                         name: source.name.clone(),
                         display_name: source.spec.display_name.clone(),
                         language: source.spec.language.clone(),
                         language_info: info.language_info,
                     };
-                    self.edit(Edit::SetKernel(identity));
+                    self.edit(if index == MAIN {
+                        Edit::SetKernel(identity)
+                    } else {
+                        Edit::AddKernel(identity)
+                    });
                 }
                 if let Ok(file) = kernel.connection_file().await {
-                    let kernel = self.options.kernel.kernel.name.clone();
+                    let kernel = self.kernels.name(index);
                     let connection_file = file.display().to_string();
                     self.tell(EventKind::KernelReady {
                         kernel,
@@ -171,7 +204,8 @@ impl Session {
                     })
                     .await;
                 }
-                if let Some(running) = self.running.take_if(|running| running.execution.is_none())
+                if index == self.current
+                    && let Some(running) = self.running.take_if(waiting)
                     && let Some(input) = self.execute(running.cell).await
                 {
                     self.drive(input).await;
@@ -179,14 +213,16 @@ impl Session {
             }
             (Err(error), _) => {
                 self.tell(EventKind::KernelFailed {
+                    kernel: self.kernels.name(index),
                     message: error.to_string(),
                     log: error.log().map(str::to_owned),
                 })
                 .await;
-                if let Some(running) = self.running.take() {
-                    let message = error.to_string();
-                    self.end_cell(&running.cell, CodeStatus::NotRun(message.clone()));
-                    self.drive(Input::KernelFailed { message }).await;
+                if index == self.current
+                    && let Some(running) = self.running.take()
+                    && let Some(input) = self.not_run(running.cell, error.to_string()).await
+                {
+                    self.drive(input).await;
                 }
             }
             (Ok(()), None) => {}
@@ -212,13 +248,7 @@ impl Session {
                 self.edit(Edit::Emit { cell, output });
             }
             Some(ExecutionEvent::InputRequested(request)) => {
-                self.flush().await;
-                self.tell(EventKind::InputRequested {
-                    cell,
-                    prompt: request.prompt,
-                    password: request.password,
-                })
-                .await;
+                self.input_requested(request).await;
             }
             Some(ExecutionEvent::StillRunning { interrupts }) => {
                 self.flush().await;
@@ -228,6 +258,7 @@ impl Session {
             Some(ExecutionEvent::Finished(outcome)) => {
                 self.flush().await;
                 self.running = None;
+                self.answering = None;
                 self.cell_finished(cell, outcome).await;
             }
             None => self.running = None,
@@ -247,8 +278,7 @@ impl Session {
         if let Verdict::KernelDied(reason) = &verdict
             && *reason != ExitReason::Requested
         {
-            let reason = format!("{reason}; all variables are lost");
-            self.tell(EventKind::KernelDied { reason }).await;
+            self.tell_died(&reason.to_string()).await;
         }
         self.tell(finished(cell, verdict_name(&verdict), count))
             .await;
@@ -263,9 +293,9 @@ impl Session {
         }
         let failed = matches!(verdict, Verdict::Error { .. });
         let kernel = self
-            .kernel
-            .ready()
-            .filter(|_| failed && self.language() == "python")
+            .kernels
+            .ready(MAIN)
+            .filter(|_| failed && self.current == MAIN && self.language() == "python")
             .cloned();
         let variables = match kernel {
             Some(kernel) => inventory(kernel).await,
@@ -331,7 +361,7 @@ impl Session {
         }
     }
 
-    async fn end_turn(&mut self, end: TurnEnd) {
+    pub(super) async fn end_turn(&mut self, end: TurnEnd) {
         let saved = self.save().await;
         let usage = self.transcript.usage();
         let notebook = saved.then(|| self.options.notebook.display().to_string());

@@ -1,12 +1,33 @@
-//! The session's kernel: on its way, there, or not to be had.
+//! The session's kernels, one a language: on their way, there, or not to be had. The first is the main one, which the
+//! notebook names; it starts with the session, the others when their first cell comes. What happens to one does not
+//! concern the others.
+
+use std::pin::Pin;
+use std::task::Poll;
 
 use tokio::sync::oneshot;
 
+use crate::agent::event::KernelOffer;
+use crate::agent::tools;
 use crate::kernel::task::{self, Task};
 use crate::kernel::{Kernel, KernelError, LaunchOptions};
 
-/// The kernel of a session.
+/// The main kernel among the [`Slots`].
+pub(super) const MAIN: usize = 0;
+
+/// The kernels of a session.
+pub(super) struct Slots(Vec<Slot>);
+
+/// One kernel, and how it is started.
+pub(super) struct Slot {
+    pub(super) options: LaunchOptions,
+    pub(super) state: KernelSlot,
+}
+
+/// How it is with a kernel.
 pub(super) enum KernelSlot {
+    /// Nobody has needed it yet.
+    Asleep,
     /// Starting or restarting.
     Starting {
         ready: oneshot::Receiver<Result<Kernel, KernelError>>,
@@ -19,14 +40,128 @@ pub(super) enum KernelSlot {
     Failed(KernelError),
 }
 
+impl Slots {
+    /// Starts `main` in the background; `others` wait until they are needed.
+    pub(super) fn starting(main: LaunchOptions, others: Vec<LaunchOptions>) -> Self {
+        let mut slots = vec![Slot {
+            state: KernelSlot::starting(main.clone()),
+            options: main,
+        }];
+        slots.extend(others.into_iter().map(|options| Slot {
+            options,
+            state: KernelSlot::Asleep,
+        }));
+        Self(slots)
+    }
+
+    /// What there is, the main kernel first.
+    pub(super) fn offers(&self) -> Vec<KernelOffer> {
+        self.0
+            .iter()
+            .map(|slot| KernelOffer {
+                kernel: slot.options.kernel.name.clone(),
+                language: slot.options.kernel.spec.language.clone(),
+            })
+            .collect()
+    }
+
+    /// The kernel for a cell's language; `None` is the main one's.
+    pub(super) fn find(&self, language: Option<&str>) -> Option<usize> {
+        language.map_or(Some(MAIN), |language| {
+            tools::find_language(language, &self.offers())
+        })
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<&Slot> {
+        self.0.get(index)
+    }
+
+    /// The kernel at `index` if it can take code.
+    pub(super) fn ready(&self, index: usize) -> Option<&Kernel> {
+        match &self.0.get(index)?.state {
+            KernelSlot::Ready(kernel) => Some(kernel),
+            KernelSlot::Asleep | KernelSlot::Starting { .. } | KernelSlot::Failed(_) => None,
+        }
+    }
+
+    /// Its kernelspec's name.
+    pub(super) fn name(&self, index: usize) -> String {
+        self.0
+            .get(index)
+            .map(|slot| slot.options.kernel.name.clone())
+            .unwrap_or_default()
+    }
+
+    /// Starts the kernel at `index` if it sleeps. One that failed gets another chance, but for the main one: without
+    /// it there is no session.
+    pub(super) fn need(&mut self, index: usize) {
+        if let Some(slot) = self.0.get_mut(index) {
+            match &slot.state {
+                KernelSlot::Failed(_) if index == MAIN => {}
+                KernelSlot::Asleep | KernelSlot::Failed(_) => {
+                    slot.state = KernelSlot::starting(slot.options.clone());
+                }
+                KernelSlot::Starting { .. } | KernelSlot::Ready(_) => {}
+            }
+        }
+    }
+
+    /// Restarts the kernel at `index` in the background, if it is there.
+    pub(super) fn restart(&mut self, index: usize) {
+        if let Some(kernel) = self.ready(index).cloned()
+            && let Some(slot) = self.0.get_mut(index)
+        {
+            slot.state = KernelSlot::restarting(kernel);
+        }
+    }
+
+    /// Waits until one that is starting is there or has failed, and says so once.
+    pub(super) async fn changed(&mut self) -> (usize, Result<(), KernelError>) {
+        std::future::poll_fn(|context| {
+            for (index, slot) in self.0.iter_mut().enumerate() {
+                let KernelSlot::Starting { ready, .. } = &mut slot.state else {
+                    continue;
+                };
+                let Poll::Ready(result) = Pin::new(ready).poll(context) else {
+                    continue;
+                };
+                let result = match result.unwrap_or(Err(KernelError::Closed)) {
+                    Ok(kernel) => {
+                        slot.state = KernelSlot::Ready(kernel);
+                        Ok(())
+                    }
+                    Err(error) => {
+                        slot.state = KernelSlot::Failed(error.clone());
+                        Err(error)
+                    }
+                };
+                return Poll::Ready((index, result));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Ends them all at the same time.
+    pub(super) async fn shutdown(self) {
+        let ready = self.0.into_iter().filter_map(|slot| match slot.state {
+            KernelSlot::Ready(kernel) => Some(kernel),
+            // A start that nobody wants any more is given up; the process goes with its task.
+            KernelSlot::Asleep | KernelSlot::Starting { .. } | KernelSlot::Failed(_) => None,
+        });
+        futures_util::future::join_all(ready.map(|kernel| async move { kernel.shutdown().await }))
+            .await;
+    }
+}
+
 impl KernelSlot {
     /// Starts a kernel in the background.
-    pub(super) fn starting(options: LaunchOptions) -> Self {
+    fn starting(options: LaunchOptions) -> Self {
         Self::when(async move { Kernel::launch(options).await })
     }
 
     /// Restarts `kernel` in the background.
-    pub(super) fn restarting(kernel: Kernel) -> Self {
+    fn restarting(kernel: Kernel) -> Self {
         Self::when(async move { kernel.restart().await.map(|()| kernel) })
     }
 
@@ -37,38 +172,5 @@ impl KernelSlot {
             let _ = sender.send(future.await);
         });
         Self::Starting { ready, _task: task }
-    }
-
-    /// Waits until a kernel that is starting is there or has failed, and says so once.
-    pub(super) async fn changed(&mut self) -> Result<(), KernelError> {
-        let Self::Starting { ready, .. } = self else {
-            return std::future::pending().await;
-        };
-        let result = ready.await.unwrap_or(Err(KernelError::Closed));
-        match result {
-            Ok(kernel) => {
-                *self = Self::Ready(kernel);
-                Ok(())
-            }
-            Err(error) => {
-                *self = Self::Failed(error.clone());
-                Err(error)
-            }
-        }
-    }
-
-    pub(super) fn ready(&self) -> Option<&Kernel> {
-        match self {
-            Self::Ready(kernel) => Some(kernel),
-            Self::Starting { .. } | Self::Failed(_) => None,
-        }
-    }
-
-    pub(super) async fn shutdown(self) {
-        match self {
-            Self::Ready(kernel) => kernel.shutdown().await,
-            // A start that nobody wants any more is given up; the process goes with its task.
-            Self::Starting { .. } | Self::Failed(_) => {}
-        }
     }
 }

@@ -28,9 +28,16 @@ impl Session {
         let mut calls = Vec::new();
         let mut broken = false;
         for call in sampling.calls {
-            let (source, raw, reason) = match tools::parse(&call.name, &call.arguments) {
-                Ok(code) => self.look_at(code),
-                Err(reason) => (String::new(), Some(call.arguments.clone()), Some(reason)),
+            let parsed = tools::parse(&call.name, &call.arguments, &self.offers());
+            let (source, language, raw, reason) = match parsed {
+                Ok(tools::Parsed { code, language }) => {
+                    let (code, reason) = self.look_at(code);
+                    (code, language, None, reason)
+                }
+                Err(reason) => {
+                    let raw = Some(call.arguments.clone());
+                    (String::new(), None, raw, Some(reason))
+                }
             };
             let author = Author::Model {
                 step: sampling.step,
@@ -40,11 +47,12 @@ impl Session {
             self.edit(Edit::Propose {
                 cell: call.cell.clone(),
                 author,
+                language: language.clone(),
                 source: source.clone(),
             });
             self.tell(EventKind::CodeProposed {
                 cell: call.cell.clone(),
-                language: self.language(),
+                language: language.unwrap_or_else(|| self.language()),
                 source: source.clone(),
             })
             .await;
@@ -87,9 +95,9 @@ impl Session {
     }
 
     /// A cell of a small model: mended where it was torn, and not run when it ran before.
-    fn look_at(&mut self, code: String) -> (String, Option<String>, Option<String>) {
+    fn look_at(&mut self, code: String) -> (String, Option<String>) {
         if self.options.coaching == Coaching::Off {
-            return (code, None, None);
+            return (code, None);
         }
         let code = if self.language() == "python" {
             coach::repair_line_breaks(&code)
@@ -107,6 +115,6 @@ impl Session {
             Novelty::Failed => (ToolChoice::Required, Some("this cell failed before")),
         };
         self.choice = choice;
-        (code, None, reason.map(str::to_owned))
+        (code, reason.map(str::to_owned))
     }
 }

@@ -11,7 +11,7 @@ use super::open::{Target, open};
 use super::{About, Command, End};
 use crate::jupyter::content::{Content, ExecuteRequest, ExecutionState, KernelInfo};
 use crate::jupyter::kernelspec::InterruptMode;
-use crate::jupyter::message::{Channel, Message};
+use crate::jupyter::message::{Channel, Header, Message};
 use crate::jupyter::wire::WireError;
 use crate::kernel::KernelError;
 use crate::kernel::KernelState;
@@ -141,6 +141,9 @@ impl Life {
                                 self.send(Channel::Shell, request).await;
                             }
                             Action::Interrupt => self.interrupt().await,
+                            Action::EmptyLine(asked) => {
+                                self.answer(asked, String::new()).await;
+                            }
                             Action::Kill if self.host.is_ours() => {
                                 return End::Died(self.kill(ExitReason::KilledAfterTimeout).await);
                             }
@@ -155,31 +158,31 @@ impl Life {
     /// Carries out a command; `Some` ends this life.
     async fn obey(&mut self, command: Command) -> Option<End> {
         match command {
-            Command::Execute { options, reply } => {
+            Command::Execute { mut options, reply } => {
                 let (events_tx, events) = mpsc::unbounded_channel();
                 let mut request = self.request(Content::ExecuteRequest(ExecuteRequest {
-                    code: options.code,
+                    code: std::mem::take(&mut options.code),
                     silent: options.silent,
                     store_history: options.history && !options.silent,
                     user_expressions: serde_json::Map::new(),
                     allow_stdin: options.allow_stdin,
                     stop_on_error: true,
                 }));
-                request.header.subshell_id = options.subshell;
+                request.header.subshell_id = options.subshell.take();
                 let id = request.header.msg_id.clone();
                 self.table
-                    .insert(id.clone(), events_tx, options.timeout, Instant::now());
+                    .insert(id.clone(), events_tx, &options, Instant::now());
                 self.send(Channel::Shell, request).await;
                 // A caller that went away leaves an execution that nobody reads; it still runs to its end.
                 let _ = reply.send(Ok(Execution::new(id, events)));
             }
             Command::Reply { execution, value } => {
                 if let Some(header) = self.table.take_input(&execution, Instant::now()) {
-                    let message = self
-                        .request(Content::InputReply { value })
-                        .answering(header);
-                    self.send(Channel::Stdin, message).await;
+                    self.answer(header, value).await;
                 }
+            }
+            Command::RefuseInput { execution, why } => {
+                self.table.refuse_input(&execution, &why, Instant::now());
             }
             Command::Interrupt { reply } => {
                 if self.table.interrupt(Instant::now()) {
@@ -290,6 +293,12 @@ impl Life {
             (Some(room), Some(untold)) => drop(room.send(untold)),
             _ => self.tap = None,
         }
+    }
+
+    /// The line that an input request wants.
+    async fn answer(&self, asked: Header, value: String) {
+        let reply = self.request(Content::InputReply { value }).answering(asked);
+        self.send(Channel::Stdin, reply).await;
     }
 
     async fn interrupt(&mut self) {

@@ -1,0 +1,189 @@
+//! Code asks for a line while it runs: the person is asked, or the model, or nobody. What was answered is kept with
+//! the cell's outputs, as other front ends show it; a password is not.
+
+use super::{Edit, EventKind, Instant, OutputEvent, Running, Session};
+use crate::agent::event::OutputChange;
+use crate::agent::stdin::{self, AnsweredBy, StdinPolicy};
+use crate::jupyter::content::{InputRequest, Stream};
+use crate::llm::types::{BoxStream, Delta, Message, Part, ProviderError, ToolChoice};
+
+/// How long a model may think about a line.
+const ANSWER_WITHIN: std::time::Duration = std::time::Duration::from_mins(2);
+/// Bytes of its reply that are looked at.
+const REPLY_KEPT: usize = 4096;
+
+/// The model is thinking about a line.
+pub(super) struct Answering {
+    stream: BoxStream<'static, Result<Delta, ProviderError>>,
+    text: String,
+    until: Instant,
+}
+
+/// What came of it.
+pub(super) enum Answer {
+    /// A part of the reply.
+    Delta(Delta),
+    /// There will be none, for this reason.
+    None(String),
+}
+
+/// The next piece of an answer.
+pub(super) async fn next_answer(answering: Option<&mut Answering>) -> Answer {
+    let Some(answering) = answering else {
+        return std::future::pending().await;
+    };
+    let next = futures_util::StreamExt::next(&mut answering.stream);
+    match tokio::time::timeout_at(answering.until, next).await {
+        Ok(Some(Ok(delta))) => Answer::Delta(delta),
+        Ok(Some(Err(error))) => Answer::None(error.to_string()),
+        Ok(None) => Answer::None("its reply ended without an end".to_owned()),
+        Err(_) => Answer::None("it took too long".to_owned()),
+    }
+}
+
+impl Session {
+    /// The running cell wants a line.
+    pub(super) async fn input_requested(&mut self, request: InputRequest) {
+        self.flush().await;
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        let cell = running.cell.clone();
+        running.input = Some(request.clone());
+        let InputRequest { prompt, password } = request;
+        match self.options.stdin {
+            StdinPolicy::Ask => {
+                let kind = EventKind::InputRequested {
+                    cell,
+                    prompt,
+                    password,
+                };
+                self.tell(kind).await;
+            }
+            // The kernel was told that nobody answers, so it has been refused already.
+            StdinPolicy::Refuse => {}
+            StdinPolicy::Model if password => {
+                self.refuse("passwords are never asked of the model").await;
+            }
+            StdinPolicy::Model if running.answers >= stdin::ANSWERS => {
+                let why = format!("the model has answered {} times for it", stdin::ANSWERS);
+                self.refuse(&why).await;
+            }
+            StdinPolicy::Model => {
+                running.answers += 1;
+                self.ask_model(&prompt).await;
+            }
+        }
+    }
+
+    async fn ask_model(&mut self, line: &str) {
+        let Some(provider) = self.options.provider.clone() else {
+            return self.refuse("there is no model to answer").await;
+        };
+        let mut prompt = self.prompt();
+        prompt.tool_choice = ToolChoice::None;
+        let words = Part::Text(stdin::question(line));
+        match prompt.messages.last_mut() {
+            Some(Message::User(parts)) => parts.push(words),
+            _ => prompt.messages.push(Message::User(vec![words])),
+        }
+        self.answering = Some(Answering {
+            stream: provider.stream(prompt),
+            text: String::new(),
+            until: Instant::now() + ANSWER_WITHIN,
+        });
+    }
+
+    /// The model said something about the line that the code waits for.
+    pub(super) async fn answered(&mut self, answer: Answer) {
+        match answer {
+            Answer::Delta(Delta::Text(text)) => {
+                if let Some(answering) = &mut self.answering
+                    && answering.text.len() < REPLY_KEPT
+                {
+                    answering.text.push_str(&text);
+                }
+            }
+            Answer::Delta(Delta::Finished { usage, .. }) => {
+                self.edit(Edit::Spend(usage));
+                if let Some(answering) = self.answering.take() {
+                    let line = stdin::line_of(&answering.text);
+                    self.give(line, AnsweredBy::Model).await;
+                }
+            }
+            // It may not call a tool now; its reasoning is not told, for it is about the line.
+            Answer::Delta(
+                Delta::Reasoning(_) | Delta::CallStart { .. } | Delta::CallArguments { .. },
+            ) => {}
+            Answer::None(why) => {
+                self.answering = None;
+                self.refuse(&format!("the model could not be asked: {why}"))
+                    .await;
+            }
+        }
+    }
+
+    /// The person's line for `cell`; one that comes too late does nothing.
+    pub(super) async fn reply(&mut self, cell: &str, value: String) {
+        let waits = |running: &Running| running.cell == cell && running.input.is_some();
+        if self.running.as_ref().is_some_and(waits) {
+            self.answering = None;
+            self.give(value, AnsweredBy::Person).await;
+        }
+    }
+
+    async fn give(&mut self, line: String, by: AnsweredBy) {
+        let Some(Running {
+            cell,
+            execution: Some(execution),
+            input,
+            ..
+        }) = &mut self.running
+        else {
+            return;
+        };
+        let Some(InputRequest { prompt, password }) = input.take() else {
+            return;
+        };
+        let (cell, id) = (cell.clone(), execution.id.clone());
+        let shown = if password { "········" } else { &line };
+        let output = OutputEvent::Stream(Stream {
+            name: "stdout".to_owned(),
+            text: format!("{prompt}{shown}\n"),
+        });
+        self.edit(Edit::Emit {
+            cell: cell.clone(),
+            output: output.clone(),
+        });
+        if by == AnsweredBy::Model {
+            // A person has typed it and sees it.
+            let change = OutputChange::from(output);
+            self.tell(EventKind::Output {
+                cell: cell.clone(),
+                change,
+            })
+            .await;
+        }
+        let value = (!password).then(|| line.clone());
+        self.tell(EventKind::InputAnswered { cell, value, by })
+            .await;
+        if let Some(kernel) = self.kernels.ready(self.current) {
+            // A kernel that is gone finishes its execution, which tells.
+            let _ = kernel.reply(&id, line).await;
+        }
+    }
+
+    /// Nobody answers: the code gets an error.
+    async fn refuse(&mut self, why: &str) {
+        if let Some(Running {
+            execution: Some(execution),
+            input,
+            ..
+        }) = &mut self.running
+            && let Some(kernel) = self.kernels.ready(self.current)
+        {
+            *input = None;
+            let _ = kernel.refuse_input(&execution.id, why.to_owned()).await;
+        }
+    }
+}
