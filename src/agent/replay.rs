@@ -1,7 +1,8 @@
 //! Runs the code cells of a notebook in order, without a model: `sponde run` (nbclient's semantics).
 //!
 //! Stops at the first cell that fails, unless errors are allowed for the run (`allow_errors`) or for the cell (tag
-//! `raises-exception`); cells tagged `skip-execution` are left out. Whatever happened is in the notebook afterwards,
+//! `raises-exception`); cells tagged `skip-execution` are left out, but for those of another language, which run in a
+//! kernel of their own. Whatever happened is in the notebook afterwards,
 //! also when the kernel dies: the caller can always write it.
 
 use std::time::Duration;
@@ -15,7 +16,11 @@ use crate::kernel::{
     ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, Outcome, OutputEvent, Verdict,
 };
 use crate::session::Outputs;
-use crate::session::notebook::verdict_name;
+use crate::session::notebook::{foreign, verdict_name};
+use others::Found;
+pub use others::OtherKernels;
+
+mod others;
 
 /// How to run a notebook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +60,7 @@ pub struct Report {
 pub async fn replay(
     notebook: &mut Notebook,
     kernel: &Kernel,
+    others: &mut OtherKernels<'_>,
     options: ReplayOptions,
     control: &mut mpsc::Receiver<Control>,
     events: mpsc::Sender<EventKind>,
@@ -79,6 +85,15 @@ pub async fn replay(
             continue;
         }
         report.ran += 1;
+        let other = match others.of(cell, control).await {
+            Found::Main => None,
+            Found::Other(kernel) => Some(kernel?),
+            Found::Stopped => {
+                report.failed = Some((index, Verdict::Interrupted));
+                break;
+            }
+        };
+        let kernel = other.as_ref().unwrap_or(kernel);
         let outcome =
             run_cell(cell, index, kernel, options, control, &events, &mut results).await?;
         store(notebook, index, &outcome, &results);
@@ -128,7 +143,7 @@ pub async fn replay(
 fn is_runnable(cell: &Cell) -> bool {
     matches!(cell.kind, CellType::Code { .. })
         && !cell.source.trim().is_empty()
-        && !has_tag(cell, "skip-execution")
+        && (!has_tag(cell, "skip-execution") || foreign(cell).is_some())
 }
 
 fn has_tag(cell: &Cell, tag: &str) -> bool {

@@ -8,6 +8,7 @@ use super::{print, run, session};
 use crate::agent::write_atomically;
 use crate::error::{Exit, Failure};
 use crate::jupyter::nbformat::{Cell, CellType, Notebook, Output};
+use crate::session::notebook::foreign;
 
 /// Runs it.
 pub(super) fn export(args: &ExportArgs) -> Result<Exit, Failure> {
@@ -32,7 +33,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Percent format: `# %%` before each cell, text as comments. What must not run does not.
+/// Percent format: `# %%` before each cell, text and other languages as comments. What must not run does not.
 fn script(notebook: &Notebook) -> String {
     let comment = comment_of(notebook);
     let mut cells = Vec::new();
@@ -44,6 +45,10 @@ fn script(notebook: &Notebook) -> String {
                 .collect()
         };
         cells.push(match &cell.kind {
+            CellType::Code { .. } if let Some(other) = foreign(cell) => {
+                let language = other.language;
+                format!("{comment} %% language=\"{language}\"\n{}", lines(comment))
+            }
             CellType::Code { .. } if is_skipped(cell) => {
                 format!("{comment} %% not run\n{}", lines(comment))
             }
@@ -91,7 +96,8 @@ fn markdown(notebook: &Notebook, output: Option<&Path>) -> Result<String, Failur
         match &cell.kind {
             CellType::Markdown => parts.push(cell.source.trim_end().to_owned()),
             CellType::Code { outputs, .. } => {
-                parts.push(fenced(&language, &cell.source));
+                let own = foreign(cell).map_or(&*language, |cell| cell.language);
+                parts.push(fenced(own, &cell.source));
                 for output_ in outputs {
                     parts.extend(output_markdown(output_, pictures.as_mut(), output)?);
                 }

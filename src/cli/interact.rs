@@ -138,7 +138,7 @@ async fn decide(
 ///
 /// # Errors
 /// The signal that came instead of a line.
-async fn ask_line(
+pub(super) async fn ask_line(
     typed: &mut Typed,
     prompt: &str,
     password: bool,

@@ -22,6 +22,8 @@ const LINE_BYTES: usize = 2000;
 )]
 pub(super) struct Renderer {
     colours: bool,
+    /// That of the main kernel.
+    language: String,
     status_line: bool,
     protocol: Protocol,
     columns: u32,
@@ -62,6 +64,7 @@ impl Renderer {
         let terminal = io::stderr().is_terminal();
         Self {
             colours: style::stderr_colours(),
+            language: String::new(),
             status_line: terminal,
             protocol: Protocol::detect(terminal, &|name| std::env::var(name).ok()),
             columns: style::columns(),
@@ -86,7 +89,16 @@ impl Renderer {
     pub(super) fn show(&mut self, event: &EventKind) {
         self.clear_status();
         match event {
-            EventKind::SessionStarted { model, kernel, .. } => {
+            EventKind::SessionStarted {
+                model,
+                kernel,
+                kernels,
+                ..
+            } => {
+                self.language = kernels
+                    .first()
+                    .map(|offer| offer.language.clone())
+                    .unwrap_or_default();
                 let model = model.as_deref().unwrap_or("no model");
                 self.note(
                     DIM,
@@ -236,6 +248,9 @@ impl Renderer {
             self.err(&filter::code(source));
         }
         self.end_line();
+        if language != self.language {
+            self.note(DIM, &filter::plain(&format!("(for the {language} kernel)")));
+        }
     }
 
     fn output(&mut self, cell: &str, change: &OutputChange) {

@@ -11,12 +11,13 @@ use super::args::RunArgs;
 use super::screen::Screen;
 use super::signals::{self, Ask};
 use super::style::{self, BAD, WARN, paint};
-use super::{Context, eprint, session};
-use crate::agent::replay::{self, Control, ReplayOptions, Report};
+use super::{Context, eprint, interact, session};
+use crate::agent::replay::{self, Control, OtherKernels, ReplayOptions, Report};
 use crate::agent::{Event, EventKind, write_atomically};
 use crate::error::{Exit, Failure};
 use crate::jupyter::nbformat::{Cell, Notebook, random_cell_id};
 use crate::kernel::{Kernel, KernelError, KernelSource, Verdict};
+use crate::session::notebook::{Foreign, foreign};
 
 /// Runs it.
 pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failure> {
@@ -28,7 +29,7 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
     let (kernel_source, mut notebook) = prepare(source, args.kernel.as_deref(), context)?;
     let (mut signals, _listening) = signals::listen();
     let name = kernel_source.name.clone();
-    let options = session::launch_options(kernel_source, workdir, context);
+    let options = session::launch_options(kernel_source, workdir.clone(), context);
     let kernel = tokio::select! {
         kernel = Kernel::launch(options) => kernel.map_err(|error| kernel_failure(&error))?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
@@ -42,8 +43,19 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
         allow_stdin: interactive && !args.json,
     };
     let json = args.json;
+    let mut others = OtherKernels::new(|cell| {
+        let source = other_kernel(cell, context)?;
+        Ok(session::launch_options(source, workdir.clone(), context))
+    });
     let (result, watched) = tokio::join!(
-        replay::replay(&mut notebook, &kernel, options, &mut control, events_tx),
+        replay::replay(
+            &mut notebook,
+            &kernel,
+            &mut others,
+            options,
+            &mut control,
+            events_tx
+        ),
         show(events, control_tx, &mut signals, json, context, &args),
     );
     // What happened is written in any case; then it is time to say how it went.
@@ -52,7 +64,7 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
         .as_deref()
         .map(|path| write(&notebook, path))
         .transpose();
-    kernel.shutdown().await;
+    tokio::join!(kernel.shutdown(), others.shutdown());
     written?;
     match result {
         Ok(report) => finish(&report, &notebook, &name, watched, args.output.as_deref()),
@@ -213,6 +225,22 @@ fn notebook_kernel(
     })
 }
 
+/// The kernel of a cell that belongs to another one than the notebook's: the one it ran in, else one for its language.
+fn other_kernel(cell: &Foreign<'_>, context: &Context) -> Result<KernelSource, KernelError> {
+    let kernels = context.paths.kernels();
+    let named = cell.kernel.and_then(|name| kernels.find(name).ok());
+    named
+        .filter(|source| source.spec.language.eq_ignore_ascii_case(cell.language))
+        .or_else(|| kernels.for_language(cell.language))
+        .ok_or_else(|| KernelError::Prepare {
+            kernel: cell.kernel.unwrap_or(cell.language).to_owned(),
+            reason: format!(
+                "a cell of the notebook needs it, and there is no kernel for {}; see `sponde kernels`",
+                cell.language
+            ),
+        })
+}
+
 /// How a run went for whoever watched it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Watched {
@@ -257,11 +285,10 @@ async fn show(
                 if !read {
                     watched = Watched::Unread;
                     let _ = control.send(Control::End).await;
-                } else if let EventKind::InputRequested { prompt, .. } = event {
-                    eprint(&super::filter::plain(&prompt));
-                    let wish = tokio::select! {
-                        line = typed.next_line() => line.ok().flatten().map_or(Control::Interrupt, Control::Reply),
-                        Some(ask) = signals.recv() => wish(ask),
+                } else if let EventKind::InputRequested { prompt, password, .. } = event {
+                    let wish = match interact::ask_line(&mut typed, &prompt, password, signals).await {
+                        Ok(line) => line.map_or(Control::Interrupt, Control::Reply),
+                        Err(ask) => wish(ask),
                     };
                     let _ = control.send(wish).await;
                 }
@@ -319,12 +346,16 @@ fn finish(
     let Some((index, verdict)) = &report.failed else {
         return Ok(Exit::Done);
     };
+    let cell = notebook.cells.get(*index);
+    let own = cell
+        .and_then(foreign)
+        .map_or(kernel, |cell| cell.kernel.unwrap_or(cell.language));
     let mut failure = match verdict {
         Verdict::Interrupted => return Ok(Exit::Interrupted),
         Verdict::KernelDied(reason) => Failure::new(
             Exit::Kernel,
             format!(
-                "kernel `{kernel}` died while it ran cell {} ({reason})",
+                "kernel `{own}` died while it ran cell {} ({reason})",
                 index + 1
             ),
         ),

@@ -1,12 +1,15 @@
 //! The agent loop: a scripted model (named so), real kernels, the real notebook on disk.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use sponde::agent::approval::Approval;
 use sponde::agent::coach::Coaching;
-use sponde::agent::{Agent, AgentOptions, Command, Decision, EventKind, OutputChange, TurnEnd};
+use sponde::agent::{
+    Agent, AgentOptions, Command, Decision, EventKind, OutputChange, StdinPolicy, TurnEnd,
+};
 use sponde::jupyter::nbformat::{Notebook, Output, random_cell_id, validate};
 use sponde::kernel::KernelSource;
 use sponde::llm::scripted::{Reply, ScriptedProvider};
@@ -14,13 +17,13 @@ use sponde::llm::types::{Message, ModelInfo, Part};
 
 use crate::support::{ipykernel, launch_options, misbehaving};
 
-struct Session {
-    agent: Agent,
-    model: ScriptedProvider,
-    dir: tempfile::TempDir,
+pub(crate) struct Session {
+    pub(crate) agent: Agent,
+    pub(crate) model: ScriptedProvider,
+    pub(crate) dir: tempfile::TempDir,
 }
 
-fn call(code: &str) -> Reply {
+pub(crate) fn call(code: &str) -> Reply {
     Reply::call("", "id", "run_code", &json!({ "code": code }).to_string())
 }
 
@@ -28,6 +31,16 @@ fn start(
     kernel: KernelSource,
     approval: Approval,
     replies: impl IntoIterator<Item = Reply>,
+) -> Session {
+    start_with(kernel, approval, replies, |_, _| {})
+}
+
+/// The same with other options; they get the directory too.
+pub(crate) fn start_with(
+    kernel: KernelSource,
+    approval: Approval,
+    replies: impl IntoIterator<Item = Reply>,
+    change: impl FnOnce(&mut AgentOptions, &Path),
 ) -> Session {
     let dir = tempfile::tempdir().unwrap();
     let info = ModelInfo {
@@ -37,29 +50,32 @@ fn start(
         small: false,
     };
     let model = ScriptedProvider::new(info, replies);
-    let agent = Agent::start(AgentOptions {
+    let mut options = AgentOptions {
         provider: Some(Arc::new(model.clone())),
         system: "system".to_owned(),
         facts: None,
         coaching: Coaching::Off,
         kernel: launch_options(kernel, dir.path()),
+        others: Vec::new(),
         notebook: dir.path().join("session.ipynb"),
         approval,
         max_steps: 10,
         cell_timeout: Some(Duration::from_mins(1)),
-        allow_stdin: true,
+        stdin: StdinPolicy::Ask,
         output_budget: 4000,
         temperature: None,
-    });
+    };
+    change(&mut options, dir.path());
+    let agent = Agent::start(options);
     Session { agent, model, dir }
 }
 
 impl Session {
-    async fn send(&self, command: Command) {
+    pub(crate) async fn send(&self, command: Command) {
         self.agent.commands.send(command).await.unwrap();
     }
 
-    async fn submit(&self, text: &str) {
+    pub(crate) async fn submit(&self, text: &str) {
         self.send(Command::Submit {
             text: text.to_owned(),
         })
@@ -67,7 +83,7 @@ impl Session {
     }
 
     /// Events up to and with the first for which `last` holds.
-    async fn until(&mut self, last: impl Fn(&EventKind) -> bool) -> Vec<EventKind> {
+    pub(crate) async fn until(&mut self, last: impl Fn(&EventKind) -> bool) -> Vec<EventKind> {
         let mut seen = Vec::new();
         loop {
             let event = tokio::time::timeout(Duration::from_mins(1), self.agent.events.recv())
@@ -83,7 +99,7 @@ impl Session {
         }
     }
 
-    async fn turn(&mut self) -> (Vec<EventKind>, TurnEnd) {
+    pub(crate) async fn turn(&mut self) -> (Vec<EventKind>, TurnEnd) {
         let events = self
             .until(|event| matches!(event, EventKind::TurnFinished { .. }))
             .await;
@@ -94,7 +110,7 @@ impl Session {
         (events, end)
     }
 
-    fn notebook(&self) -> Notebook {
+    pub(crate) fn notebook(&self) -> Notebook {
         let bytes = std::fs::read(self.dir.path().join("session.ipynb")).unwrap();
         Notebook::read(&bytes, &mut random_cell_id)
             .unwrap()
@@ -102,7 +118,7 @@ impl Session {
     }
 
     /// Role, status and source of the notebook's cells.
-    fn cells(&self) -> Vec<(String, String, String)> {
+    pub(crate) fn cells(&self) -> Vec<(String, String, String)> {
         let text =
             |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
         self.notebook()
@@ -120,7 +136,7 @@ impl Session {
     }
 
     /// The answers to calls in the model's last prompt.
-    fn answers(&self) -> Vec<(String, bool)> {
+    pub(crate) fn answers(&self) -> Vec<(String, bool)> {
         let prompts = self.model.prompts();
         let Some(last) = prompts.last() else {
             return vec![];
@@ -146,7 +162,7 @@ impl Session {
     }
 }
 
-fn cell(role: &str, status: &str, source: &str) -> (String, String, String) {
+pub(crate) fn cell(role: &str, status: &str, source: &str) -> (String, String, String) {
     (role.to_owned(), status.to_owned(), source.to_owned())
 }
 
@@ -433,6 +449,7 @@ async fn a_person_runs_code_in_the_same_kernel_and_the_model_knows() {
     session
         .send(Command::Run {
             code: "y = 5; y".to_owned(),
+            language: None,
         })
         .await;
     assert_eq!(session.turn().await.1, TurnEnd::Done);

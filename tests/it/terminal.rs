@@ -1,0 +1,172 @@
+//! The chat on a real pseudo-terminal: what a person sees before they say yes, what is not shown while they type, and
+//! what Ctrl-C does.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::aimock::Aimock;
+use crate::support::{Sponde, python_prefix};
+
+/// What a terminal showed.
+struct Screen {
+    code: i64,
+    all: String,
+    /// What appeared up to each text that was waited for.
+    waited: Vec<String>,
+}
+
+/// Runs the program on a terminal and plays `steps` (`tests/fixtures/terminal.py`).
+fn play(sponde: &Sponde, arguments: &[&str], steps: &Value) -> Screen {
+    let program = sponde.command(arguments);
+    let mut command = Command::new(python_prefix().join("bin/python"));
+    command
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/fixtures/terminal.py"
+        ))
+        .arg(program.get_program())
+        .args(program.get_args())
+        .current_dir(program.get_current_dir().unwrap())
+        .env_clear()
+        .envs(
+            program
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        )
+        .env("TERM", "dumb");
+    let output = assert_cmd::Command::from_std(command)
+        .write_stdin(steps.to_string())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    Screen {
+        code: value["code"].as_i64().unwrap(),
+        all: value["screen"].as_str().unwrap().to_owned(),
+        waited: value["waited"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|text| text.as_str().unwrap().to_owned())
+            .collect(),
+    }
+}
+
+const PROMPT: &str = "\r\n> ";
+
+/// Code with an escape sequence that would hide it: what runs is what was shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_code_that_runs_is_the_code_that_was_shown() {
+    let hidden = "print('safe')\u{1b}[2K\u{1b}[1A\nprint('hid' + 'den')";
+    let arguments = json!({ "code": hidden }).to_string();
+    let replies = json!([
+        {"match": {"turnIndex": 0}, "response": {"blocks": [
+            {"type": "toolCall", "name": "run_code", "arguments": arguments}]}},
+        {"match": {"turnIndex": 1}, "response": {"content": "That was it."}},
+    ]);
+    let mock = Aimock::start(&replies).await;
+    let sponde = Sponde::new()
+        .with("OPENAI_BASE_URL", &format!("{}/v1", mock.url))
+        .with("OPENAI_API_KEY", "sk-hunter2");
+    let screen = tokio::task::block_in_place(|| {
+        play(
+            &sponde,
+            &["--model", "gpt-4o"],
+            &json!([
+                ["wait", PROMPT],
+                ["type", "go\n"],
+                ["wait", "or say what to do instead:"],
+                ["type", "e\n"],
+                ["type", "n\n"],
+                ["wait", PROMPT],
+                ["type", "\u{4}"],
+            ]),
+        )
+    });
+    mock.stop().await;
+    let before = &screen.waited[1];
+    // The whole of the code, and no sequence that reaches the terminal.
+    assert!(
+        before.contains("print('safe')") && before.contains("print('hid' + 'den')"),
+        "{before:?}"
+    );
+    assert!(!before.contains("\u{1b}[2K\u{1b}[1A"), "{before:?}");
+    assert_eq!(screen.code, 0, "{}", screen.all);
+}
+
+#[test]
+fn a_password_is_not_shown() {
+    let sponde = Sponde::new().with("OPENAI_BASE_URL", "http://127.0.0.1:1/v1");
+    let secret = "!import getpass; print('len', len(getpass.getpass('key: ')), input('name: '))\n";
+    let screen = play(
+        &sponde,
+        &["--model", "gpt-4o"],
+        &json!([
+            ["wait", PROMPT],
+            ["type", secret],
+            ["wait", "key: "],
+            ["wait", "key: "],
+            ["type", "hunter2\n"],
+            ["wait", "name: "],
+            ["type", "Ada\n"],
+            ["wait", "len 7 Ada"],
+            ["wait", PROMPT],
+            ["type", "\u{4}"],
+        ]),
+    );
+    assert!(!screen.all.contains("hunter2"), "{}", screen.all);
+    assert!(screen.all.contains("name: Ada\r\n"), "{}", screen.all);
+    assert_eq!(screen.code, 0);
+}
+
+#[test]
+fn a_password_of_a_script_is_not_shown() {
+    let sponde = Sponde::new();
+    let code = "import getpass; print('len', len(getpass.getpass('key: ')))";
+    let screen = play(
+        &sponde,
+        &["run", "-c", code],
+        &json!([["wait", "key: "], ["type", "hunter2\n"], ["wait", "len 7"]]),
+    );
+    assert!(!screen.all.contains("hunter2"), "{}", screen.all);
+    assert_eq!(screen.code, 0);
+}
+
+#[test]
+fn ctrl_c_stops_the_cell_and_not_the_chat() {
+    let sponde = Sponde::new().with("OPENAI_BASE_URL", "http://127.0.0.1:1/v1");
+    let screen = play(
+        &sponde,
+        &["--model", "gpt-4o"],
+        &json!([
+            ["wait", PROMPT],
+            [
+                "type",
+                "!x = 5; print('beg' + 'un'); import time; time.sleep(600)\n"
+            ],
+            ["wait", "begun"],
+            ["type", "\u{3}"],
+            ["wait", "interrupted"],
+            ["wait", PROMPT],
+            ["type", "!print('x is', x)\n"],
+            ["wait", "x is 5"],
+            ["wait", PROMPT],
+            ["type", "%%misbehave echo from the other\n"],
+            ["wait", "\nfrom the other\r\n"],
+            ["wait", PROMPT],
+            ["type", "/kernel misbehave\n"],
+            ["wait", "> misbehave (misbehave)"],
+            ["wait", PROMPT],
+            ["type", "!result 7 of 9\n"],
+            ["wait", "\n7 of 9\r\n"],
+            ["wait", PROMPT],
+            ["type", "\u{4}"],
+        ]),
+    );
+    assert_eq!(screen.code, 0, "{}", screen.all);
+}
