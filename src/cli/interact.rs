@@ -144,8 +144,9 @@ pub(super) async fn ask_line(
     password: bool,
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Result<Option<String>, Ask> {
-    super::eprint(&super::filter::plain(prompt));
+    // Before the prompt: a person may type as soon as they see it.
     let _hidden = password.then(HiddenTyping::start);
+    super::eprint(&super::filter::plain(prompt));
     tokio::select! {
         line = typed.next_line() => Ok(line.ok().flatten()),
         Some(ask) = signals.recv() => Err(ask),
@@ -161,7 +162,8 @@ impl HiddenTyping {
         let before = tcgetattr(&stdin).ok();
         if let Some(mut hidden) = before.clone() {
             hidden.local_modes.remove(LocalModes::ECHO);
-            let _ = tcsetattr(&stdin, OptionalActions::Now, &hidden);
+            // As getpass does, without what was typed before the question was there.
+            let _ = tcsetattr(&stdin, OptionalActions::Flush, &hidden);
         }
         Self(before)
     }

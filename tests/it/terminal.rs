@@ -62,7 +62,7 @@ const PROMPT: &str = "\r\n> ";
 /// Code with an escape sequence that would hide it: what runs is what was shown.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_code_that_runs_is_the_code_that_was_shown() {
-    let hidden = "print('safe')\u{1b}[2K\u{1b}[1A\nprint('hid' + 'den')";
+    let hidden = "print('sa' + 'fe') #\u{1b}[2K\u{1b}[1A\nprint('hid' + 'den')";
     let arguments = json!({ "code": hidden }).to_string();
     let replies = json!([
         {"match": {"turnIndex": 0}, "response": {"blocks": [
@@ -72,30 +72,45 @@ async fn the_code_that_runs_is_the_code_that_was_shown() {
     let mock = Aimock::start(&replies).await;
     let sponde = Sponde::new()
         .with("OPENAI_BASE_URL", &format!("{}/v1", mock.url))
-        .with("OPENAI_API_KEY", "sk-hunter2");
+        .with("OPENAI_API_KEY", "sk-hunter2")
+        .with("EDITOR", "cp -t seen");
+    std::fs::create_dir(sponde.path("seen")).unwrap();
     let screen = tokio::task::block_in_place(|| {
         play(
             &sponde,
-            &["--model", "gpt-4o"],
+            &["--model", "gpt-4o", "--notebook", "out.ipynb"],
             &json!([
                 ["wait", PROMPT],
                 ["type", "go\n"],
                 ["wait", "or say what to do instead:"],
-                ["type", "e\n"],
-                ["type", "n\n"],
+                ["type", "edit\n"],
+                ["wait", "safe\r\nhidden\r\n"],
+                ["wait", "That was it."],
                 ["wait", PROMPT],
                 ["type", "\u{4}"],
             ]),
         )
     });
     mock.stop().await;
-    let before = &screen.waited[1];
-    // The whole of the code, and no sequence that reaches the terminal.
-    assert!(
-        before.contains("print('safe')") && before.contains("print('hid' + 'den')"),
-        "{before:?}"
+    // All of the code as it is, with what a terminal would obey written out, between a rule and the question.
+    let (_, shown) = screen.waited[1].split_once("─\r\n").unwrap();
+    assert_eq!(
+        shown,
+        "print('sa' + 'fe') #\\u{1b}[2K\\u{1b}[1A\r\nprint('hid' + 'den')\r\n\
+         Run it? [y]es, [n]o, [a]lways, [e]dit, or say what to do instead:"
     );
-    assert!(!before.contains("\u{1b}[2K\u{1b}[1A"), "{before:?}");
+    let mut edited = std::fs::read_dir(sponde.path("seen")).unwrap();
+    let edited = std::fs::read_to_string(edited.next().unwrap().unwrap().path()).unwrap();
+    let notebook: Value = serde_json::from_str(&sponde.read("out.ipynb")).unwrap();
+    let ran: String = notebook["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|cell| cell["cell_type"] == "code")
+        .flat_map(|cell| cell["source"].as_array().unwrap())
+        .map(|line| line.as_str().unwrap())
+        .collect();
+    assert_eq!((edited.as_str(), ran.as_str()), (hidden, hidden));
     assert_eq!(screen.code, 0, "{}", screen.all);
 }
 
