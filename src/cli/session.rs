@@ -61,6 +61,7 @@ pub(super) async fn start(
         context.config.approval.unwrap_or(Approval::Ask)
     };
     let language = kernel.spec.language.clone();
+    let main = launch_options(kernel, cwd, context);
     let agent = Agent::start(AgentOptions {
         provider: Some(provider),
         system: system(&language),
@@ -68,9 +69,12 @@ pub(super) async fn start(
         coaching,
         others: others
             .into_iter()
-            .map(|other| launch_options(other, cwd.clone(), context))
+            .map(|kernel| LaunchOptions {
+                kernel,
+                ..main.clone()
+            })
             .collect(),
-        kernel: launch_options(kernel, cwd, context),
+        kernel: main,
         notebook: notebook.clone(),
         approval,
         max_steps: args

@@ -428,7 +428,9 @@ async fn input_is_answered_by_the_person() {
             .await;
     }
     assert_eq!(session.turn().await.1, TurnEnd::Done);
-    assert_eq!(session.answers(), [("Ada42".to_owned(), false)]);
+    // With what was answered, as other front ends show it.
+    let shown = "name? Ada\npin? ········\nAda42".to_owned();
+    assert_eq!(session.answers(), [(shown, false)]);
 }
 
 #[tokio::test]
