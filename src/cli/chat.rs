@@ -1,5 +1,6 @@
 //! `sponde`: a chat, line by line. `!code` runs code of one's own in the same kernel, `%%language code` in another.
 
+use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -146,14 +147,12 @@ async fn read(typed: &mut Typed, interactive: bool) -> Option<String> {
 
 /// One line a kernel; `own` is the one that `!CODE` goes to.
 fn list(kernels: &[KernelOffer], own: usize) -> String {
-    kernels
-        .iter()
-        .enumerate()
-        .map(|(index, offer)| {
-            let mark = if index == own { '>' } else { ' ' };
-            format!("{mark} {} ({})\n", offer.kernel, offer.language)
-        })
-        .collect()
+    let mut text = String::new();
+    for (index, offer) in kernels.iter().enumerate() {
+        let mark = if index == own { '>' } else { ' ' };
+        let _ = writeln!(text, "{mark} {} ({})", offer.kernel, offer.language);
+    }
+    text
 }
 
 fn said(line: Option<String>, own: Option<&KernelOffer>) -> Said {

@@ -150,10 +150,9 @@ fn stdin_policy(named: Option<StdinArg>, interactive: bool) -> Result<StdinPolic
         )
         .hint("let the model answer with --stdin model, or leave it out: then code that asks gets an error")),
         Some(StdinArg::Ask) => Ok(StdinPolicy::Ask),
-        Some(StdinArg::Refuse) => Ok(StdinPolicy::Refuse),
         Some(StdinArg::Model) => Ok(StdinPolicy::Model),
         None if interactive => Ok(StdinPolicy::Ask),
-        None => Ok(StdinPolicy::Refuse),
+        Some(StdinArg::Refuse) | None => Ok(StdinPolicy::Refuse),
     }
 }
 

@@ -54,7 +54,6 @@ struct Entry {
     /// Unbounded, because each event holds its bytes' permit; see `execution`.
     events: Events,
     timeout: Option<Duration>,
-    allow_stdin: bool,
     started: bool,
     count: Option<i64>,
     reply: Option<ExecuteReply>,
@@ -63,13 +62,23 @@ struct Entry {
     idle: bool,
     /// The input request to answer.
     input: Option<Header>,
-    /// Nobody answers: the words for it, and how often the code was told.
-    refused: Option<(String, u32)>,
+    stdin: Stdin,
     interrupts: u32,
     stop: Stop,
     /// Reply and `idle` were seen, but outputs may still come.
     settling: bool,
     wake: Option<(Instant, Wake)>,
+}
+
+/// What becomes of an input request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Stdin {
+    /// Somebody is asked.
+    Asked,
+    /// Nobody is there: it will be refused.
+    Closed,
+    /// It was refused, with these words, and the code was told so often.
+    Refused { why: String, times: u32 },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,14 +132,17 @@ impl Table {
             id,
             events,
             timeout: options.timeout,
-            allow_stdin: options.allow_stdin,
             started: false,
             count: None,
             reply: None,
             error: None,
             idle: false,
             input: None,
-            refused: None,
+            stdin: if options.allow_stdin {
+                Stdin::Asked
+            } else {
+                Stdin::Closed
+            },
             interrupts: 0,
             stop: Stop::None,
             settling: !self.quirks.late_outputs.is_zero(),
@@ -254,7 +266,7 @@ impl Table {
         let entry = self
             .entries
             .iter_mut()
-            .find(|entry| entry.id == id && entry.refused.is_none())?;
+            .find(|entry| entry.id == id && entry.stdin == Stdin::Asked)?;
         let header = entry.input.take()?;
         // The person's thinking does not count against the cell.
         entry.wake = entry.time_up(now);
@@ -305,11 +317,12 @@ impl Table {
                     if unanswered {
                         entry.wake = Some((now + UNANSWERED, Wake::Unanswered));
                     }
-                    let times = entry.refused.as_mut().map_or(0, |(_, times)| {
+                    let mut told = 0;
+                    if let Stdin::Refused { times, .. } = &mut entry.stdin {
                         *times += 1;
-                        *times
-                    });
-                    match (times, entry.input.take()) {
+                        told = *times;
+                    }
+                    match (told, entry.input.take()) {
                         // Some kernels wait for a line and for nothing else.
                         (2, Some(asked)) => actions.push(Action::EmptyLine(asked)),
                         (0..=3, asked) => {
@@ -400,20 +413,22 @@ impl Entry {
     fn ask(&mut self, request: InputRequest, header: Header, now: Instant) {
         self.input = Some(header);
         self.wake = None;
-        if self.allow_stdin && self.refused.is_none() {
-            self.send(ExecutionEvent::InputRequested(request));
-        } else {
+        match self.stdin {
+            Stdin::Asked => self.send(ExecutionEvent::InputRequested(request)),
             // Kernels other than ipykernel ask whatever they were told.
-            self.refuse("nobody is there to answer", now);
+            Stdin::Closed | Stdin::Refused { .. } => self.refuse("nobody is there to answer", now),
         }
     }
 
     /// The code gets an error instead of a line.
     fn refuse(&mut self, why: &str, now: Instant) {
         self.wake = Some((now, Wake::Refused));
-        if self.refused.is_none() {
+        if matches!(self.stdin, Stdin::Asked | Stdin::Closed) {
             let evalue = format!("the code asked for input, and {why}");
-            self.refused = Some((evalue.clone(), 0));
+            self.stdin = Stdin::Refused {
+                why: evalue.clone(),
+                times: 0,
+            };
             let traceback = vec![format!("{NO_INPUT}: {evalue}")];
             let ename = NO_INPUT.to_owned();
             let error = ErrorContent {
@@ -448,10 +463,10 @@ impl Entry {
     }
 
     fn verdict(&self, reply: &ExecuteReply) -> Verdict {
-        if let Some((evalue, _)) = &self.refused
+        if let Stdin::Refused { why, .. } = &self.stdin
             && self.stop == Stop::None
         {
-            let (ename, evalue) = (NO_INPUT.to_owned(), evalue.clone());
+            let (ename, evalue) = (NO_INPUT.to_owned(), why.clone());
             return Verdict::Error { ename, evalue };
         }
         let failed = reply.status != ReplyStatus::Ok || self.error.is_some();
