@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use sponde::kernel::attach::find_connection_file;
 use sponde::kernel::reap::reap;
 use sponde::kernel::{
-    AttachOptions, ExecuteOptions, ExitReason, Kernel, KernelError, KernelState, OutputEvent, Pool,
-    Verdict,
+    AttachOptions, ExecuteOptions, ExecutionEvent, ExitReason, Kernel, KernelError, KernelState,
+    OutputEvent, Pool, Verdict,
 };
 
 use crate::support::{LIMIT, Sponde, eventually, ipykernel, launch_options, python_prefix};
@@ -38,6 +38,16 @@ impl Sponde {
     }
 }
 
+/// A process that does not outlive its test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 async fn run(kernel: &Kernel, code: &str) -> (Vec<OutputEvent>, Verdict) {
     let execution = kernel.execute(ExecuteOptions::cell(code)).await.unwrap();
     let (outputs, outcome) = execution.collect().await;
@@ -58,7 +68,7 @@ async fn value(kernel: &Kernel, code: &str) -> String {
 async fn a_kernel_that_runs_is_used_and_left_running() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("kernel-4711.json");
-    let mut process = Command::new(python_prefix().join("bin/python"))
+    let process = Command::new(python_prefix().join("bin/python"))
         .args(["-m", "ipykernel_launcher", "-f"])
         .arg(&file)
         .current_dir(dir.path())
@@ -67,6 +77,7 @@ async fn a_kernel_that_runs_is_used_and_left_running() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
+    let mut process = Killed(process);
     // The kernel writes the file itself, with free ports, and not in one piece.
     eventually(|| {
         std::fs::read(&file)
@@ -87,22 +98,22 @@ async fn a_kernel_that_runs_is_used_and_left_running() {
     run(&first, "x = 20").await;
     let refused = first.restart().await.unwrap_err();
     assert!(matches!(refused, KernelError::NotOurs { .. }), "{refused}");
-    let busy = first
-        .execute(ExecuteOptions::cell("while True: pass"))
-        .await
-        .unwrap();
+    let endless = ExecuteOptions::cell("print('go', flush=True)\nwhile True: pass");
+    let mut busy = first.execute(endless).await.unwrap();
+    // An interrupt that comes before the cell stops nothing.
+    while !matches!(busy.next().await, Some(ExecutionEvent::Output(_))) {}
     first.interrupt().await.unwrap();
     assert_eq!(busy.collect().await.1.verdict, Verdict::Interrupted);
     first.shutdown().await;
 
     let second = Kernel::attach(options.clone()).await.unwrap();
     assert_eq!(value(&second, "x + 1").await, "21");
-    assert!(process.try_wait().unwrap().is_none());
+    assert!(process.0.try_wait().unwrap().is_none());
     assert!(file.exists());
 
     let (_, verdict) = run(&second, "import os; os._exit(1)").await;
     assert_eq!(verdict, Verdict::KernelDied(ExitReason::Disconnected));
-    process.wait().unwrap();
+    process.0.wait().unwrap();
     assert!(
         Kernel::attach(AttachOptions {
             ready_timeout: std::time::Duration::from_millis(200),

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use sponde::jupyter::content::Content;
 use sponde::jupyter::message::{Channel, Message};
 use sponde::kernel::{
-    Completeness, Completions, ExecuteOptions, KernelError, OutputEvent, Variable, Verdict,
+    Completeness, Completions, ExecuteOptions, ExecutionEvent, KernelError, OutputEvent, Variable,
+    Verdict,
 };
 
 use crate::support::{ipykernel, misbehaving, start};
@@ -60,7 +61,10 @@ async fn variables_are_listed_also_while_a_cell_runs() {
     assert_eq!(kernel.variables().await.unwrap(), variables);
 
     // The loop ends only by the interrupt, so the answer came while it ran.
-    let busy = run("while True: pass").await.unwrap();
+    let mut busy = run("print('go', flush=True)\nwhile True: pass")
+        .await
+        .unwrap();
+    while !matches!(busy.next().await, Some(ExecutionEvent::Output(_))) {}
     assert_eq!(kernel.variables().await.unwrap(), variables);
     assert!(kernel.usage().await.unwrap().memory > Some(10 << 20));
     kernel.interrupt().await.unwrap();
