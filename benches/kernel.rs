@@ -55,6 +55,7 @@ async fn serve(prefix: PathBuf) {
         socket_root: std::env::temp_dir(),
         username: "bench".to_owned(),
         ready_timeout: Duration::from_mins(2),
+        oversize: None,
     };
     let mut open: Option<Kernel> = None;
     let mut many: Vec<Kernel> = Vec::new();

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::agent::approval::Approval;
+use crate::session::OutputLimits;
 
 /// The file's content; every key is optional.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -20,6 +21,47 @@ pub struct Config {
     pub max_steps: Option<u32>,
     /// Seconds that a cell of the model may run.
     pub cell_timeout: Option<u64>,
+    /// What is kept of outputs.
+    pub limits: Limits,
+}
+
+/// `[limits]`: what is kept of outputs. Sizes are in MiB.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Limits {
+    /// Text of a cell: one half from its beginning, one from its end.
+    pub cell_text: Option<u32>,
+    /// Displays and results of a cell.
+    pub cell_rich: Option<u32>,
+    /// How many outputs a cell has.
+    pub cell_outputs: Option<u32>,
+    /// How many of them are pictures.
+    pub cell_images: Option<u32>,
+    /// All outputs of a notebook.
+    pub session: Option<u32>,
+    /// Files beside a notebook with what does not fit into it; 0 for none.
+    pub files: Option<u32>,
+}
+
+impl Limits {
+    /// With the defaults for what is not said.
+    pub fn resolve(&self) -> OutputLimits {
+        let default = OutputLimits::default();
+        let count = |value: u32| usize::try_from(value).unwrap_or(usize::MAX);
+        let bytes = |value: Option<u32>, default| {
+            value.map_or(default, |value| count(value).saturating_mul(1 << 20))
+        };
+        OutputLimits {
+            cell_text: bytes(self.cell_text, default.cell_text),
+            cell_rich: bytes(self.cell_rich, default.cell_rich),
+            cell_outputs: self.cell_outputs.map_or(default.cell_outputs, count),
+            cell_images: self.cell_images.map_or(default.cell_images, count),
+            session: bytes(self.session, default.session),
+            files: self
+                .files
+                .map_or(default.files, |files| u64::from(files) << 20),
+        }
+    }
 }
 
 /// Why the file cannot be used.
@@ -74,13 +116,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Config::load(dir.path()).unwrap(), Config::default());
         let write = |text: &str| std::fs::write(dir.path().join("config.toml"), text).unwrap();
-        write("model = \"openai/x\"\napproval = \"never\"\nmax-steps = 5\n");
+        write(
+            "model = \"openai/x\"\napproval = \"never\"\nmax-steps = 5\n[limits]\nsession = 100\n",
+        );
         assert_eq!(
             Config::load(dir.path()).unwrap(),
             Config {
                 model: Some("openai/x".to_owned()),
                 approval: Some(Approval::Never),
                 max_steps: Some(5),
+                limits: Limits {
+                    session: Some(100),
+                    ..Limits::default()
+                },
                 ..Config::default()
             }
         );

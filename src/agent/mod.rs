@@ -12,11 +12,13 @@ pub mod replay;
 pub mod run;
 mod sampling;
 mod save;
+pub mod spill;
 pub mod stdin;
 pub mod tools;
 pub mod turn;
 
 pub use event::{Command, Decision, Event, EventKind, KernelOffer, OutputChange, TurnEnd};
 pub use run::{Agent, AgentOptions};
-pub use save::write_atomically;
+pub use save::{write_atomically, write_atomically_with};
+pub use spill::Spill;
 pub use stdin::StdinPolicy;

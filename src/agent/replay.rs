@@ -10,13 +10,15 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use super::event::{EventKind, OutputChange};
+use super::event::{self, EventKind, OutputChange};
+use super::spill::Spill;
 use crate::jupyter::nbformat::{Cell, CellType, Notebook};
 use crate::kernel::{
-    ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, Outcome, OutputEvent, Verdict,
+    ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, Late, Outcome, OutputEvent,
+    Verdict, late_outputs,
 };
-use crate::session::Outputs;
 use crate::session::notebook::{foreign, verdict_name};
+use crate::session::{OutputLimits, Outputs};
 use others::Found;
 pub use others::OtherKernels;
 
@@ -31,6 +33,8 @@ pub struct ReplayOptions {
     pub allow_errors: bool,
     /// Whether somebody can answer `input()`.
     pub allow_stdin: bool,
+    /// What is kept of outputs.
+    pub limits: OutputLimits,
 }
 
 /// What a person can do meanwhile.
@@ -53,7 +57,8 @@ pub struct Report {
     pub failed: Option<(usize, Verdict)>,
 }
 
-/// Runs all code cells of `notebook` in `kernel`; events name cells by their id.
+/// Runs all code cells of `notebook` in `kernel`; events name cells by their id. What does not fit into the notebook
+/// goes to `spill`.
 ///
 /// # Errors
 /// Only when the kernel is gone before a cell could be sent.
@@ -62,6 +67,7 @@ pub async fn replay(
     kernel: &Kernel,
     others: &mut OtherKernels<'_>,
     options: ReplayOptions,
+    spill: Spill,
     control: &mut mpsc::Receiver<Control>,
     events: mpsc::Sender<EventKind>,
 ) -> Result<Report, KernelError> {
@@ -72,7 +78,13 @@ pub async fn replay(
             Value::Object(info.language_info),
         );
     }
-    let mut results: Vec<Option<Outputs>> = vec![None; notebook.cells.len()];
+    let mut results = Results {
+        executions: Vec::new(),
+        late: late_outputs(),
+        cells: vec![None; notebook.cells.len()],
+        limits: options.limits,
+        spill,
+    };
     let mut report = Report {
         ran: 0,
         failed: None,
@@ -96,7 +108,12 @@ pub async fn replay(
         let kernel = other.as_ref().unwrap_or(kernel);
         let outcome =
             run_cell(cell, index, kernel, options, control, &events, &mut results).await?;
-        store(notebook, index, &outcome, &results);
+        if let Some(CellType::Code {
+            execution_count, ..
+        }) = notebook.cells.get_mut(index).map(|cell| &mut cell.kind)
+        {
+            *execution_count = outcome.count;
+        }
         let tolerated = options.allow_errors
             || notebook
                 .cells
@@ -115,6 +132,9 @@ pub async fn replay(
             break;
         }
     }
+    while let Ok(late) = results.late.1.try_recv() {
+        tell_late(&mut results, late, &events).await;
+    }
     let verdict = report
         .failed
         .as_ref()
@@ -125,8 +145,8 @@ pub async fn replay(
         status: verdict_name(verdict).to_owned(),
     };
     tell(&events, event).await;
-    // Displays may have been updated by later cells.
-    for (cell, outputs) in notebook.cells.iter_mut().zip(&results) {
+    // Only now, for displays may have been updated by later cells.
+    for (cell, outputs) in notebook.cells.iter_mut().zip(results.cells) {
         if let (
             CellType::Code {
                 outputs: stored, ..
@@ -134,7 +154,7 @@ pub async fn replay(
             Some(outputs),
         ) = (&mut cell.kind, outputs)
         {
-            *stored = outputs.to_notebook();
+            *stored = outputs.into_notebook();
         }
     }
     Ok(report)
@@ -161,8 +181,9 @@ async fn run_cell(
     options: ReplayOptions,
     control: &mut mpsc::Receiver<Control>,
     events: &mpsc::Sender<EventKind>,
-    results: &mut [Option<Outputs>],
+    results: &mut Results,
 ) -> Result<Outcome, KernelError> {
+    kernel.send_late(&results.late.0).await?;
     let execution = kernel
         .execute(ExecuteOptions {
             allow_stdin: options.allow_stdin,
@@ -170,7 +191,7 @@ async fn run_cell(
             ..ExecuteOptions::cell(cell.source.clone())
         })
         .await?;
-    if let Some(slot) = results.get_mut(index) {
+    if let Some(slot) = results.cells.get_mut(index) {
         *slot = Some(Outputs::default());
     }
     let mut timing = Map::new();
@@ -186,10 +207,19 @@ async fn run_cell(
         interrupts: 0,
     };
     let mut outcome = loop {
-        let event = match running.next(control).await {
+        let event = match running.next(control, &mut results.late.1).await {
+            Next::Late(late) => {
+                tell_late(results, late, events).await;
+                continue;
+            }
+            Next::Event(event) => event,
+        };
+        let event = match event {
             ExecutionEvent::Started { .. } => continue,
             ExecutionEvent::Output(output) => {
-                apply(results, index, &output);
+                for message in results.apply(index, &cell.id, &output) {
+                    tell(events, EventKind::Notice { message }).await;
+                }
                 EventKind::Output {
                     cell: id(),
                     change: OutputChange::from(output),
@@ -212,6 +242,10 @@ async fn run_cell(
         // The cell swallowed it, but the person wanted the run to stop.
         outcome.verdict = Verdict::Interrupted;
     }
+    results.spill.close(&cell.id);
+    results
+        .executions
+        .push((running.execution.id.clone(), index, cell.id.clone()));
     stamp("shell.execute_reply");
     let event = EventKind::CodeFinished {
         cell: id(),
@@ -226,7 +260,29 @@ async fn run_cell(
 
 /// A front end that went away does not stop the run.
 async fn tell(events: &mpsc::Sender<EventKind>, event: EventKind) {
-    let _ = events.send(event).await;
+    let bytes = event.bytes();
+    event::send(events, event, bytes).await;
+}
+
+/// An output of a cell that has finished goes to that cell.
+async fn tell_late(results: &mut Results, late: Late, events: &mpsc::Sender<EventKind>) {
+    let mut executions = results.executions.iter().rev();
+    let Some((_, index, id)) = executions.find(|(execution, ..)| *execution == late.execution)
+    else {
+        return;
+    };
+    let (index, id) = (*index, id.clone());
+    for message in results.apply(index, &id, &late.output) {
+        tell(events, EventKind::Notice { message }).await;
+    }
+    let change = OutputChange::from(late.output);
+    tell(events, EventKind::Output { cell: id, change }).await;
+}
+
+/// What a running cell waits for.
+enum Next {
+    Event(ExecutionEvent),
+    Late(Late),
 }
 
 /// The cell in the kernel.
@@ -237,15 +293,20 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// The next event, while the person's wishes are carried out.
-    async fn next(&mut self, control: &mut mpsc::Receiver<Control>) -> ExecutionEvent {
+    /// What comes next, while the person's wishes are carried out.
+    async fn next(
+        &mut self,
+        control: &mut mpsc::Receiver<Control>,
+        late: &mut mpsc::Receiver<Late>,
+    ) -> Next {
         loop {
             tokio::select! {
                 event = self.execution.next() => match event {
-                    Some(event) => return event,
+                    Some(event) => return Next::Event(event),
                     // `Finished` ends the caller's loop, so this is not reached.
                     None => std::future::pending::<()>().await,
                 },
+                Some(late) = late.recv() => return Next::Late(late),
                 Some(wish) = control.recv() => {
                     // A kernel that is gone says so through the execution.
                     let _ = match wish {
@@ -269,34 +330,59 @@ impl Running<'_> {
     }
 }
 
-fn apply(results: &mut [Option<Outputs>], index: usize, output: &OutputEvent) {
-    if let OutputEvent::Update {
-        data,
-        metadata,
-        display_id,
-    } = output
-    {
-        for outputs in results.iter_mut().flatten() {
-            outputs.update(display_id, data, metadata);
-        }
-    } else if let Some(Some(outputs)) = results.get_mut(index) {
-        outputs.apply(output);
-    }
+/// What the cells put out, within the limits.
+struct Results {
+    /// Those that have finished, with index and id of their cell.
+    executions: Vec<(String, usize, String)>,
+    late: (mpsc::Sender<Late>, mpsc::Receiver<Late>),
+    cells: Vec<Option<Outputs>>,
+    limits: OutputLimits,
+    spill: Spill,
 }
 
-fn store(notebook: &mut Notebook, index: usize, outcome: &Outcome, results: &[Option<Outputs>]) {
-    if let Some(Cell {
-        kind: CellType::Code {
-            execution_count,
-            outputs,
-        },
-        ..
-    }) = notebook.cells.get_mut(index)
-    {
-        *execution_count = outcome.count;
-        if let Some(Some(new)) = results.get(index) {
-            *outputs = new.to_notebook();
+impl Results {
+    /// Takes an output of the cell at `index`. Returns what a person should know.
+    fn apply(&mut self, index: usize, id: &str, output: &OutputEvent) -> Vec<String> {
+        if let OutputEvent::Update {
+            data,
+            metadata,
+            display_id,
+        } = output
+        {
+            for outputs in self.cells.iter_mut().flatten() {
+                outputs.update(display_id, data, metadata);
+            }
+            // One that grew is cut; its own cell's files are not open any more.
+            for at in (0..self.cells.len()).filter(|&at| at != index) {
+                self.fit(at, "", output);
+            }
+        } else if let Some(Some(outputs)) = self.cells.get_mut(index) {
+            outputs.apply(output);
         }
+        self.fit(index, id, output)
+    }
+
+    /// Brings one cell under its limits, after its files have all of it.
+    fn fit(&mut self, index: usize, id: &str, output: &OutputEvent) -> Vec<String> {
+        let kept = |outputs: &Outputs| outputs.bytes();
+        let all: usize = self.cells.iter().flatten().map(kept).sum();
+        let Some(Some(outputs)) = self.cells.get_mut(index) else {
+            return Vec::new();
+        };
+        let limits = self.limits.of_cell(all - outputs.bytes());
+        let over = outputs.is_over(&limits);
+        let whole = if id.is_empty() {
+            over.then(|| outputs.whole().clone())
+        } else {
+            self.spill.take(id, outputs, over, output)
+        };
+        let Some(whole) = whole else {
+            return Vec::new();
+        };
+        let said = outputs.is_cut();
+        outputs.cut(&limits, whole);
+        let place = outputs.whole().notice().filter(|_| !said);
+        place.into_iter().chain(self.spill.trouble()).collect()
     }
 }
 

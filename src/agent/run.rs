@@ -4,6 +4,7 @@
 //! coalesced to at most 20 events a second, never dropped. The notebook is written after every cell and at the end of
 //! every turn.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +14,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::approval::Approval;
 use super::coach::{self, Coaching, Novelty, Topic};
-use super::event::{Command, Event, EventKind, KernelOffer, TurnEnd};
+use super::event::{self, Command, Event, EventKind, KernelOffer, TurnEnd};
 use super::sampling::Sampling;
-use super::save::write_atomically;
+use super::save::write_atomically_with;
+use super::spill::Spill;
 use super::stdin::StdinPolicy;
 use super::tools;
 use super::turn::{Input, State, Turn};
@@ -23,13 +25,14 @@ use crate::jupyter::content::InputRequest;
 use crate::jupyter::nbformat::random_cell_id;
 use crate::kernel::task::{self, Task};
 use crate::kernel::{
-    ExecuteOptions, Execution, ExitReason, KernelError, LaunchOptions, OutputEvent, Verdict,
+    ExecuteOptions, Execution, ExitReason, KernelError, Late, LaunchOptions, OutputEvent, Verdict,
+    late_outputs,
 };
 use crate::llm::types::{Prompt, Provider, ProviderError, ToolChoice};
 use crate::session::notebook::{self, verdict_name};
 use crate::session::summarize::Budget;
 use crate::session::transcript::{Author, KernelIdentity};
-use crate::session::{CodeStatus, Edit, Transcript, context};
+use crate::session::{CodeStatus, Edit, OutputLimits, Transcript, context};
 
 mod answering;
 mod effects;
@@ -70,6 +73,8 @@ pub struct AgentOptions {
     pub stdin: StdinPolicy,
     /// Bytes of a cell's text outputs that the model gets.
     pub output_budget: usize,
+    /// What is kept of outputs.
+    pub limits: OutputLimits,
     /// Sampling temperature, if it is to be set.
     pub temperature: Option<f64>,
 }
@@ -112,6 +117,7 @@ impl Agent {
 struct Session {
     options: AgentOptions,
     transcript: Transcript,
+    spill: Spill,
     turn: Turn,
     steps: u32,
     kernels: Slots,
@@ -120,6 +126,9 @@ struct Session {
     sampling: Option<Sampling>,
     running: Option<Running>,
     answering: Option<Answering>,
+    /// Outputs of cells that have finished, and which cells those were, latest last.
+    late: (mpsc::Sender<Late>, mpsc::Receiver<Late>),
+    recent: VecDeque<(String, String)>,
     question: String,
     /// What the next reply must be.
     choice: ToolChoice,
@@ -148,13 +157,16 @@ impl Session {
     fn new(options: AgentOptions, events: mpsc::Sender<Event>) -> Self {
         Self {
             turn: Turn::new(options.approval, options.max_steps),
-            transcript: Transcript::default(),
+            transcript: Transcript::new(options.limits),
+            spill: Spill::beside(&options.notebook, &options.kernel.cwd, options.limits.files),
             steps: 0,
             kernels: Slots::starting(options.kernel.clone(), options.others.clone()),
             current: MAIN,
             sampling: None,
             running: None,
             answering: None,
+            late: late_outputs(),
+            recent: VecDeque::new(),
             question: String::new(),
             choice: ToolChoice::Auto,
             said: Vec::new(),
@@ -199,6 +211,7 @@ impl Session {
                 event = next_execution_event(self.running.as_mut()) => self.executed(event).await,
                 answer = next_answer(self.answering.as_mut()) => self.answered(answer).await,
                 (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,
+                Some(late) = self.late.1.recv() => self.came_late(late).await,
                 () = sleep_until(flush_at.unwrap_or_else(Instant::now)), if flush_at.is_some() => self.flush().await,
             }
         }
@@ -372,14 +385,13 @@ impl Session {
 
     async fn tell(&mut self, kind: EventKind) {
         self.sequence += 1;
+        let bytes = kind.bytes();
+        let event = Event {
+            sequence: self.sequence,
+            kind,
+        };
         // A front end that went away also closed the command channel, which ends the session.
-        let _ = self
-            .events
-            .send(Event {
-                sequence: self.sequence,
-                kind,
-            })
-            .await;
+        event::send(&self.events, event, bytes).await;
     }
 
     async fn notice(&mut self, message: &str) {
@@ -394,10 +406,12 @@ impl Session {
         if self.saved_revision == self.transcript.revision() {
             return true;
         }
-        let text = notebook::render(&self.transcript).to_json();
+        let notebook = notebook::render(&self.transcript);
         let path = self.options.notebook.clone();
-        let written =
-            tokio::task::spawn_blocking(move || write_atomically(&path, text.as_bytes())).await;
+        let written = tokio::task::spawn_blocking(move || {
+            write_atomically_with(&path, |file| notebook.write_to(file))
+        })
+        .await;
         let reason = match written {
             Ok(Ok(())) => {
                 self.saved_revision = self.transcript.revision();

@@ -1,6 +1,6 @@
 //! Writing a file so that it is whole at every instant: temporary file, fsync, rename.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 /// Replaces `path` by `bytes`; whoever reads it sees the old content or the new, never a part. Permissions of an
@@ -9,6 +9,17 @@ use std::path::Path;
 /// # Errors
 /// What the operating system said; the old file is then untouched.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_atomically_with(path, |file| file.write_all(bytes))
+}
+
+/// The same with what `write` writes.
+///
+/// # Errors
+/// As [`write_atomically`].
+pub fn write_atomically_with(
+    path: &Path,
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> io::Result<()> {
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let dir = match target.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
@@ -27,7 +38,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
         if let Ok(metadata) = std::fs::metadata(&target) {
             file.set_permissions(metadata.permissions())?;
         }
-        file.write_all(bytes)?;
+        write(&mut file)?;
         file.sync_all()?;
         std::fs::rename(&temporary, &target)
     })();

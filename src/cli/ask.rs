@@ -74,8 +74,8 @@ async fn json_lines(agent: &mut Agent, signals: &mut mpsc::Receiver<Ask>) -> End
             event = agent.events.recv() => {
                 let Some(event) = event else { return Ended::Gone };
                 let line = serde_json::to_string(&event).unwrap_or_default();
-                if print(&format!("{line}\n")).is_err() {
-                    return Ended::Unread;
+                if let Err(failure) = print(&format!("{line}\n")) {
+                    return Ended::Unread(failure);
                 }
                 let command = match event.kind {
                     EventKind::ApprovalRequested { cell } => {
@@ -104,8 +104,7 @@ async fn json_lines(agent: &mut Agent, signals: &mut mpsc::Receiver<Ask>) -> End
 fn outcome(ended: Ended, interactive: bool) -> Result<Exit, Failure> {
     let (end, saved) = match ended {
         Ended::Turn { end, saved } => (end, saved),
-        // As any program whose reader has seen enough.
-        Ended::Unread => return Ok(Exit::Done),
+        Ended::Unread(failure) => return Err(failure),
         Ended::Gone => {
             return Err(Failure::new(
                 Exit::Failed,

@@ -63,6 +63,7 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
             colours,
         ));
     }
+    let mut unread = None;
     let exit = loop {
         if interactive {
             eprint(&format!("\n{} ", paint(HINT, ">", colours)));
@@ -110,7 +111,10 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
         match interact::turn(&mut session.agent, &mut renderer, answering, &mut signals).await {
             Ended::Turn { .. } => {}
             Ended::Gone => break Exit::Failed,
-            Ended::Unread => break Exit::Done,
+            Ended::Unread(failure) => {
+                unread = Some(failure);
+                break Exit::Failed;
+            }
             Ended::End => break Exit::Interrupted,
         }
     };
@@ -125,7 +129,7 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
         _ = tokio::time::timeout(interact::END_WITHIN, session::end(session)) => {}
         Some(_) = signals.recv() => {}
     }
-    Ok(exit)
+    unread.map_or(Ok(exit), Err)
 }
 
 /// One line, or several joined by a backslash; `None` at the end of input.

@@ -12,6 +12,7 @@ use super::render::Renderer;
 use super::signals::Ask;
 use super::style::{HINT, paint, stderr_colours};
 use crate::agent::{Agent, Command, Decision, EventKind, TurnEnd};
+use crate::error::Failure;
 
 /// Where a person's lines come from.
 pub(super) type Typed = Lines<BufReader<Stdin>>;
@@ -26,8 +27,8 @@ pub(super) enum Ended {
         /// Whether the notebook has all of it.
         saved: bool,
     },
-    /// Nobody reads stdout any more.
-    Unread,
+    /// stdout takes no more, for this reason.
+    Unread(Failure),
     /// The session is gone.
     Gone,
     /// The person wants the program to end.
@@ -47,8 +48,8 @@ pub(super) async fn turn(
             event = agent.events.recv() => {
                 let Some(event) = event else { return Ended::Gone };
                 renderer.show(&event.kind);
-                if renderer.broken_pipe {
-                    return Ended::Unread;
+                if let Some(failure) = renderer.unread.take() {
+                    return Ended::Unread(failure);
                 }
                 match event.kind {
                     EventKind::CodeProposed { cell, source, .. } => {

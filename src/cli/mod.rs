@@ -50,9 +50,13 @@ pub fn main() -> Exit {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
                 _ => Exit::Usage,
             };
-            // A closed pipe is no reason to fail.
-            let _ = error.print();
-            return exit;
+            return match error.print().map_err(|error| unread(&error)) {
+                Err(failure) if !failure.message.is_empty() => {
+                    report(&failure);
+                    failure.exit
+                }
+                Ok(()) | Err(_) => exit,
+            };
         }
     };
     log_to_stderr(cli.verbose);
@@ -160,16 +164,21 @@ fn report(failure: &Failure) {
 /// Prints to stdout.
 ///
 /// # Errors
-/// A closed pipe is an error that is not told: the program ends quietly, as it should.
+/// [`unread`].
 fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())
-        .map_err(|error| match error.kind() {
-            std::io::ErrorKind::BrokenPipe => Failure::new(Exit::Done, ""),
-            _ => Failure::new(Exit::Failed, format!("could not write to stdout: {error}")),
-        })
+        .map_err(|error| unread(&error))
+}
+
+/// Why stdout takes no more. A closed pipe is not told: who read it has seen enough, and the program ends quietly.
+fn unread(error: &std::io::Error) -> Failure {
+    match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Failure::new(Exit::Done, ""),
+        _ => Failure::new(Exit::Failed, format!("could not write to stdout: {error}")),
+    }
 }
 
 /// Prints to stderr.

@@ -7,6 +7,7 @@ use super::filter::{self, Filter};
 use super::picture::{PictureFiles, Protocol};
 use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
 use crate::agent::{EventKind, OutputChange, TurnEnd};
+use crate::error::Failure;
 use crate::jupyter::mime::{Audience, MimeBundle, joined};
 use crate::jupyter::nbformat::Output;
 
@@ -45,8 +46,8 @@ pub(super) struct Renderer {
     /// One of several turns: errors are told here, and the notebook only once.
     chat: bool,
     notebook_named: bool,
-    /// stdout went away: nothing more can be said.
-    pub broken_pipe: bool,
+    /// stdout takes no more, for this reason: nothing more can be said.
+    pub unread: Option<Failure>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +82,7 @@ impl Renderer {
             hidden_lines: 0,
             chat,
             notebook_named: false,
-            broken_pipe: false,
+            unread: None,
         }
     }
 
@@ -173,36 +174,32 @@ impl Renderer {
             }
             if self.said_before {
                 // To a file, the words of two steps are two paragraphs; the terminal has what lies between.
-                let between: &[u8] = if io::stdout().is_terminal() {
-                    b""
-                } else {
-                    b"\n"
-                };
-                let _ = io::stdout().lock().write_all(between);
+                if !io::stdout().is_terminal() {
+                    self.out("\n");
+                }
             }
             self.said_before = true;
             self.section = Section::Text;
         }
         let text = filter::plain(text);
-        let mut stdout = io::stdout().lock();
-        if stdout
-            .write_all(text.as_bytes())
-            .and_then(|()| stdout.flush())
-            .is_err()
-        {
-            self.broken_pipe = true;
-        }
+        self.out(&text);
         if let Some(last) = text.chars().next_back() {
             self.text_open = last != '\n';
             self.fresh = !self.text_open;
         }
     }
 
+    /// Writes to stdout; the first failure is kept.
+    fn out(&mut self, text: &str) {
+        if let Err(failure) = super::print(text) {
+            self.unread.get_or_insert(failure);
+        }
+    }
+
     /// The model's words end with a line, wherever they go.
     fn end_text(&mut self) {
         if self.section == Section::Text && self.text_open {
-            // A closed pipe shows when there is more to say.
-            let _ = io::stdout().lock().write_all(b"\n");
+            self.out("\n");
             self.text_open = false;
             self.fresh = true;
         }

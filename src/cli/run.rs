@@ -1,6 +1,6 @@
 //! `sponde run`: execute a notebook, a script or a line of code. stdout is what the code printed.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use super::args::RunArgs;
 use super::screen::Screen;
 use super::signals::{self, Ask};
 use super::style::{self, BAD, WARN, paint};
-use super::{Context, eprint, interact, session};
+use super::{Context, eprint, interact, print, session};
 use crate::agent::replay::{self, Control, OtherKernels, ReplayOptions, Report};
-use crate::agent::{Event, EventKind, write_atomically};
+use crate::agent::{Event, EventKind, Spill, spill, write_atomically_with};
 use crate::error::{Exit, Failure};
 use crate::jupyter::nbformat::{Cell, Notebook, random_cell_id};
-use crate::kernel::{Kernel, KernelError, KernelSource, Verdict};
+use crate::kernel::{Kernel, KernelError, KernelSource, LaunchOptions, Verdict};
 use crate::session::notebook::{Foreign, foreign};
 
 /// Runs it.
@@ -29,7 +29,19 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
     let (kernel_source, mut notebook) = prepare(source, args.kernel.as_deref(), context)?;
     let (mut signals, _listening) = signals::listen();
     let name = kernel_source.name.clone();
-    let options = session::launch_options(kernel_source, workdir.clone(), context);
+    let limits = context.config.limits.resolve();
+    let spill = match &args.output {
+        Some(output) => Spill::beside(output, &workdir, limits.files),
+        None => Spill::none(),
+    };
+    let oversize = args
+        .output
+        .as_deref()
+        .and_then(|output| spill::oversize(output, &limits));
+    let options = LaunchOptions {
+        oversize: oversize.clone(),
+        ..session::launch_options(kernel_source, workdir.clone(), context)
+    };
     let kernel = tokio::select! {
         kernel = Kernel::launch(options) => kernel.map_err(|error| kernel_failure(&error))?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
@@ -41,11 +53,15 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
         cell_timeout: args.timeout.map(Duration::from_secs),
         allow_errors: args.allow_errors,
         allow_stdin: interactive && !args.json,
+        limits,
     };
     let json = args.json;
     let mut others = OtherKernels::new(|cell| {
         let source = other_kernel(cell, context)?;
-        Ok(session::launch_options(source, workdir.clone(), context))
+        Ok(LaunchOptions {
+            oversize: oversize.clone(),
+            ..session::launch_options(source, workdir.clone(), context)
+        })
     });
     let (result, watched) = tokio::join!(
         replay::replay(
@@ -53,6 +69,7 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
             &kernel,
             &mut others,
             options,
+            spill,
             &mut control,
             events_tx
         ),
@@ -242,14 +259,14 @@ fn other_kernel(cell: &Foreign<'_>, context: &Context) -> Result<KernelSource, K
 }
 
 /// How a run went for whoever watched it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Watched {
     /// To its end.
     Whole,
     /// Until Ctrl-C or a request to end.
     Stopped,
-    /// Until nobody read any more: stdout was closed.
-    Unread,
+    /// Until stdout took no more, for this reason.
+    Unread(Failure),
 }
 
 /// Shows events until there are no more.
@@ -273,7 +290,7 @@ async fn show(
         tokio::select! {
             event = events.recv() => {
                 let Some(event) = event else { return watched };
-                if watched == Watched::Unread {
+                if matches!(watched, Watched::Unread(_)) {
                     continue;
                 }
                 sequence += 1;
@@ -282,8 +299,8 @@ async fn show(
                 } else {
                     screen.show(&event)
                 };
-                if !read {
-                    watched = Watched::Unread;
+                if let Err(failure) = read {
+                    watched = Watched::Unread(failure);
                     let _ = control.send(Control::End).await;
                 } else if let EventKind::InputRequested { prompt, password, .. } = event {
                     let wish = match interact::ask_line(&mut typed, &prompt, password, signals).await {
@@ -308,21 +325,19 @@ fn wish(ask: Ask) -> Control {
     }
 }
 
-/// Prints an event; returns whether stdout is still there.
-fn json_line(event: &Event) -> bool {
-    let Ok(mut line) = serde_json::to_vec(event) else {
-        return true;
-    };
-    line.push(b'\n');
-    let mut stdout = io::stdout().lock();
-    stdout
-        .write_all(&line)
-        .and_then(|()| stdout.flush())
-        .is_ok()
+/// Prints an event.
+fn json_line(event: &Event) -> Result<(), Failure> {
+    match serde_json::to_string(event) {
+        Ok(mut line) => {
+            line.push('\n');
+            print(&line)
+        }
+        Err(_) => Ok(()),
+    }
 }
 
 fn write(notebook: &Notebook, path: &Path) -> Result<(), Failure> {
-    write_atomically(path, notebook.to_json().as_bytes()).map_err(|error| {
+    write_atomically_with(path, |file| notebook.write_to(file)).map_err(|error| {
         Failure::new(
             Exit::Failed,
             format!("could not write `{}`: {error}", path.display()),
@@ -340,8 +355,7 @@ fn finish(
     match watched {
         Watched::Whole => {}
         Watched::Stopped => return Ok(Exit::Interrupted),
-        // As any program whose reader has seen enough.
-        Watched::Unread => return Ok(Exit::Done),
+        Watched::Unread(failure) => return Err(failure),
     }
     let Some((index, verdict)) = &report.failed else {
         return Ok(Exit::Done);

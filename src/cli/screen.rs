@@ -1,13 +1,14 @@
 //! What code prints, where it would go without us: stdout to stdout, stderr to stderr, results as text, plots as files.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
-use super::eprint;
 use super::filter::Filter;
 use super::picture::{PictureFiles, Protocol};
 use super::style::{self, DIM, WARN, paint};
+use super::{eprint, print};
 use crate::agent::{EventKind, OutputChange};
+use crate::error::Failure;
 use crate::jupyter::mime::{Audience, MimeBundle, joined};
 use crate::jupyter::nbformat::Output;
 
@@ -33,8 +34,9 @@ impl Screen {
         }
     }
 
-    /// Returns whether stdout is still there.
-    pub(super) fn show(&mut self, event: &EventKind) -> bool {
+    /// # Errors
+    /// stdout takes no more.
+    pub(super) fn show(&mut self, event: &EventKind) -> Result<(), Failure> {
         match event {
             EventKind::Output {
                 change: OutputChange::Append { output, .. },
@@ -48,23 +50,28 @@ impl Screen {
             EventKind::CodeStarted { .. } => {
                 self.stdout = Filter::new(style::stdout_colours());
                 self.stderr = Filter::new(style::stderr_colours());
-                true
+                Ok(())
             }
             EventKind::StillRunning { interrupts, .. } => {
                 let text = format!("note: the cell's time is up; interrupted it ({interrupts})\n");
                 eprint(&paint(WARN, &text, style::stderr_colours()));
-                true
+                Ok(())
             }
-            _ => true,
+            EventKind::Notice { message } => {
+                let text = super::filter::plain(&format!("note: {message}\n"));
+                eprint(&paint(WARN, &text, style::stderr_colours()));
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 
-    fn output(&mut self, output: &Output) -> bool {
+    fn output(&mut self, output: &Output) -> Result<(), Failure> {
         match output {
             Output::Stream { name, text, .. } if name == "stderr" => {
                 let text = self.stderr.push(text);
                 eprint(&text);
-                true
+                Ok(())
             }
             Output::Stream { text, .. } => self.write(text),
             Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
@@ -83,13 +90,13 @@ impl Screen {
                 };
                 let text = self.stderr.push(&format!("{text}\n"));
                 eprint(&text);
-                true
+                Ok(())
             }
-            Output::Other(_) => true,
+            Output::Other(_) => Ok(()),
         }
     }
 
-    fn display(&mut self, data: &MimeBundle) -> bool {
+    fn display(&mut self, data: &MimeBundle) -> Result<(), Failure> {
         if let Some(mime) = data.raster()
             && let Some(Ok(bytes)) = data.bytes(mime)
         {
@@ -99,7 +106,7 @@ impl Screen {
                 Err(error) => format!("note: could not write the plot to a file: {error}\n"),
             };
             eprint(&paint(DIM, &text, style::stderr_colours()));
-            return true;
+            return Ok(());
         }
         match data.richest_for(Audience::Terminal) {
             Some(("text/plain" | "text/markdown" | "text/latex", value)) => {
@@ -112,18 +119,16 @@ impl Screen {
                     .map_or_else(|| format!("[{mime}]"), std::borrow::Cow::into_owned);
                 self.write(&format!("{text}\n"))
             }
-            None => true,
+            None => Ok(()),
         }
     }
 
-    fn write(&mut self, text: &str) -> bool {
-        let mut stdout = io::stdout().lock();
+    fn write(&mut self, text: &str) -> Result<(), Failure> {
         // To a file or another program goes exactly what was printed.
-        let written = if self.terminal {
-            stdout.write_all(self.stdout.push(text).as_bytes())
+        if self.terminal {
+            print(&self.stdout.push(text))
         } else {
-            stdout.write_all(text.as_bytes())
-        };
-        written.and_then(|()| stdout.flush()).is_ok()
+            print(text)
+        }
     }
 }

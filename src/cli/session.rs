@@ -7,7 +7,7 @@ use super::Context;
 use super::args::{SessionArgs, StdinArg};
 use super::model::{self, Chosen, OwnServer};
 use crate::agent::approval::Approval;
-use crate::agent::{Agent, AgentOptions, StdinPolicy, facts};
+use crate::agent::{Agent, AgentOptions, StdinPolicy, facts, spill};
 use crate::error::{Exit, Failure};
 use crate::kernel::discover::DiscoverError;
 use crate::kernel::reap::{Reaped, reap};
@@ -61,7 +61,11 @@ pub(super) async fn start(
         context.config.approval.unwrap_or(Approval::Ask)
     };
     let language = kernel.spec.language.clone();
-    let main = launch_options(kernel, cwd, context);
+    let limits = context.config.limits.resolve();
+    let main = LaunchOptions {
+        oversize: spill::oversize(&notebook, &limits),
+        ..launch_options(kernel, cwd, context)
+    };
     let agent = Agent::start(AgentOptions {
         provider: Some(provider),
         system: system(&language),
@@ -88,6 +92,7 @@ pub(super) async fn start(
         ),
         stdin,
         output_budget,
+        limits,
         temperature: None,
     });
     Ok(Session {
@@ -194,6 +199,7 @@ pub(super) fn launch_options(
         socket_root: context.paths.sockets.clone(),
         username: std::env::var("USER").unwrap_or_else(|_| "sponde".to_owned()),
         ready_timeout: READY,
+        oversize: None,
     }
 }
 

@@ -172,6 +172,14 @@ impl Notebook {
     pub fn to_json(&self) -> String {
         write::notebook(self)
     }
+
+    /// Writes what [`Notebook::to_json`] gives, piece by piece.
+    ///
+    /// # Errors
+    /// The first that `to` has.
+    pub fn write_to(&self, to: &mut dyn std::io::Write) -> std::io::Result<()> {
+        write::stream(self, to)
+    }
 }
 
 impl Default for Notebook {

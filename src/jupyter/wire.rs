@@ -127,6 +127,48 @@ pub fn content_frame(frames: &[Bytes]) -> Option<&Bytes> {
     frames.get(start + 5)
 }
 
+/// Bytes that the message in these frames will take in memory, roughly and rather too many: `[0,0]` takes more than five.
+/// Text is not read twice unless it has very many commas.
+pub fn weight(frames: &[Bytes]) -> usize {
+    let bytes: usize = frames.iter().map(Bytes::len).sum();
+    // Buffers are not JSON.
+    let start = frames.iter().position(|frame| frame.as_ref() == DELIMITER);
+    let json = frames.iter().skip(start.unwrap_or(0)).take(6);
+    bytes + json.map(|frame| tree(frame)).sum::<usize>()
+}
+
+/// What the values of a JSON text cost beside its characters.
+fn tree(json: &[u8]) -> usize {
+    const VALUE: usize = 32;
+    const ENTRY: usize = 64;
+    // Not worth a closer look.
+    const LITTLE: usize = 1 << 20;
+    let values = |byte: &&u8| matches!(**byte, b',' | b'[' | b'{');
+    let most = json.iter().filter(values).count() * (VALUE + ENTRY);
+    if most <= LITTLE {
+        return most;
+    }
+    let mut cost = 0;
+    let mut bytes = json.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b',' | b'[' => cost += VALUE,
+            b'{' | b':' => cost += ENTRY,
+            b'"' => {
+                while let Some(byte) = bytes.next() {
+                    match byte {
+                        b'\\' => drop(bytes.next()),
+                        b'"' => break,
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    cost
+}
+
 /// Reads the frames of one multipart message.
 ///
 /// # Errors
@@ -211,6 +253,21 @@ mod tests {
             Bytes::from_static(b"{}"),
             Bytes::from_static(content.as_bytes()),
         ]
+    }
+
+    #[test]
+    fn small_values_weigh_more_than_they_are_long() {
+        let weigh = |content: String| {
+            let mut frames = frames(b"", "{}", "");
+            frames[6] = Bytes::from(content);
+            weight(&frames) / (1 << 20)
+        };
+        let zeros = vec!["0"; 1 << 20].join(",");
+        assert_eq!(weigh(format!("[{zeros}]")), 34);
+        assert_eq!(weigh(format!("{{\"data\": [{zeros}]}}")), 34);
+        // In a string they are only characters.
+        assert_eq!(weigh(format!("{{\"text\": \"\\\"{zeros}\"}}")), 2);
+        assert_eq!(weigh("[".repeat(1 << 20)), 33);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::execution::Execution;
 use super::host::ExitReason;
+use super::late::Late;
 use super::tap::Tapped;
 use super::{ExecuteOptions, KernelError, KernelState};
 use crate::jupyter::content::{Content, KernelInfo};
@@ -51,6 +52,10 @@ pub(super) enum Command {
     /// From now on, whatever belongs to no execution of ours goes there.
     Tap {
         messages: mpsc::Sender<Tapped>,
+    },
+    /// From now on, outputs of finished executions go there.
+    Late {
+        outputs: mpsc::Sender<Late>,
     },
     /// A message of somebody else's, as it is.
     Forward {
@@ -163,6 +168,7 @@ async fn lie_dead(
             | Command::RefuseInput { .. }
             | Command::Ask { .. }
             | Command::Tap { .. }
+            | Command::Late { .. }
             | Command::Forward { .. }
             | Command::About { .. } => {}
         }

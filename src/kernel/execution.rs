@@ -193,6 +193,19 @@ impl OutputEvent {
         }
     }
 
+    /// Whether an iopub message is an output.
+    pub(super) fn is_output(content: &Content) -> bool {
+        matches!(
+            content,
+            Content::Stream(_)
+                | Content::DisplayData(_)
+                | Content::UpdateDisplayData(_)
+                | Content::ExecuteResult(_)
+                | Content::Error(_)
+                | Content::ClearOutput { .. }
+        )
+    }
+
     /// The output in an iopub message, if it is one.
     pub(super) fn from_content(content: Content) -> Option<Self> {
         Some(match content {

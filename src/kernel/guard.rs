@@ -7,8 +7,8 @@
 //! connection. The guard also says when the kernel's end closes, which `zeromq`'s `recv` never does.
 //!
 //! A frame that is honest but too large (`print("x" * 10**8)` is one frame of 100 MB) must not cost the kernel its
-//! life nor us the memory: an empty frame passes in its place, and [`GuardEvent::Emptied`] says so. The signature
-//! of that message no longer fits.
+//! life nor us the memory: an empty frame passes in its place, and [`GuardEvent::Emptied`] says so, with the file that
+//! it went to while it came, if there is a folder for such. The signature of that message no longer fits.
 //!
 //! Invariants:
 //! - No byte of a frame that is refused or emptied reaches `zeromq`.
@@ -34,6 +34,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 pub use zmtp::Violation;
 use zmtp::{Note, Phase, Refusal, Scanner};
 
+use super::oversize::Oversize;
 use super::task::{self, Task};
 use crate::jupyter::connection::Endpoint;
 
@@ -92,6 +93,8 @@ pub enum GuardEvent {
         name: String,
         /// How large the frame was.
         bytes: u64,
+        /// Where it is, if it could be written.
+        file: Option<PathBuf>,
     },
     /// The kernel sent what `zeromq` must not see; both connections are cut.
     Hostile {
@@ -163,16 +166,31 @@ impl Guard {
         limits: GuardLimits,
         lost: mpsc::Sender<GuardEvent>,
     ) -> io::Result<Self> {
+        Self::start_keeping(upstream, listen_dir, name, limits, None, lost)
+    }
+
+    /// The same, and frames that are too large go to files.
+    ///
+    /// # Errors
+    /// As [`Guard::start`].
+    pub fn start_keeping(
+        upstream: Endpoint,
+        listen_dir: &Path,
+        name: &str,
+        limits: GuardLimits,
+        oversize: Option<Oversize>,
+        lost: mpsc::Sender<GuardEvent>,
+    ) -> io::Result<Self> {
         let path = listen_dir.join(name);
         let door = Door::open(path.clone())?;
         let name = name.to_owned();
         let task = task::spawn("guard", async move {
-            let emptied = |bytes| {
+            let emptied = |bytes, file| {
                 let name = name.clone();
                 // Full: the end of the guard must not have to wait for this.
-                let _ = lost.try_send(GuardEvent::Emptied { name, bytes });
+                let _ = lost.try_send(GuardEvent::Emptied { name, bytes, file });
             };
-            let event = match stand(&upstream, door, limits, emptied).await {
+            let event = match stand(&upstream, door, limits, oversize, emptied).await {
                 Ending::Hostile(reason) => GuardEvent::Hostile { name, reason },
                 Ending::Closed(cause) => GuardEvent::Closed { name, cause },
             };
@@ -239,7 +257,8 @@ async fn stand(
     upstream: &Endpoint,
     door: Door,
     limits: GuardLimits,
-    emptied: impl Fn(u64),
+    oversize: Option<Oversize>,
+    emptied: impl Fn(u64, Option<PathBuf>),
 ) -> Ending {
     let deadline = Instant::now() + limits.connect;
     let Ok(Ok(client)) = timeout_at(deadline, door.admit()).await else {
@@ -247,8 +266,26 @@ async fn stand(
     };
     let ours = client.into_split();
     match reach(upstream, deadline).await {
-        Ok(Peer::Unix(kernel)) => relay(ours, kernel.into_split(), limits, emptied).await,
-        Ok(Peer::Tcp(kernel)) => relay(ours, kernel.into_split(), limits, emptied).await,
+        Ok(Peer::Unix(kernel)) => {
+            relay(
+                ours,
+                kernel.into_split(),
+                Scanner::new(limits, oversize),
+                limits,
+                emptied,
+            )
+            .await
+        }
+        Ok(Peer::Tcp(kernel)) => {
+            relay(
+                ours,
+                kernel.into_split(),
+                Scanner::new(limits, oversize),
+                limits,
+                emptied,
+            )
+            .await
+        }
         Err(NotListening { waited, last, .. }) => Ending::Closed(Closing::Unreachable {
             waited,
             kind: last.kind(),
@@ -308,16 +345,17 @@ async fn connect(endpoint: &Endpoint) -> io::Result<Peer> {
 async fn relay(
     (from_client, to_client): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
     (from_kernel, to_kernel): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    scanner: Scanner,
     limits: GuardLimits,
-    emptied: impl Fn(u64),
+    emptied: impl Fn(u64, Option<PathBuf>),
 ) -> Ending {
     let (asked, answers) = mpsc::channel(PONGS);
     let note = |note| match note {
         // Full: the kernel asks faster than it reads answers.
         Note::Answer(pong) => drop(asked.try_send(pong)),
-        Note::Emptied(bytes) => emptied(bytes),
+        Note::Emptied(bytes, file) => emptied(bytes, file),
     };
-    let inward = inward(from_kernel, to_client, note, limits);
+    let inward = inward(from_kernel, to_client, scanner, note, limits);
     let outward = outward(from_client, to_kernel, answers);
     tokio::pin!(inward);
     tokio::select! {
@@ -334,10 +372,10 @@ async fn relay(
 async fn inward(
     mut kernel: impl AsyncRead + Unpin,
     mut client: impl AsyncWrite + Unpin,
+    mut scanner: Scanner,
     note: impl Fn(Note),
     limits: GuardLimits,
 ) -> Ending {
-    let mut scanner = Scanner::new(limits);
     let mut buffer = vec![0; CHUNK];
     let hello = Instant::now() + limits.handshake;
     loop {
@@ -374,13 +412,16 @@ async fn outward(
     mut kernel: impl AsyncWrite + Unpin,
     mut answers: mpsc::Receiver<Vec<u8>>,
 ) -> Closing {
-    let mut scanner = Scanner::new(GuardLimits {
-        frame: u64::MAX,
-        message: u64::MAX,
-        discard: u64::MAX,
-        frames_per_message: usize::MAX,
-        ..GuardLimits::default()
-    });
+    let mut scanner = Scanner::new(
+        GuardLimits {
+            frame: u64::MAX,
+            message: u64::MAX,
+            discard: u64::MAX,
+            frames_per_message: usize::MAX,
+            ..GuardLimits::default()
+        },
+        None,
+    );
     let mut buffer = vec![0; CHUNK];
     loop {
         tokio::select! {

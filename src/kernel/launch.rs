@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::KernelError;
 use super::files::KernelFiles;
 use super::host::{Host, Process};
+use super::oversize::Oversize;
 use crate::jupyter::kernelspec::KernelSpec;
 
 /// Starts ipykernel as its own launcher does, but without collecting garbage while it imports and without taking its
@@ -43,6 +44,8 @@ pub struct LaunchOptions {
     pub username: String,
     /// How long the kernel may take until it answers.
     pub ready_timeout: Duration,
+    /// Where outputs go that are too large to pass through us; without it they are lost.
+    pub oversize: Option<Oversize>,
 }
 
 /// Makes the files and starts the process.

@@ -4,7 +4,7 @@
 //! fills up because we are busy; what has been read and not yet been consumed is bounded in bytes
 //! ([`IN_FLIGHT_BYTES`]); when a socket is lost the reader of the queue is told.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use zeromq::{
 };
 
 use super::guard::{Closing, Guard, GuardEvent, GuardLimits};
+use super::oversize::{Oversize, Oversized};
 use super::task::{self, Task};
 use crate::jupyter::connection::{ConnectionInfo, Socket};
 use crate::jupyter::message::{Channel, Message};
@@ -24,6 +25,9 @@ use crate::jupyter::wire::{self, Signer, WireError};
 
 /// Bytes of iopub messages that may be on their way through us at any time. A single larger message passes alone.
 const IN_FLIGHT_BYTES: usize = 32 << 20;
+
+/// What a message may take in memory: small values take up to twenty times what they take on the wire.
+const HEAVIEST: usize = 128 << 20;
 
 /// Messages waiting in a queue; they are bounded in bytes as well, this only bounds the count.
 const QUEUE: usize = 1024;
@@ -53,7 +57,9 @@ pub(super) enum Incoming {
     /// Something that is not a message of ours; it was dropped.
     Unreadable(Channel, WireError),
     /// A message too large for us was emptied on its way: what is left of it will be [`Incoming::Unreadable`].
-    Emptied { bytes: u64 },
+    Emptied { bytes: u64, file: Option<PathBuf> },
+    /// A message that would take too much memory was dropped.
+    TooLarge { bytes: u64, file: Option<PathBuf> },
     /// A socket is gone.
     Lost(LinkLoss),
 }
@@ -78,6 +84,7 @@ pub(super) async fn connect(
     session: &str,
     guard_dir: &Path,
     connect_timeout: Duration,
+    oversize: Option<Oversize>,
 ) -> Result<Link, String> {
     let signer = Signer::new(&info.key);
     let (lost_tx, mut lost) = mpsc::channel(8);
@@ -87,7 +94,10 @@ pub(super) async fn connect(
     };
     let guard = |channel: Channel| {
         let upstream = info.endpoint(Socket::Channel(channel));
-        Guard::start(upstream, guard_dir, channel.name(), limits, lost_tx.clone())
+        // Only outputs are worth a file.
+        let oversize = oversize.clone().filter(|_| channel == Channel::IoPub);
+        let lost = lost_tx.clone();
+        Guard::start_keeping(upstream, guard_dir, channel.name(), limits, oversize, lost)
             .map_err(|error| format!("could not listen in `{}`: {error}", guard_dir.display()))
     };
     let guards = [
@@ -131,7 +141,7 @@ pub(super) async fn connect(
         task::spawn("kernel losses", async move {
             while let Some(event) = lost.recv().await {
                 let item = match event {
-                    GuardEvent::Emptied { bytes, .. } => Incoming::Emptied { bytes },
+                    GuardEvent::Emptied { bytes, file, .. } => Incoming::Emptied { bytes, file },
                     GuardEvent::Hostile { name, reason } => Incoming::Lost(LinkLoss::Hostile(
                         format!("on its {name} socket it {reason}"),
                     )),
@@ -150,7 +160,13 @@ pub(super) async fn connect(
     let reader = |channel, socket| {
         task::spawn(
             "kernel reader",
-            read(channel, socket, signer.clone(), incoming_tx.clone()),
+            read(
+                channel,
+                socket,
+                signer.clone(),
+                oversize.clone(),
+                incoming_tx.clone(),
+            ),
         )
     };
     let tasks = vec![
@@ -200,6 +216,7 @@ async fn read(
     channel: Channel,
     mut socket: Reader,
     signer: Signer,
+    oversize: Option<Oversize>,
     incoming: mpsc::Sender<Incoming>,
 ) {
     let budget = Arc::new(Semaphore::new(IN_FLIGHT_BYTES));
@@ -216,11 +233,25 @@ async fn read(
                 return;
             }
         };
-        let size = frames
-            .iter()
-            .map(Bytes::len)
-            .sum::<usize>()
-            .clamp(1, IN_FLIGHT_BYTES);
+        let weight = wire::weight(&frames);
+        if weight > HEAVIEST {
+            let content = wire::content_frame(&frames).cloned().unwrap_or_default();
+            drop(frames);
+            let bytes = content.len() as u64;
+            let file = oversize
+                .as_ref()
+                .and_then(|oversize| oversize.begin(bytes)?.write(&content));
+            let file = file.map(Oversized::end);
+            if incoming
+                .send(Incoming::TooLarge { bytes, file })
+                .await
+                .is_err()
+            {
+                return;
+            }
+            continue;
+        }
+        let size = weight.clamp(1, IN_FLIGHT_BYTES);
         // Only what a cell can produce without end is counted: a reply must get through while outputs wait.
         let permit = if channel == Channel::IoPub {
             let size = u32::try_from(size).unwrap_or(u32::MAX);

@@ -46,7 +46,7 @@ pub(super) async fn wait_ready(
                         _ => {}
                     }
                 }
-                Incoming::Emptied { .. } => {}
+                Incoming::Emptied { .. } | Incoming::TooLarge { .. } => {}
                 Incoming::Unreadable(channel, error) => {
                     tracing::warn!(channel = channel.name(), %error, "dropped an unreadable message");
                 }
@@ -91,7 +91,10 @@ pub(super) async fn set_up(
                 replied |= channel == Channel::Shell;
                 idle |= message.content == Content::Status(ExecutionState::Idle);
             }
-            Incoming::Message { .. } | Incoming::Unreadable(..) | Incoming::Emptied { .. } => {}
+            Incoming::Message { .. }
+            | Incoming::Unreadable(..)
+            | Incoming::Emptied { .. }
+            | Incoming::TooLarge { .. } => {}
             Incoming::Lost(LinkLoss::Hostile(what)) => {
                 return Err(format!("its connection was cut because {what}"));
             }

@@ -5,18 +5,19 @@
 //! without `idle` a fence is sent after [`QUIET`]; with `idle` but no reply we wait [`REPLY_WAIT`]. A message whose
 //! parent is not in the table never reaches a cell.
 
+mod entry;
+
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
 use super::ExecuteOptions;
-use super::execution::{ExecutionEvent, Outcome, OutputEvent, Verdict};
+use super::execution::{ExecutionEvent, OutputEvent, Verdict};
 use super::host::ExitReason;
+use super::late::LateOutputs;
 use super::quirks::{AfterInterrupt, Quirks};
-use crate::jupyter::content::{
-    Content, ErrorContent, ExecuteReply, ExecutionState, InputRequest, ReplyStatus,
-};
+use crate::jupyter::content::{Content, ExecuteReply, ExecutionState, ReplyStatus};
 use crate::jupyter::message::{Channel, Header, Message};
 
 /// Silence on iopub after a reply before we ask whether `idle` was lost.
@@ -35,6 +36,11 @@ const NO_INPUT: &str = "StdinNotImplementedError";
 
 type Events = mpsc::UnboundedSender<(ExecutionEvent, Option<OwnedSemaphorePermit>)>;
 
+/// Losses that a cell is told of.
+const LOSSES: u32 = 100;
+/// Lines of input that a cell may ask for.
+const QUESTIONS: u32 = 100_000;
+
 /// How long a cell whose kernel answers no interrupt may still send outputs after one.
 const UNANSWERED: Duration = Duration::from_secs(1);
 
@@ -46,6 +52,7 @@ pub(super) type Stray = (Box<Message>, Option<OwnedSemaphorePermit>);
 pub(super) struct Table {
     entries: Vec<Entry>,
     quirks: Quirks,
+    pub(super) late: LateOutputs,
 }
 
 #[derive(Debug)]
@@ -64,6 +71,9 @@ struct Entry {
     input: Option<Header>,
     stdin: Stdin,
     interrupts: u32,
+    /// Losses that were told, and questions that were asked.
+    losses: u32,
+    asked: u32,
     stop: Stop,
     /// Reply and `idle` were seen, but outputs may still come.
     settling: bool,
@@ -116,8 +126,8 @@ impl Table {
     /// No executions yet, for a kernel with these quirks.
     pub(super) fn new(quirks: Quirks) -> Self {
         Self {
-            entries: Vec::new(),
             quirks,
+            ..Self::default()
         }
     }
 
@@ -144,6 +154,8 @@ impl Table {
                 Stdin::Closed
             },
             interrupts: 0,
+            losses: 0,
+            asked: 0,
             stop: Stop::None,
             settling: !self.quirks.late_outputs.is_zero(),
             wake: None,
@@ -185,9 +197,11 @@ impl Table {
             .parent_id()
             .and_then(|id| self.entries.iter_mut().find(|entry| entry.id == id))
         else {
-            return Err((Box::new(message), permit));
+            return self.late(channel, message, permit);
         };
         match (channel, message.content) {
+            // The first counts.
+            (Channel::Shell, Content::ExecuteReply(_)) if entry.reply.is_some() => {}
             (Channel::Shell, Content::ExecuteReply(reply)) => {
                 entry.count = reply.execution_count.or(entry.count);
                 entry.reply = Some(reply);
@@ -200,7 +214,9 @@ impl Table {
             (Channel::IoPub, Content::ExecuteInput { execution_count }) => {
                 entry.start(now);
                 entry.count = execution_count.or(entry.count);
-                entry.send(ExecutionEvent::Started { count: entry.count });
+                // It holds its bytes: a kernel can say this as often as it likes.
+                let event = ExecutionEvent::Started { count: entry.count };
+                let _ = entry.events.send((event, permit));
             }
             (Channel::IoPub, content) => {
                 entry.start(now);
@@ -224,12 +240,41 @@ impl Table {
         Ok(())
     }
 
+    /// A message without a parent in the table: output of a cell that has finished, or not for us.
+    fn late(
+        &mut self,
+        channel: Channel,
+        message: Message,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Result<(), Stray> {
+        let execution = message.parent_id().unwrap_or_default().to_owned();
+        let is_output = channel == Channel::IoPub
+            && self.late.knows(&execution)
+            && OutputEvent::is_output(&message.content);
+        if !is_output {
+            return Err((Box::new(message), permit));
+        }
+        if let Some(mut output) = OutputEvent::from_content(message.content) {
+            if self.quirks.ansi_in_plain {
+                output.strip_plain();
+            }
+            let bytes = permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+            self.late.tell(&execution, output, bytes);
+        }
+        Ok(())
+    }
+
     /// Tells the running executions that something of their output is missing. A broken reply can come before the
     /// first sign that an execution has started.
     pub(super) fn lost_output(&mut self, what: &str) {
         let any_started = self.entries.iter().any(|entry| entry.started);
         for (n, entry) in self.entries.iter_mut().enumerate() {
             if entry.started || (n == 0 && !any_started) {
+                entry.losses += 1;
+                // These hold no bytes, and a kernel can send broken messages without end.
+                if entry.losses > LOSSES {
+                    continue;
+                }
                 entry.send(ExecutionEvent::Output(OutputEvent::Lost(what.to_owned())));
             }
         }
@@ -388,105 +433,8 @@ impl Table {
                 )));
             }
             entry.finish(verdict);
+            self.late.remember(std::mem::take(&mut entry.id));
             false
         });
-    }
-}
-
-impl Entry {
-    fn send(&mut self, event: ExecutionEvent) {
-        let _ = self.events.send((event, None));
-    }
-
-    /// When its time is up; a time beyond all clocks never is.
-    fn time_up(&self, now: Instant) -> Option<(Instant, Wake)> {
-        Some((now.checked_add(self.timeout?)?, Wake::TimeUp))
-    }
-
-    fn start(&mut self, now: Instant) {
-        if !self.started {
-            self.started = true;
-            self.wake = self.time_up(now);
-        }
-    }
-
-    fn ask(&mut self, request: InputRequest, header: Header, now: Instant) {
-        self.input = Some(header);
-        self.wake = None;
-        match self.stdin {
-            Stdin::Asked => self.send(ExecutionEvent::InputRequested(request)),
-            // Kernels other than ipykernel ask whatever they were told.
-            Stdin::Closed | Stdin::Refused { .. } => self.refuse("nobody is there to answer", now),
-        }
-    }
-
-    /// The code gets an error instead of a line.
-    fn refuse(&mut self, why: &str, now: Instant) {
-        self.wake = Some((now, Wake::Refused));
-        if matches!(self.stdin, Stdin::Asked | Stdin::Closed) {
-            let evalue = format!("the code asked for input, and {why}");
-            self.stdin = Stdin::Refused {
-                why: evalue.clone(),
-                times: 0,
-            };
-            let traceback = vec![format!("{NO_INPUT}: {evalue}")];
-            let ename = NO_INPUT.to_owned();
-            let error = ErrorContent {
-                ename,
-                evalue,
-                traceback,
-            };
-            self.send(ExecutionEvent::Output(OutputEvent::Error(error)));
-        }
-    }
-
-    fn after_message(&mut self, now: Instant, late_outputs: Duration) {
-        match (&self.reply, self.idle) {
-            (Some(_), true) if self.settling => {
-                self.wake = Some((now + late_outputs, Wake::Settled));
-            }
-            (Some(_), false) if !matches!(self.wake, Some((_, Wake::FenceLost))) => {
-                self.wake = Some((now + QUIET, Wake::Quiet));
-            }
-            (None, true) => self.wake = Some((now + REPLY_WAIT, Wake::NoReply)),
-            _ => {}
-        }
-    }
-
-    fn mark_lost(&mut self) {
-        self.idle = true;
-        self.settling = false;
-        self.wake = None;
-        self.send(ExecutionEvent::Output(OutputEvent::Lost(
-            "the kernel did not say that its outputs are complete: some may be missing".to_owned(),
-        )));
-    }
-
-    fn verdict(&self, reply: &ExecuteReply) -> Verdict {
-        if let Stdin::Refused { why, .. } = &self.stdin
-            && self.stop == Stop::None
-        {
-            let (ename, evalue) = (NO_INPUT.to_owned(), why.clone());
-            return Verdict::Error { ename, evalue };
-        }
-        let failed = reply.status != ReplyStatus::Ok || self.error.is_some();
-        match (self.stop, reply.status) {
-            (Stop::Requested, _) if failed => Verdict::Interrupted,
-            (Stop::TimeUp, _) if failed => Verdict::TimedOut,
-            (_, ReplyStatus::Aborted) if !self.started || self.error.is_none() => Verdict::Aborted,
-            _ if failed => {
-                let (ename, evalue) = self
-                    .error
-                    .clone()
-                    .unwrap_or_else(|| (reply.ename.clone(), reply.evalue.clone()));
-                Verdict::Error { ename, evalue }
-            }
-            _ => Verdict::Ok,
-        }
-    }
-
-    fn finish(&mut self, verdict: Verdict) {
-        let count = self.count;
-        self.send(ExecutionEvent::Finished(Outcome { verdict, count }));
     }
 }

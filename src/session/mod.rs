@@ -5,10 +5,12 @@
 //! clock.
 
 pub mod context;
+pub mod limits;
 pub mod notebook;
 pub mod outputs;
 pub mod summarize;
 pub mod transcript;
 
+pub use limits::OutputLimits;
 pub use outputs::Outputs;
 pub use transcript::{Cell, CellKind, CodeCell, CodeStatus, Edit, EditError, Transcript};

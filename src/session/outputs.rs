@@ -2,43 +2,89 @@
 //!
 //! Consecutive text of one stream is merged; `\r` starts the line anew and `\b` takes a character back, so that
 //! progress bars leave their last state; `clear_output(wait=True)` clears when the next output comes; displays with an
-//! id can be updated later. Memory is bounded: of very long text the head and the tail are kept with a line that says
-//! how much is missing, never silently.
+//! id can be updated later.
+//!
+//! Memory is bounded in two steps, so that whoever wants to can write the whole to files in between:
+//! [`Outputs::apply`] takes an event whole, and [`Outputs::cut`] brings what is over a limit back under it. Kept are
+//! beginning and end, with a line between them that says how much is missing and where it is, never silently. Of a
+//! large display its short representations stay.
+
+mod cut;
+mod text;
 
 use serde_json::{Map, Value};
 
-use crate::jupyter::mime::MimeBundle;
+use super::limits::{CellLimits, Whole};
+use crate::jupyter::mime::{self, MimeBundle};
 use crate::jupyter::nbformat::Output;
 use crate::kernel::OutputEvent;
+pub(crate) use text::{Text, floor_boundary};
 
-/// Bytes of one cell's text that are kept at its beginning, and as many at its end.
-const TEXT_KEPT: usize = 2 << 20;
-/// Bytes of rich outputs that one cell may keep.
-const RICH_KEPT: usize = 128 << 20;
-/// Outputs that one cell may keep.
-const COUNT_KEPT: usize = 10_000;
+/// Bytes of the representations that stay of a display that is too large.
+const SHORT: usize = 8 << 10;
+/// What a value of a JSON tree costs in memory, and what it costs more as an entry of an object.
+const VALUE: usize = 32;
+const ENTRY: usize = 96;
+/// What a line costs more than its characters: a notebook file has each as a string of its own.
+const LINE: usize = 12;
 
 /// The outputs of one cell, while they come and afterwards.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outputs {
     items: Vec<Item>,
     clear_on_next: bool,
-    rich_bytes: usize,
-    text_bytes: usize,
-    refused: usize,
+    kept: Kept,
+    cut: Option<Cut>,
+    whole: Whole,
+}
+
+/// What is kept, in the measures of the limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Kept {
+    text: usize,
+    rich: usize,
+    images: usize,
+}
+
+/// What is missing, and in front of which item it was.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Cut {
+    at: usize,
+    bytes: usize,
+    outputs: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum Item {
     Text(Text),
+    Rich(Box<Rich>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Rich {
+    output: Output,
+    display_id: Option<String>,
+    kept: Kept,
+}
+
+/// One output, borrowed and as whole as it is kept.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Piece<'a> {
+    /// Text of a stream; `open` if a `\r` came last.
+    Text {
+        name: &'static str,
+        text: &'a str,
+        open: bool,
+    },
+    /// Anything else.
     Rich {
-        output: Output,
-        display_id: Option<String>,
+        output: &'a Output,
+        display_id: Option<&'a str>,
     },
 }
 
 impl Outputs {
-    /// Takes one event of this cell's own execution. An update of a display belongs to all cells:
+    /// Takes one event of this cell's own execution, whole. An update of a display belongs to all cells:
     /// [`Outputs::update`].
     pub fn apply(&mut self, event: &OutputEvent) {
         match event {
@@ -48,15 +94,11 @@ impl Outputs {
                 data,
                 metadata,
                 display_id,
-            } => self.update(display_id, data, metadata),
-            OutputEvent::Stream(stream) => {
-                self.clear_if_due();
-                self.push_text(&stream.name, &stream.text);
+            } => {
+                self.update(display_id, data, metadata);
             }
-            OutputEvent::Lost(what) => {
-                self.clear_if_due();
-                self.push_text("stderr", &format!("[sponde: {what}]\n"));
-            }
+            OutputEvent::Stream(stream) => self.push_text(&stream.name, &stream.text),
+            OutputEvent::Lost(what) => self.push_text("stderr", &format!("[sponde: {what}]\n")),
             OutputEvent::Display {
                 data,
                 metadata,
@@ -81,55 +123,130 @@ impl Outputs {
         }
     }
 
-    /// Gives every display named `display_id` new data.
+    /// Gives every display named `display_id` new data. Returns whether there is one.
     pub fn update(
         &mut self,
         display_id: &str,
         new: &MimeBundle,
         new_metadata: &Map<String, Value>,
-    ) {
+    ) -> bool {
+        let mut found = false;
         for item in &mut self.items {
-            let Item::Rich {
-                output:
-                    Output::DisplayData { data, metadata, .. }
-                    | Output::ExecuteResult { data, metadata, .. },
-                display_id: Some(id),
-            } = item
-            else {
+            let Item::Rich(rich) = item else {
                 continue;
             };
-            if id == display_id {
-                self.rich_bytes = self.rich_bytes.saturating_sub(size(data)) + size(new);
+            if rich.display_id.as_deref() != Some(display_id) {
+                continue;
+            }
+            if let Output::DisplayData { data, metadata, .. }
+            | Output::ExecuteResult { data, metadata, .. } = &mut rich.output
+            {
+                found = true;
                 data.clone_from(new);
                 metadata.clone_from(new_metadata);
+                self.kept.take(rich.kept);
+                rich.kept = Kept::of(&rich.output, rich.display_id.as_deref());
+                self.kept.add(rich.kept);
             }
         }
+        found
     }
 
     /// The outputs as the notebook stores them.
     pub fn to_notebook(&self) -> Vec<Output> {
-        let mut outputs: Vec<Output> = self
-            .items
-            .iter()
-            .map(|item| match item {
-                Item::Text(text) => Output::stream(text.name, text.shown()),
-                Item::Rich { output, .. } => output.clone(),
-            })
-            .collect();
-        if self.refused > 0 {
-            let text = format!(
-                "[sponde: {} more outputs were not kept: a cell keeps {COUNT_KEPT} outputs and {} MiB]\n",
-                self.refused,
-                RICH_KEPT >> 20
-            );
-            outputs.push(Output::stream("stderr", text));
+        self.clone().into_notebook()
+    }
+
+    /// The same without a copy.
+    pub fn into_notebook(self) -> Vec<Output> {
+        let note = self.note();
+        let at = self.cut.map_or(usize::MAX, |cut| cut.at);
+        let last = self.items.len();
+        let mut outputs: Vec<Output> = Vec::with_capacity(last + 1);
+        let mut noted = note.is_none();
+        for (index, item) in self.items.into_iter().enumerate() {
+            if index >= at && !noted {
+                noted = true;
+                // One text that was cut in the middle stays one.
+                if let (Some(Output::Stream { name, text, .. }), Item::Text(tail)) =
+                    (outputs.last_mut(), &item)
+                    && name == tail.name
+                {
+                    let line = note.as_deref().unwrap_or_default();
+                    text.extend(["\n", line, "\n", &tail.shown]);
+                    continue;
+                }
+                push_note(&mut outputs, note.as_deref());
+            }
+            outputs.push(match item {
+                Item::Text(text) => Output::stream(text.name, text.shown),
+                Item::Rich(rich) => rich.output,
+            });
+        }
+        if !noted {
+            push_note(&mut outputs, note.as_deref());
         }
         outputs
     }
 
     /// Whether there is nothing to show.
     pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.items.is_empty() && self.cut.is_none()
+    }
+
+    /// Where all of the output is.
+    pub fn whole(&self) -> &Whole {
+        &self.whole
+    }
+
+    /// Whether something is missing.
+    pub fn is_cut(&self) -> bool {
+        self.cut.is_some()
+    }
+
+    /// What is kept, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.kept.text + self.kept.rich
+    }
+
+    /// Whether [`Outputs::cut`] would cut.
+    pub(crate) fn is_over(&self, limits: &CellLimits) -> bool {
+        let Kept { text, rich, images } = self.kept;
+        text > limits.text
+            || rich > limits.rich
+            || text + rich > limits.both
+            || images > limits.images
+            || self.items.len() > limits.outputs
+    }
+
+    /// The outputs one by one, as they are kept.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+        self.items.iter().map(|item| match item {
+            Item::Text(text) => Piece::Text {
+                name: text.name,
+                text: &text.shown,
+                open: text.carriage_return,
+            },
+            Item::Rich(rich) => Piece::Rich {
+                output: &rich.output,
+                display_id: rich.display_id.as_deref(),
+            },
+        })
+    }
+
+    /// The line that says what is missing.
+    fn note(&self) -> Option<String> {
+        let cut = self.cut?;
+        let outputs = match cut.outputs {
+            0 => String::new(),
+            1 => " and 1 output".to_owned(),
+            many => format!(" and {many} outputs"),
+        };
+        Some(format!(
+            "[sponde: {} bytes{outputs} not kept here{}]",
+            cut.bytes,
+            self.whole.for_notebook()
+        ))
     }
 
     fn clear(&mut self) {
@@ -143,322 +260,177 @@ impl Outputs {
     }
 
     fn push_text(&mut self, name: &str, text: &str) {
+        self.clear_if_due();
         // The notebook format knows two streams; what a kernel calls otherwise is shown with the output.
         let name = if name == "stderr" { "stderr" } else { "stdout" };
-        if !matches!(self.items.last(), Some(Item::Text(last)) if last.name == name) {
-            if self.items.len() >= COUNT_KEPT {
-                self.refused += 1;
-                return;
-            }
-            // Alternating streams share one allowance, or each piece would get its own.
-            let room = TEXT_KEPT.saturating_sub(self.text_bytes / 2).max(4096);
-            self.items.push(Item::Text(Text::new(name, room)));
+        // The beginning that stays is not written on.
+        let free = self.cut.map_or(0, |cut| cut.at);
+        let last = self.items.len().checked_sub(1).filter(|&last| last >= free);
+        let merges = last.and_then(|last| self.items.get(last));
+        if !matches!(merges, Some(Item::Text(last)) if last.name == name) {
+            self.items.push(Item::Text(Text::new(name)));
         }
         if let Some(Item::Text(last)) = self.items.last_mut() {
-            let before = last.kept();
+            let before = last.shown.len();
             last.push(text);
-            self.text_bytes = self.text_bytes.saturating_sub(before) + last.kept();
+            self.kept.text = self.kept.text.saturating_sub(before) + last.shown.len();
         }
     }
 
     fn push_rich(&mut self, output: Output, display_id: Option<String>) {
         self.clear_if_due();
-        let bytes = output.data().map_or(0, size);
-        if self.items.len() >= COUNT_KEPT || self.rich_bytes + bytes > RICH_KEPT {
-            self.refused += 1;
-            return;
-        }
-        self.rich_bytes += bytes;
-        self.items.push(Item::Rich { output, display_id });
+        let kept = Kept::of(&output, display_id.as_deref());
+        self.kept.add(kept);
+        self.items.push(Item::Rich(Box::new(Rich {
+            output,
+            display_id,
+            kept,
+        })));
     }
 }
 
-/// Bytes of the text in a bundle, which is nearly all of it.
-fn size(data: &MimeBundle) -> usize {
-    data.iter()
-        .map(|(mime, value)| mime.len() + value.as_str().map_or(64, str::len))
+fn push_note(outputs: &mut Vec<Output>, note: Option<&str>) {
+    outputs.extend(note.map(|note| Output::stream("stderr", format!("{note}\n"))));
+}
+
+impl Item {
+    fn kept(&self) -> Kept {
+        match self {
+            Self::Text(text) => Kept {
+                text: text.shown.len(),
+                ..Kept::default()
+            },
+            Self::Rich(rich) => rich.kept,
+        }
+    }
+}
+
+impl Rich {
+    /// Keeps only the representations that `stays` says, given MIME type and weight; of an error its message and the
+    /// end of its traceback. Returns how many bytes that cost.
+    fn shorten(&mut self, stays: impl Fn(&str, usize) -> bool) -> usize {
+        let mut gone = 0;
+        match &mut self.output {
+            Output::DisplayData { data, metadata, .. }
+            | Output::ExecuteResult { data, metadata, .. } => {
+                let all = std::mem::take(data);
+                *data = all
+                    .into_iter()
+                    .filter(|(mime, value)| {
+                        let stays = stays(mime, weight(value));
+                        if !stays {
+                            gone += length(value);
+                        }
+                        stays
+                    })
+                    .collect();
+                gone += metadata.values().map(length).sum::<usize>();
+                *metadata = Map::new();
+            }
+            Output::Error {
+                ename,
+                evalue,
+                traceback,
+                ..
+            } => {
+                let mut room = SHORT / 2;
+                let lines = traceback.iter().rev();
+                let kept = lines.take_while(|line| {
+                    let fits = line.len() + VALUE <= room;
+                    room = room.saturating_sub(line.len() + VALUE);
+                    fits
+                });
+                let start = traceback.len() - kept.count();
+                gone += traceback
+                    .drain(..start)
+                    .map(|line| line.len())
+                    .sum::<usize>();
+                for text in [ename, evalue] {
+                    let end = floor_boundary(text, SHORT / 8);
+                    gone += text.len() - end;
+                    text.truncate(end);
+                    text.shrink_to_fit();
+                }
+            }
+            Output::Stream { .. } | Output::Other(_) => {}
+        }
+        self.display_id = self.display_id.take().filter(|id| id.len() <= SHORT / 4);
+        self.kept = Kept::of(&self.output, self.display_id.as_deref());
+        gone
+    }
+}
+
+impl Kept {
+    fn of(output: &Output, display_id: Option<&str>) -> Self {
+        let id = display_id.map_or(0, str::len);
+        match output {
+            Output::DisplayData { data, metadata, .. }
+            | Output::ExecuteResult { data, metadata, .. } => Self {
+                text: 0,
+                rich: id + object_weight(data.as_map()) + object_weight(metadata),
+                images: usize::from(data.iter().any(|(mime, _)| mime::is_base64_image(mime))),
+            },
+            Output::Error {
+                ename,
+                evalue,
+                traceback,
+                ..
+            } => Self {
+                text: ename.len()
+                    + evalue.len()
+                    + traceback
+                        .iter()
+                        .map(|line| line.len() + VALUE)
+                        .sum::<usize>(),
+                ..Self::default()
+            },
+            Output::Stream { text, .. } => Self {
+                text: text.len(),
+                ..Self::default()
+            },
+            Output::Other(value) => Self {
+                rich: weight(value),
+                ..Self::default()
+            },
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.text += other.text;
+        self.rich += other.rich;
+        self.images += other.images;
+    }
+
+    fn take(&mut self, other: Self) {
+        self.text = self.text.saturating_sub(other.text);
+        self.rich = self.rich.saturating_sub(other.rich);
+        self.images = self.images.saturating_sub(other.images);
+    }
+}
+
+/// What a value costs, in memory or in the file of the notebook.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => VALUE,
+        Value::String(text) => {
+            VALUE + text.len() + LINE * text.bytes().filter(|&byte| byte == b'\n').count()
+        }
+        Value::Array(values) => VALUE + values.iter().map(weight).sum::<usize>(),
+        Value::Object(object) => VALUE + object_weight(object),
+    }
+}
+
+fn object_weight(object: &Map<String, Value>) -> usize {
+    object
+        .iter()
+        .map(|(name, value)| ENTRY + name.len() + weight(value))
         .sum()
 }
 
-/// Text of one stream: head, what is missing, tail.
-#[derive(Debug, Clone, PartialEq)]
-struct Text {
-    name: &'static str,
-    room: usize,
-    head: String,
-    hidden: usize,
-    tail: String,
-    /// A `\r` came last: the next character starts the line anew, unless it is `\n`.
-    carriage_return: bool,
-}
-
-impl Text {
-    fn new(name: &'static str, room: usize) -> Self {
-        Self {
-            name,
-            room,
-            head: String::new(),
-            hidden: 0,
-            tail: String::new(),
-            carriage_return: false,
-        }
-    }
-
-    fn kept(&self) -> usize {
-        self.head.len() + self.tail.len()
-    }
-
-    fn push(&mut self, text: &str) {
-        let mut rest = text;
-        while !rest.is_empty() {
-            if self.carriage_return && !rest.starts_with(['\r', '\n']) {
-                self.erase_line();
-            }
-            self.carriage_return = false;
-            let plain = rest.find(['\r', '\u{8}']).unwrap_or(rest.len());
-            let (before, after) = rest.split_at(plain);
-            self.append(before);
-            rest = match after.chars().next() {
-                Some('\r') => {
-                    self.carriage_return = true;
-                    after.get(1..).unwrap_or_default()
-                }
-                Some(_) => {
-                    self.erase_char();
-                    after.get(1..).unwrap_or_default()
-                }
-                None => "",
-            };
-        }
-    }
-
-    /// The piece that is still being written.
-    fn last(&mut self) -> &mut String {
-        if self.tail.is_empty() && self.hidden == 0 {
-            &mut self.head
-        } else {
-            &mut self.tail
-        }
-    }
-
-    fn append(&mut self, text: &str) {
-        let room = self.room.saturating_sub(self.head.len());
-        let split = if self.tail.is_empty() && self.hidden == 0 {
-            floor_boundary(text, room)
-        } else {
-            0
-        };
-        let (head, tail) = text.split_at(split);
-        self.head.push_str(head);
-        self.tail.push_str(tail);
-        // Cut in large steps, so that the cost stays linear.
-        if self.tail.len() > 2 * self.room {
-            let cut = floor_boundary(&self.tail, self.tail.len() - self.room);
-            self.hidden += cut;
-            self.tail.drain(..cut);
-        }
-    }
-
-    fn erase_line(&mut self) {
-        let last = self.last();
-        let start = last.rfind('\n').map_or(0, |at| at + 1);
-        last.truncate(start);
-    }
-
-    fn erase_char(&mut self) {
-        let last = self.last();
-        if !last.is_empty() && !last.ends_with('\n') {
-            last.pop();
-        }
-    }
-
-    fn shown(&self) -> String {
-        let over = self.tail.len().saturating_sub(self.room);
-        let cut = if self.hidden > 0 {
-            floor_boundary(&self.tail, over)
-        } else {
-            0
-        };
-        let hidden = self.hidden + cut;
-        if hidden == 0 {
-            return format!("{}{}", self.head, self.tail);
-        }
-        format!(
-            "{}\n[sponde: {hidden} bytes not kept here]\n{}",
-            self.head,
-            self.tail.get(cut..).unwrap_or_default()
-        )
-    }
-}
-
-/// The largest character boundary of `text` not above `at`.
-pub(crate) fn floor_boundary(text: &str, at: usize) -> usize {
-    if at >= text.len() {
-        return text.len();
-    }
-    (0..=at)
-        .rev()
-        .find(|&i| text.is_char_boundary(i))
-        .unwrap_or(0)
+/// Bytes of the text in a value, which is nearly all of it.
+fn length(value: &Value) -> usize {
+    value.as_str().map_or_else(|| weight(value), str::len)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::jupyter::content::{ErrorContent, Stream};
-
-    fn text(name: &str, text: &str) -> OutputEvent {
-        OutputEvent::Stream(Stream {
-            name: name.to_owned(),
-            text: text.to_owned(),
-        })
-    }
-
-    fn display(value: &str, id: Option<&str>) -> OutputEvent {
-        OutputEvent::Display {
-            data: MimeBundle::text(value),
-            metadata: Map::new(),
-            display_id: id.map(str::to_owned),
-        }
-    }
-
-    fn shown(value: &str) -> Output {
-        Output::display(MimeBundle::text(value), Map::new())
-    }
-
-    fn fold(events: impl IntoIterator<Item = OutputEvent>) -> Vec<Output> {
-        let mut outputs = Outputs::default();
-        for event in events {
-            outputs.apply(&event);
-        }
-        outputs.to_notebook()
-    }
-
-    #[test]
-    fn streams_merge_in_order() {
-        assert_eq!(
-            fold([
-                text("stdout", "a"),
-                text("stdout", "b\n"),
-                text("stderr", "e"),
-                text("stdout", "c")
-            ]),
-            [
-                Output::stream("stdout", "ab\n"),
-                Output::stream("stderr", "e"),
-                Output::stream("stdout", "c")
-            ]
-        );
-    }
-
-    #[test]
-    fn carriage_returns_and_backspaces_are_folded() {
-        let cases: [(&[&str], &str); 7] = [
-            (&["10%\r20%\r30%"], "30%"),
-            (&["10%\r", "20%", "\r30%\n"], "30%\n"),
-            (&["dos\r", "\nline\r\n"], "dos\nline\n"),
-            (&["kept\nbar 1\rbar 2"], "kept\nbar 2"),
-            (&["abc\u{8}\u{8}d"], "ad"),
-            (&["\u{8}\u{8}x\n\u{8}y"], "x\ny"),
-            (&["ends\r"], "ends"),
-        ];
-        for (chunks, expected) in cases {
-            let events = chunks.iter().map(|chunk| text("stdout", chunk));
-            assert_eq!(
-                fold(events),
-                [Output::stream("stdout", expected)],
-                "{chunks:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn clearing_waits_when_asked() {
-        let clear = |wait| OutputEvent::Clear { wait };
-        assert_eq!(fold([text("stdout", "a"), clear(false)]), []);
-        assert_eq!(
-            fold([text("stdout", "a"), clear(true)]),
-            [Output::stream("stdout", "a")]
-        );
-        assert_eq!(
-            fold([
-                text("stdout", "a"),
-                clear(true),
-                display("b", None),
-                display("c", None)
-            ]),
-            [shown("b"), shown("c")]
-        );
-    }
-
-    #[test]
-    fn displays_are_updated_by_id() {
-        let update = OutputEvent::Update {
-            data: MimeBundle::text("new"),
-            metadata: Map::new(),
-            display_id: "d".to_owned(),
-        };
-        assert_eq!(
-            fold([
-                display("a", Some("d")),
-                display("b", None),
-                display("c", Some("d")),
-                update
-            ]),
-            [shown("new"), shown("b"), shown("new")]
-        );
-    }
-
-    #[test]
-    fn errors_and_losses_are_outputs() {
-        let error = OutputEvent::Error(ErrorContent {
-            ename: "E".to_owned(),
-            evalue: "v".to_owned(),
-            traceback: vec!["t".to_owned()],
-        });
-        assert_eq!(
-            fold([error, OutputEvent::Lost("gone".to_owned())]),
-            [
-                Output::error("E", "v", vec!["t".to_owned()]),
-                Output::stream("stderr", "[sponde: gone]\n")
-            ]
-        );
-    }
-
-    #[test]
-    fn a_flood_keeps_its_head_and_its_tail() {
-        let mut outputs = Outputs::default();
-        outputs.apply(&text("stdout", "first\n"));
-        let chunk = "é".repeat(50_000);
-        for _ in 0..200 {
-            outputs.apply(&text("stdout", &chunk));
-        }
-        outputs.apply(&text("stdout", "\nlast\n"));
-        let shown = outputs.to_notebook();
-        let [Output::Stream { text, .. }] = &shown[..] else {
-            panic!("{} outputs", shown.len());
-        };
-        assert!(text.starts_with("first\né"));
-        assert!(text.ends_with("é\nlast\n"));
-        assert!(text.len() < 3 * TEXT_KEPT, "{}", text.len());
-        let hidden: usize = text
-            .split_once("[sponde: ")
-            .and_then(|(_, rest)| rest.split_once(" bytes not kept here]"))
-            .and_then(|(number, _)| number.parse().ok())
-            .unwrap();
-        let note = format!("\n[sponde: {hidden} bytes not kept here]\n");
-        assert_eq!(
-            text.len() - note.len() + hidden,
-            200 * chunk.len() + "first\n\nlast\n".len()
-        );
-    }
-
-    #[test]
-    fn outputs_without_number_are_bounded() {
-        let shown = fold((0..COUNT_KEPT + 5).map(|n| display(&n.to_string(), None)));
-        assert_eq!(shown.len(), COUNT_KEPT + 1);
-        assert!(
-            matches!(shown.last(), Some(Output::Stream { text, .. }) if text.contains("5 more outputs"))
-        );
-    }
-}
+mod tests;

@@ -62,6 +62,7 @@ pub fn result(cell: &CodeCell, budget: Budget) -> (Vec<Part>, bool) {
         ),
     };
     let is_error = failed.is_some();
+    parts.extend(cell.outputs.whole().for_model().map(Part::Text));
     parts.extend(failed.filter(|note| !note.is_empty()).map(Part::Text));
     if parts.is_empty() && !budget.brief {
         parts.push(Part::Text(

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value};
 
+use super::limits::{OutputLimits, Whole};
 use super::outputs::Outputs;
 use crate::kernel::{OutputEvent, Verdict};
 use crate::llm::types::Usage;
@@ -18,6 +19,7 @@ pub struct Transcript {
     others: Vec<KernelIdentity>,
     model: Option<String>,
     usage: Usage,
+    limits: OutputLimits,
 }
 
 /// What a notebook says about its kernel.
@@ -187,6 +189,13 @@ pub enum Edit {
         /// What came.
         output: OutputEvent,
     },
+    /// What is over the limits goes; where all of it is.
+    Cut {
+        /// Which cell.
+        cell: String,
+        /// Where all of its output is.
+        whole: Whole,
+    },
     /// The end of the code.
     Finish {
         /// Which cell.
@@ -221,6 +230,14 @@ pub enum EditError {
 }
 
 impl Transcript {
+    /// An empty one that keeps outputs within `limits`.
+    pub fn new(limits: OutputLimits) -> Self {
+        Self {
+            limits,
+            ..Self::default()
+        }
+    }
+
     /// Applies one edit and returns the new revision. An edit that does not fit changes nothing.
     ///
     /// # Errors
@@ -272,6 +289,10 @@ impl Transcript {
             }
             Edit::Number { cell, count } => self.code_mut(&cell)?.0.count = Some(count),
             Edit::Emit { cell, output } => self.emit(&cell, &output)?,
+            Edit::Cut { cell, whole } => {
+                let limits = self.limits.of_cell(self.bytes_of_others(&cell));
+                self.code_mut(&cell)?.0.outputs.cut(&limits, whole);
+            }
             Edit::Finish { cell, status, at } => {
                 let (code, _) = self.code_mut(&cell)?;
                 code.status = status;
@@ -306,6 +327,25 @@ impl Transcript {
             CellKind::Code(code) => Some(code),
             CellKind::User | CellKind::Note | CellKind::Assistant { .. } => None,
         }
+    }
+
+    /// The cells whose outputs are over the limits, or show something that `output` of `cell` changed and that is in
+    /// files. Each wants an [`Edit::Cut`].
+    pub fn over(&self, cell: &str, output: &OutputEvent) -> Vec<String> {
+        let is_update = matches!(output, OutputEvent::Update { .. });
+        let others = self.bytes_of_others("");
+        let cells = self.cells.iter().filter(|c| is_update || c.id == cell);
+        cells
+            .filter_map(|cell| match &cell.kind {
+                CellKind::Code(code) => Some((cell, &code.outputs)),
+                CellKind::User | CellKind::Note | CellKind::Assistant { .. } => None,
+            })
+            .filter(|(_, outputs)| {
+                let limits = self.limits.of_cell(others - outputs.bytes());
+                outputs.is_over(&limits)
+            })
+            .map(|(cell, _)| cell.id.clone())
+            .collect()
     }
 
     /// How many edits were applied.
@@ -353,6 +393,18 @@ impl Transcript {
                 Err(EditError::NotCode(id.to_owned()))
             }
         }
+    }
+
+    /// What all cells but `id` keep.
+    fn bytes_of_others(&self, id: &str) -> usize {
+        self.cells
+            .iter()
+            .filter(|cell| cell.id != id)
+            .map(|cell| match &cell.kind {
+                CellKind::Code(code) => code.outputs.bytes(),
+                CellKind::User | CellKind::Note | CellKind::Assistant { .. } => 0,
+            })
+            .sum()
     }
 
     /// A display may have been shown by an earlier cell than the one that updates it.

@@ -63,6 +63,7 @@ pub(crate) fn start_with(
         cell_timeout: Some(Duration::from_mins(1)),
         stdin: StdinPolicy::Ask,
         output_budget: 4000,
+        limits: sponde::session::OutputLimits::default(),
         temperature: None,
     };
     change(&mut options, dir.path());

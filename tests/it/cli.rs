@@ -983,3 +983,28 @@ fn a_configured_kernel() {
     hi
     ");
 }
+
+#[test]
+fn a_full_disk_behind_stdout_fails() {
+    let sponde = Sponde::new();
+    for arguments in [
+        &["run", "-k", "misbehave", "-c", "echo a"][..],
+        &["run", "-k", "misbehave", "-c", "echo a", "--json"],
+        &["kernels"],
+        &["--help"],
+    ] {
+        let full = std::fs::File::create("/dev/full").unwrap();
+        let output = sponde.command(arguments).stdout(full).output().unwrap();
+        assert_eq!(
+            (
+                output.status.code(),
+                String::from_utf8(output.stderr).unwrap().as_str()
+            ),
+            (
+                Some(1),
+                "error: could not write to stdout: No space left on device (os error 28)\n"
+            ),
+            "{arguments:?}"
+        );
+    }
+}

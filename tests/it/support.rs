@@ -84,6 +84,7 @@ pub(crate) fn launch_options(kernel: KernelSource, dir: &Path) -> LaunchOptions 
         socket_root: std::env::temp_dir(),
         username: "test".to_owned(),
         ready_timeout: Duration::from_mins(1),
+        oversize: None,
     }
 }
 

@@ -204,7 +204,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         files: &["config.rs"],
-        may: &["agent::approval"],
+        may: &["agent::approval", "session::OutputLimits"],
         crates: Crates::Only(&["serde", "thiserror", "toml"]),
         never: &[],
     },

@@ -3,8 +3,8 @@
 use super::kernel_slot::KernelSlot;
 use super::{
     COALESCE, Coaching, Edit, EventKind, ExecuteOptions, ExitReason, Input, Instant, KernelError,
-    KernelIdentity, MAIN, OutputEvent, Running, Sampling, Session, ToolChoice, Verdict, coach, now,
-    random_cell_id, verdict_name,
+    KernelIdentity, Late, MAIN, OutputEvent, Running, Sampling, Session, ToolChoice, Verdict,
+    coach, now, random_cell_id, verdict_name,
 };
 use crate::agent::event::{OutputChange, TurnEnd};
 use crate::agent::stdin::StdinPolicy;
@@ -16,6 +16,9 @@ use crate::session::{CellKind, CodeStatus};
 const INVENTORY: &str = include_str!("../prompts/inventory.py");
 /// How long that may take.
 const INVENTORY_WITHIN: std::time::Duration = std::time::Duration::from_secs(3);
+
+/// Finished cells whose outputs may still come.
+const RECENT: usize = 256;
 
 impl Session {
     /// Gives `input` to the turn and performs what it says, and what that leads to at once.
@@ -179,6 +182,8 @@ impl Session {
         let waiting = |running: &mut Running| running.execution.is_none();
         match (ready, self.kernels.ready(index).cloned()) {
             (Ok(()), Some(kernel)) => {
+                // One that is gone has nothing late to say.
+                let _ = kernel.send_late(&self.late.0).await;
                 if let Ok(info) = kernel.info().await
                     && let Some(slot) = self.kernels.get(index)
                 {
@@ -245,7 +250,7 @@ impl Session {
                     .flush_at
                     .get_or_insert_with(|| Instant::now() + COALESCE);
                 merge(&mut running.pending, output.clone());
-                self.edit(Edit::Emit { cell, output });
+                self.emit(cell, output).await;
             }
             Some(ExecutionEvent::InputRequested(request)) => {
                 self.input_requested(request).await;
@@ -256,17 +261,65 @@ impl Session {
                     .await;
             }
             Some(ExecutionEvent::Finished(outcome)) => {
+                let execution = running.execution.as_ref().map(|it| it.id.clone());
                 self.flush().await;
                 self.running = None;
                 self.answering = None;
+                if self.recent.len() >= RECENT {
+                    self.recent.pop_front();
+                }
+                self.recent
+                    .extend(execution.map(|execution| (execution, cell.clone())));
                 self.cell_finished(cell, outcome).await;
             }
             None => self.running = None,
         }
     }
 
+    /// An output of a cell that has finished goes to that cell, whatever runs now.
+    pub(super) async fn came_late(&mut self, late: Late) {
+        let of = |(execution, _): &&(String, String)| *execution == late.execution;
+        let Some((_, cell)) = self.recent.iter().rfind(of) else {
+            return;
+        };
+        let cell = cell.clone();
+        let change = OutputChange::from(late.output.clone());
+        self.emit(cell.clone(), late.output).await;
+        self.tell(EventKind::Output { cell, change }).await;
+    }
+
+    /// Adds an output to a cell. What does not fit goes to files first.
+    async fn emit(&mut self, cell: String, output: OutputEvent) {
+        self.edit(Edit::Emit {
+            cell: cell.clone(),
+            output: output.clone(),
+        });
+        let mut over = self.transcript.over(&cell, &output);
+        let is_over = over.contains(&cell);
+        over.retain(|id| *id != cell);
+        // Displays of other cells that grew: what they were is gone, as everywhere.
+        for cell in over {
+            let whole = self.transcript.code(&cell).map(|code| code.outputs.whole());
+            let whole = whole.cloned().unwrap_or_default();
+            self.edit(Edit::Cut { cell, whole });
+        }
+        let Some(code) = self.transcript.code(&cell) else {
+            return;
+        };
+        let said = code.outputs.is_cut();
+        let Some(whole) = self.spill.take(&cell, &code.outputs, is_over, &output) else {
+            return;
+        };
+        let notice = whole.notice().filter(|_| !said);
+        self.edit(Edit::Cut { cell, whole });
+        for message in notice.into_iter().chain(self.spill.trouble()) {
+            self.notice(&message).await;
+        }
+    }
+
     async fn cell_finished(&mut self, cell: String, outcome: Outcome) {
         let Outcome { verdict, count } = outcome;
+        self.spill.close(&cell);
         if let Some(count) = count {
             self.edit(Edit::Number {
                 cell: cell.clone(),

@@ -4,13 +4,25 @@
 //! Invariant: a field we know always wins over one of the same name in an `extra` map.
 
 use std::fmt::Write as _;
+use std::io;
 
 use serde_json::{Map, Number, Value};
 
 use super::{Cell, CellType, MAJOR, MINOR, Notebook, Output, TRANSIENT, TRANSIENT_CELL};
 use crate::jupyter::mime;
 
+/// Text that is collected before it goes on.
+const CHUNK: usize = 64 << 10;
+
 pub(super) fn notebook(notebook: &Notebook) -> String {
+    let mut text = Vec::new();
+    // A vector takes everything, and all of it is text.
+    let _ = stream(notebook, &mut text);
+    String::from_utf8(text).unwrap_or_default()
+}
+
+/// The same piece by piece: a notebook can be large.
+pub(super) fn stream(notebook: &Notebook, to: &mut dyn io::Write) -> io::Result<()> {
     let minor = notebook.nbformat_minor.max(MINOR);
     let known = [
         ("cells", Field::Cells(&notebook.cells)),
@@ -18,10 +30,16 @@ pub(super) fn notebook(notebook: &Notebook) -> String {
         ("nbformat", Field::Number(MAJOR)),
         ("nbformat_minor", Field::Number(minor)),
     ];
-    let mut writer = Writer::default();
+    let mut writer = Writer {
+        out: String::new(),
+        depth: 0,
+        to,
+        written: Ok(()),
+    };
     writer.fields(known.into(), &notebook.extra);
     writer.out.push('\n');
-    writer.out
+    writer.pass_on();
+    writer.written
 }
 
 /// What stands behind a name: our types and JSON alike, borrowed.
@@ -43,13 +61,22 @@ enum Field<'a> {
     Outputs(&'a [Output]),
 }
 
-#[derive(Default)]
-struct Writer {
+struct Writer<'w> {
     out: String,
     depth: usize,
+    to: &'w mut dyn io::Write,
+    /// The first failure; after it nothing is written any more.
+    written: io::Result<()>,
 }
 
-impl Writer {
+impl Writer<'_> {
+    fn pass_on(&mut self) {
+        if self.written.is_ok() {
+            self.written = self.to.write_all(self.out.as_bytes());
+        }
+        self.out.clear();
+    }
+
     fn cell(&mut self, cell: &Cell) {
         let mut known = vec![
             ("id", Field::Text(&cell.id)),
@@ -155,8 +182,7 @@ impl Writer {
             Field::ExecutionCount(None) => self.out.push_str("null"),
             Field::Text(text) => self.string(text),
             Field::Lines(text) => {
-                let lines: Vec<&str> = lines(text).collect();
-                self.items('[', ']', &lines, |writer, line| writer.string(line));
+                self.items('[', ']', lines(text), Self::string);
             }
             Field::Strings(strings) => {
                 self.items('[', ']', strings, |writer, text| writer.string(text));
@@ -201,18 +227,29 @@ impl Writer {
     }
 
     /// The items of an array or object, each on its line, one space deeper. Nothing is `[]`.
-    fn items<T>(&mut self, open: char, close: char, items: &[T], write: impl Fn(&mut Self, &T)) {
+    fn items<T>(
+        &mut self,
+        open: char,
+        close: char,
+        items: impl IntoIterator<Item = T>,
+        write: impl Fn(&mut Self, T),
+    ) {
         self.out.push(open);
         self.depth += 1;
-        for (index, item) in items.iter().enumerate() {
-            if index > 0 {
+        let mut is_first = true;
+        for item in items {
+            if !is_first {
                 self.out.push(',');
             }
+            is_first = false;
             self.new_line();
             write(self, item);
+            if self.out.len() >= CHUNK {
+                self.pass_on();
+            }
         }
         self.depth -= 1;
-        if !items.is_empty() {
+        if !is_first {
             self.new_line();
         }
         self.out.push(close);
@@ -461,7 +498,13 @@ mod tests {
 
     #[test]
     fn escapes_as_python_writes_them() {
-        let mut writer = Writer::default();
+        let mut nowhere = std::io::sink();
+        let mut writer = Writer {
+            out: String::new(),
+            depth: 0,
+            to: &mut nowhere,
+            written: Ok(()),
+        };
         writer.string("\"\\/\u{8}\u{c}\n\r\t\0\u{1f}\u{7f}é\u{2028}😀");
         let expected = "\"\\\"\\\\/\\b\\f\\n\\r\\t\\u0000\\u001f\u{7f}é\u{2028}😀\"";
         assert_eq!(writer.out, expected);

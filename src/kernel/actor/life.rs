@@ -1,5 +1,6 @@
 //! One life of a kernel: from the moment it answers to its end.
 
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -206,6 +207,7 @@ impl Life {
                 self.send(channel, request).await;
             }
             Command::Tap { messages } => self.tap = Some(messages),
+            Command::Late { outputs } => self.table.late.listen(outputs),
             Command::Forward { channel, message } => self.send(channel, *message).await,
             Command::About { reply } => {
                 let _ = reply.send(About {
@@ -234,12 +236,13 @@ impl Life {
                 }
                 None
             }
-            Incoming::Emptied { bytes } => {
+            Incoming::Emptied { bytes, file } => {
                 self.emptied += 1;
-                self.table.lost_output(&format!(
-                    "an output of {} MB was too large and is not kept; print less at a time",
-                    bytes / 1_000_000
-                ));
+                self.table.lost_output(&too_large(bytes, file.as_deref()));
+                None
+            }
+            Incoming::TooLarge { bytes, file } => {
+                self.table.lost_output(&too_large(bytes, file.as_deref()));
                 None
             }
             Incoming::Unreadable(_, WireError::BadSignature) if self.emptied > 0 => {
@@ -340,7 +343,7 @@ impl Life {
                         // Strays have nobody to go to.
                         let _ = self.table.route(channel, *message, permit, Instant::now());
                     }
-                    Some(Incoming::Unreadable(..) | Incoming::Emptied { .. } | Incoming::Lost(_)) => {}
+                    Some(Incoming::Unreadable(..) | Incoming::Emptied { .. } | Incoming::TooLarge { .. } | Incoming::Lost(_)) => {}
                     None => {
                         end.await;
                         return ExitReason::Requested;
@@ -375,6 +378,21 @@ impl Life {
     async fn send(&self, channel: Channel, message: Message) {
         // A closed link is noticed by the loop.
         let _ = self.link.outgoing.send((channel, message)).await;
+    }
+}
+
+/// What is said in the place of an output.
+fn too_large(bytes: u64, file: Option<&Path>) -> String {
+    let size = bytes / 1_000_000;
+    let name = |path: &Path| Some(path.file_name()?.to_string_lossy().into_owned());
+    // Beside the notebook: a path of the person's home does not belong there.
+    match file.and_then(|file| Some((name(file.parent()?)?, name(file)?))) {
+        Some((folder, file)) => format!(
+            "an output of {size} MB was too large; it is in `{folder}/{file}`, as the kernel's message"
+        ),
+        None => {
+            format!("an output of {size} MB was too large and is not kept; print less at a time")
+        }
     }
 }
 

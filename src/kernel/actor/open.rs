@@ -12,6 +12,7 @@ use crate::kernel::files::KernelFiles;
 use crate::kernel::host::Host;
 use crate::kernel::launch::{LaunchOptions, launch};
 use crate::kernel::link::{self, Link};
+use crate::kernel::oversize::Oversize;
 use crate::kernel::quirks::Quirks;
 use crate::kernel::ready::{set_up, wait_ready};
 
@@ -45,6 +46,13 @@ impl Target {
         match self {
             Self::Launch(options) => options.ready_timeout,
             Self::Attach(options) => options.ready_timeout,
+        }
+    }
+
+    fn oversize(&self) -> Option<Oversize> {
+        match self {
+            Self::Launch(options) => options.oversize.clone(),
+            Self::Attach(_) => None,
         }
     }
 
@@ -82,7 +90,14 @@ pub(super) async fn open(target: &Target) -> Result<Opened, KernelError> {
     let ready = async {
         // Longer than the deadline: who waits shall be told that, and not how our own sockets gave up.
         let patience = patience + Duration::from_secs(5);
-        let mut link = link::connect(&files.info, &session, &files.guard_dir(), patience).await?;
+        let mut link = link::connect(
+            &files.info,
+            &session,
+            &files.guard_dir(),
+            patience,
+            target.oversize(),
+        )
+        .await?;
         let info = wait_ready(&mut link, &session, target.username()).await?;
         let quirks = Quirks::of(&info.implementation);
         if let Some(code) = quirks.set_up {

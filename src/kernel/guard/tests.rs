@@ -233,7 +233,14 @@ async fn a_frame_that_is_too_large_is_told_and_costs_nothing_else() {
         .unwrap();
     assert_eq!(got, expected);
     let (name, bytes) = ("shell".to_owned(), 200_000);
-    assert_eq!(next(&mut events).await, GuardEvent::Emptied { name, bytes });
+    assert_eq!(
+        next(&mut events).await,
+        GuardEvent::Emptied {
+            name,
+            bytes,
+            file: None
+        }
+    );
 }
 
 #[tokio::test]

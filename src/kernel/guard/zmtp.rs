@@ -4,12 +4,14 @@
 //! that are cut in two are kept back until they are whole; bodies of messages pass at once, never collected.
 
 use std::mem;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use super::GuardLimits;
+use crate::kernel::oversize::{Oversize, Oversized};
 
 const GREETING: usize = 64;
 const MORE: u8 = 1;
@@ -94,8 +96,8 @@ pub(super) enum Refusal {
 pub(super) enum Note {
     /// Send this frame, the answer to a `PING`, back.
     Answer(Vec<u8>),
-    /// A frame of this many bytes is replaced by an empty one.
-    Emptied(u64),
+    /// A frame of this many bytes was replaced by an empty one; it is in this file.
+    Emptied(u64, Option<PathBuf>),
 }
 
 /// Reads one direction of a ZMTP 3 connection, in whatever pieces it comes.
@@ -108,6 +110,9 @@ pub(super) struct Scanner {
     /// Frames of the message so far, and the bytes of those that passed.
     frames: usize,
     bytes: u64,
+    /// Where frames go that are emptied, and the one that goes there now.
+    oversize: Option<Oversize>,
+    file: Option<Oversized>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -127,8 +132,8 @@ enum Place {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Pass,
-    /// It is too large: an empty one passes in its place.
-    Empty,
+    /// It has this many bytes, which is too large: an empty one passes in its place.
+    Empty(u64),
 }
 
 /// What the next bytes of a chunk are.
@@ -137,6 +142,8 @@ enum Step {
     Pass(usize),
     /// A part of something that is not whole yet, or that does not pass.
     Keep(usize),
+    /// A part of a frame that is emptied.
+    Divert(usize),
     /// The end of something that was kept: pass this on in its place.
     Release(usize, Vec<u8>),
     /// The same, with something to do.
@@ -144,7 +151,7 @@ enum Step {
 }
 
 impl Scanner {
-    pub(super) fn new(limits: GuardLimits) -> Self {
+    pub(super) fn new(limits: GuardLimits, oversize: Option<Oversize>) -> Self {
         Self {
             limits,
             phase: Phase::Greeting,
@@ -152,6 +159,8 @@ impl Scanner {
             kept: Vec::new(),
             frames: 0,
             bytes: 0,
+            oversize,
+            file: None,
         }
     }
 
@@ -170,6 +179,15 @@ impl Scanner {
             let (taken, written) = match self.scan(chunk).map_err(Refusal::Broken)? {
                 Step::Pass(count) => (count, to.write_all(&chunk[..count]).await),
                 Step::Keep(count) => (count, Ok(())),
+                Step::Divert(count) => {
+                    self.divert(&chunk[..count]);
+                    if let Some((empty, noted)) = self.end_diverted() {
+                        note(noted);
+                        (count, to.write_all(&empty).await)
+                    } else {
+                        (count, Ok(()))
+                    }
+                }
                 Step::Release(count, bytes) => (count, to.write_all(&bytes).await),
                 Step::Noted(count, bytes, noted) => {
                     note(noted);
@@ -202,15 +220,22 @@ impl Scanner {
                     None => return self.scan_kept(chunk),
                 },
                 Place::Body {
-                    fate: Fate::Empty, ..
+                    fate: Fate::Empty(_),
+                    ..
                 } if at > 0 => break,
                 Place::Body { fate, flags, left } => {
                     let count =
                         usize::try_from(left).map_or(rest.len(), |left| left.min(rest.len()));
-                    self.enter_body(fate, flags, left - count as u64);
+                    let left = left - count as u64;
                     match fate {
-                        Fate::Pass => count,
-                        Fate::Empty => return Ok(Step::Keep(count)),
+                        Fate::Pass => {
+                            self.enter_body(fate, flags, left);
+                            count
+                        }
+                        Fate::Empty(_) => {
+                            self.place = Place::Body { fate, flags, left };
+                            return Ok(Step::Divert(count));
+                        }
                     }
                 }
             };
@@ -241,7 +266,11 @@ impl Scanner {
         }
         let bytes = self.bytes.saturating_add(length);
         let fits = length <= self.limits.frame && bytes <= self.limits.message;
-        Ok(if fits { Fate::Pass } else { Fate::Empty })
+        Ok(if fits {
+            Fate::Pass
+        } else {
+            Fate::Empty(length)
+        })
     }
 
     fn enter_frame(&mut self, head: Head, fate: Fate) {
@@ -351,11 +380,31 @@ impl Scanner {
         self.enter_frame(head, fate);
         Ok(match fate {
             Fate::Pass => Step::Release(count, kept),
-            Fate::Empty => {
-                let empty = vec![head.flags & MORE, 0];
-                Step::Noted(count, empty, Note::Emptied(head.length))
+            Fate::Empty(length) => {
+                self.file = self.oversize.as_ref().and_then(|to| to.begin(length));
+                Step::Keep(count)
             }
         })
+    }
+
+    fn divert(&mut self, part: &[u8]) {
+        self.file = self.file.take().and_then(|file| file.write(part));
+    }
+
+    /// Once all of a frame that is emptied has come: the empty one, and what there is to say. Not before, so that
+    /// whoever hears of it finds the file whole.
+    fn end_diverted(&mut self) -> Option<(Vec<u8>, Note)> {
+        let Place::Body {
+            fate: Fate::Empty(length),
+            flags,
+            left: 0,
+        } = self.place
+        else {
+            return None;
+        };
+        self.enter_body(Fate::Empty(length), flags, 0);
+        let file = self.file.take().map(Oversized::end);
+        Some((vec![flags & MORE, 0], Note::Emptied(length, file)))
     }
 }
 

@@ -9,12 +9,12 @@ fn largest() -> Vec<u8> {
 
 /// What passes of a stream that comes in pieces of `piece` bytes, and why it stopped.
 async fn sift(stream: &[u8], piece: usize) -> (Vec<u8>, Vec<u64>, Option<Violation>) {
-    let mut scanner = Scanner::new(limits());
+    let mut scanner = Scanner::new(limits(), None);
     let mut passed = Vec::new();
     let mut emptied = Vec::new();
     for chunk in stream.chunks(piece) {
         let note = |note| match note {
-            Note::Emptied(bytes) => emptied.push(bytes),
+            Note::Emptied(bytes, _) => emptied.push(bytes),
             Note::Answer(_) => {}
         };
         match scanner.pass_on(chunk, &mut passed, note).await {

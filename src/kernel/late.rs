@@ -1,0 +1,148 @@
+//! Outputs that come after their execution has finished: of threads, of child processes, of kernels that say `idle` too
+//! early. They still belong to their own cell, and never to the one that runs now.
+//!
+//! Bounded in number and bytes, apart from what is on its way to running cells: who does not listen must not stop them.
+//! What has no room is dropped, and said so with the next that has.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use super::actor::Command;
+use super::{Kernel, KernelError, OutputEvent};
+
+/// Finished executions that are remembered.
+const REMEMBERED: usize = 256;
+/// Outputs that may wait for the listener.
+const WAITING: usize = 256;
+/// Their bytes.
+const WAITING_BYTES: usize = 8 << 20;
+
+/// An output of an execution that has finished.
+#[derive(Debug)]
+pub struct Late {
+    /// [`super::Execution::id`].
+    pub execution: String,
+    /// The output.
+    pub output: OutputEvent,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// A bounded queue for the late outputs of any number of kernels.
+pub fn late_outputs() -> (mpsc::Sender<Late>, mpsc::Receiver<Late>) {
+    mpsc::channel(WAITING)
+}
+
+impl Kernel {
+    /// From now on, outputs of executions that have finished go `to` there, until this life of the kernel ends: say
+    /// it again after a restart. The latest call counts.
+    ///
+    /// # Errors
+    /// [`KernelError::Closed`].
+    pub async fn send_late(&self, to: &mpsc::Sender<Late>) -> Result<(), KernelError> {
+        let outputs = to.clone();
+        self.commands
+            .send(Command::Late { outputs })
+            .await
+            .map_err(|_| KernelError::Closed)
+    }
+}
+
+/// Which executions have finished, and who wants to know what still comes of them.
+#[derive(Debug)]
+pub(super) struct LateOutputs {
+    finished: VecDeque<String>,
+    listener: Option<mpsc::Sender<Late>>,
+    room: Arc<Semaphore>,
+    dropped: u32,
+}
+
+impl Default for LateOutputs {
+    fn default() -> Self {
+        Self {
+            finished: VecDeque::new(),
+            listener: None,
+            room: Arc::new(Semaphore::new(WAITING_BYTES)),
+            dropped: 0,
+        }
+    }
+}
+
+impl LateOutputs {
+    pub(super) fn listen(&mut self, listener: mpsc::Sender<Late>) {
+        self.listener = Some(listener);
+    }
+
+    pub(super) fn remember(&mut self, execution: String) {
+        if self.finished.len() >= REMEMBERED {
+            self.finished.pop_front();
+        }
+        self.finished.push_back(execution);
+    }
+
+    /// Whether `execution` is one of ours that has finished.
+    pub(super) fn knows(&self, execution: &str) -> bool {
+        self.finished.iter().any(|id| id == execution)
+    }
+
+    /// Passes on an output of `bytes`.
+    pub(super) fn tell(&mut self, execution: &str, output: OutputEvent, bytes: usize) {
+        let Some(listener) = &self.listener else {
+            return;
+        };
+        if self.dropped > 0 {
+            let what = format!(
+                "{} outputs that came after the end of their cell are not kept",
+                self.dropped
+            );
+            let lost = Late {
+                execution: execution.to_owned(),
+                output: OutputEvent::Lost(what),
+                _permit: None,
+            };
+            if listener.try_send(lost).is_ok() {
+                self.dropped = 0;
+            }
+        }
+        let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let late = Arc::clone(&self.room)
+            .try_acquire_many_owned(permits)
+            .ok()
+            .map(|permit| Late {
+                execution: execution.to_owned(),
+                output,
+                _permit: Some(permit),
+            });
+        if late.is_none_or(|late| listener.try_send(late).is_err()) {
+            self.dropped += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_takes_is_bounded_and_named() {
+        let mut late = LateOutputs::default();
+        for n in 0..=REMEMBERED {
+            late.remember(n.to_string());
+        }
+        assert!(!late.knows("0") && late.knows("1") && late.knows(&REMEMBERED.to_string()));
+        let (outputs, mut listener) = mpsc::channel(2);
+        late.listen(outputs);
+        let tell = |late: &mut LateOutputs, bytes| {
+            late.tell("1", OutputEvent::Clear { wait: false }, bytes);
+        };
+        tell(&mut late, WAITING_BYTES);
+        tell(&mut late, 1);
+        assert!(listener.try_recv().is_ok());
+        tell(&mut late, 1);
+        let next = listener.try_recv().unwrap();
+        let words = "1 outputs that came after the end of their cell are not kept".to_owned();
+        assert_eq!(next.output, OutputEvent::Lost(words));
+        assert!(listener.try_recv().is_ok());
+    }
+}

@@ -1,0 +1,126 @@
+//! How much of what code puts out is kept: in a cell, in a session, and in files.
+//!
+//! The defaults are far above what people look at and below what makes a notebook hard to open (editors get slow and
+//! code hosts refuse files of 50 to 100 MB).
+
+/// What is kept of outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutputLimits {
+    /// Bytes of text (streams, tracebacks) of a cell: one half from its beginning, the other from its end.
+    pub cell_text: usize,
+    /// Bytes of displays and results of a cell, as they lie in memory.
+    pub cell_rich: usize,
+    /// Outputs of a cell.
+    pub cell_outputs: usize,
+    /// Of these, pictures.
+    pub cell_images: usize,
+    /// Bytes of all outputs of a session or notebook together.
+    pub session: usize,
+    /// Bytes of the files that a session may write with what is not kept; 0 for no files.
+    pub files: u64,
+}
+
+impl Default for OutputLimits {
+    fn default() -> Self {
+        Self {
+            cell_text: 4 << 20,
+            cell_rich: 40 << 20,
+            cell_outputs: 10_000,
+            cell_images: 500,
+            session: 64 << 20,
+            files: 2 << 30,
+        }
+    }
+}
+
+impl OutputLimits {
+    /// Text that a cell may keep in a session that is full.
+    const LEAST_TEXT: usize = 64 << 10;
+
+    /// What one cell may keep when all others keep `others` bytes.
+    pub(crate) fn of_cell(&self, others: usize) -> CellLimits {
+        let left = self.session.saturating_sub(others);
+        CellLimits {
+            text: self.cell_text.min(left.max(Self::LEAST_TEXT)),
+            rich: self.cell_rich.min(left),
+            both: left.max(Self::LEAST_TEXT),
+            outputs: self.cell_outputs,
+            images: self.cell_images,
+        }
+    }
+}
+
+/// What one cell may keep at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CellLimits {
+    pub(crate) text: usize,
+    pub(crate) rich: usize,
+    /// Of text and rich outputs together.
+    pub(crate) both: usize,
+    pub(crate) outputs: usize,
+    pub(crate) images: usize,
+}
+
+/// Where all of a cell's output is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Whole {
+    /// In the cell.
+    #[default]
+    Here,
+    /// In files.
+    Files(Place),
+    /// In files from the beginning on, but not to the end, for this reason.
+    Partly(Place, String),
+    /// Nowhere, for this reason if there is one to tell.
+    Nowhere(Option<String>),
+}
+
+/// A folder with outputs of a cell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Relative to the notebook: never a path of the person's home.
+    pub beside_notebook: String,
+    /// As code in the kernel opens it.
+    pub for_code: String,
+}
+
+impl Whole {
+    /// The end of a sentence that says how much is not kept.
+    pub(crate) fn for_notebook(&self) -> String {
+        match self {
+            Self::Here | Self::Nowhere(None) => String::new(),
+            Self::Files(place) => format!("; all of it is in `{}/`", place.beside_notebook),
+            Self::Partly(place, reason) => {
+                format!(
+                    "; the first part of it is in `{}/` ({reason})",
+                    place.beside_notebook
+                )
+            }
+            Self::Nowhere(Some(reason)) => format!("; it could not be written to a file: {reason}"),
+        }
+    }
+
+    /// What a person is told when a cell's output stops fitting.
+    pub(crate) fn notice(&self) -> Option<String> {
+        let (Self::Files(place) | Self::Partly(place, _)) = self else {
+            return None;
+        };
+        Some(format!(
+            "there is much output: the notebook keeps its beginning and its end, all of it is in `{}/`",
+            place.beside_notebook
+        ))
+    }
+
+    /// A line that tells a model where to look, if there is something.
+    pub(crate) fn for_model(&self) -> Option<String> {
+        let (place, how_much) = match self {
+            Self::Here | Self::Nowhere(_) => return None,
+            Self::Files(place) => (place, "All of the output"),
+            Self::Partly(place, _) => (place, "The first part of the output"),
+        };
+        Some(format!(
+            "[{how_much} is in files in `{}/`: text in stdout.txt and stderr.txt, displays numbered]",
+            place.for_code
+        ))
+    }
+}
