@@ -14,7 +14,9 @@ use super::host::ExitReason;
 use super::tap::Tapped;
 use super::{ExecuteOptions, KernelError, KernelState};
 use crate::jupyter::content::{Content, KernelInfo};
+use crate::jupyter::kernelspec::InterruptMode;
 use crate::jupyter::message::{Channel, Message};
+use crate::jupyter::raw::RawMessage;
 use life::Life;
 pub(super) use open::Target;
 
@@ -36,6 +38,8 @@ pub(super) enum Command {
     Interrupt {
         reply: oneshot::Sender<Result<(), KernelError>>,
     },
+    /// The same for what is not ours and so may be running unseen.
+    InterruptAnyway,
     Restart {
         reply: oneshot::Sender<Result<(), KernelError>>,
     },
@@ -55,7 +59,7 @@ pub(super) enum Command {
     /// A message of somebody else's, as it is.
     Forward {
         channel: Channel,
-        message: Box<Message>,
+        message: Box<RawMessage>,
     },
     About {
         reply: oneshot::Sender<About>,
@@ -71,6 +75,8 @@ pub(super) struct About {
     pub(super) pid: Option<u32>,
     /// A cell is running.
     pub(super) busy: bool,
+    /// How it is interrupted.
+    pub(super) interrupt_mode: InterruptMode,
 }
 
 /// How a life ended.
@@ -161,6 +167,7 @@ async fn lie_dead(
             // The dropped sender answers `Closed`.
             Command::Reply { .. }
             | Command::RefuseInput { .. }
+            | Command::InterruptAnyway
             | Command::Ask { .. }
             | Command::Tap { .. }
             | Command::Forward { .. }

@@ -6,7 +6,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -20,7 +19,8 @@ use super::guard::{Closing, Guard, GuardEvent, GuardLimits};
 use super::task::{self, Task};
 use crate::jupyter::connection::{ConnectionInfo, Socket};
 use crate::jupyter::message::{Channel, Message};
-use crate::jupyter::wire::{self, Signer, WireError};
+use crate::jupyter::raw::RawMessage;
+use crate::jupyter::wire::{Signer, WireError};
 
 /// Bytes of iopub messages that may be on their way through us at any time. A single larger message passes alone.
 const IN_FLIGHT_BYTES: usize = 32 << 20;
@@ -32,6 +32,8 @@ const QUEUE: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) outgoing: mpsc::Sender<(Channel, Message)>,
+    /// The same for messages of others, where the transport can carry them byte for byte.
+    pub(super) raw_outgoing: Option<mpsc::Sender<(Channel, RawMessage)>>,
     pub(super) incoming: mpsc::Receiver<Incoming>,
     /// Dropped with the link: reader tasks first, guards after them.
     _tasks: Vec<Task>,
@@ -45,8 +47,8 @@ pub(super) enum Incoming {
     Message {
         channel: Channel,
         message: Box<Message>,
-        /// Its content as it came, for who passes it on.
-        content: Bytes,
+        /// The same as it came, for who passes it on.
+        raw: RawMessage,
         /// The bytes it holds of [`IN_FLIGHT_BYTES`].
         permit: Option<OwnedSemaphorePermit>,
     },
@@ -77,14 +79,10 @@ pub(super) async fn connect(
     info: &ConnectionInfo,
     session: &str,
     guard_dir: &Path,
-    connect_timeout: Duration,
+    limits: GuardLimits,
 ) -> Result<Link, String> {
     let signer = Signer::new(&info.key);
     let (lost_tx, mut lost) = mpsc::channel(8);
-    let limits = GuardLimits {
-        connect: connect_timeout,
-        ..GuardLimits::default()
-    };
     let guard = |channel: Channel| {
         let upstream = info.endpoint(Socket::Channel(channel));
         Guard::start(upstream, guard_dir, channel.name(), limits, lost_tx.clone())
@@ -106,13 +104,19 @@ pub(super) async fn connect(
 
     let (incoming_tx, incoming) = mpsc::channel(QUEUE);
     let (outgoing, mut to_send) = mpsc::channel::<(Channel, Message)>(QUEUE);
+    let (raw_outgoing, mut raw_to_send) = mpsc::channel::<(Channel, RawMessage)>(QUEUE);
     let (mut shell_out, shell) = shell.split();
     let (mut control_out, control) = control.split();
     let (mut stdin_out, stdin) = stdin.split();
     let send_signer = signer.clone();
     let sender = task::spawn("kernel sender", async move {
-        while let Some((channel, message)) = to_send.recv().await {
-            let frames = zmq_message(wire::encode(&message, &send_signer));
+        loop {
+            let (channel, message) = tokio::select! {
+                Some((channel, message)) = to_send.recv() => (channel, RawMessage::from(&message)),
+                Some(raw) = raw_to_send.recv() => raw,
+                else => return,
+            };
+            let frames = zmq_message(message.seal(&send_signer));
             let sent = match channel {
                 Channel::Shell => shell_out.send(frames).await,
                 Channel::Control => control_out.send(frames).await,
@@ -163,6 +167,7 @@ pub(super) async fn connect(
     ];
     Ok(Link {
         outgoing,
+        raw_outgoing: Some(raw_outgoing),
         incoming,
         _tasks: tasks,
         _guards: guards.into(),
@@ -228,11 +233,12 @@ async fn read(
         } else {
             None
         };
-        let item = match wire::decode(&frames, &signer) {
-            Ok(message) => Incoming::Message {
+        let opened = RawMessage::open(&frames, &signer);
+        let item = match opened.and_then(|raw| Ok((raw.decode()?, raw))) {
+            Ok((message, raw)) => Incoming::Message {
                 channel,
                 message: Box::new(message),
-                content: wire::content_frame(&frames).cloned().unwrap_or_default(),
+                raw,
                 permit,
             },
             Err(error) => Incoming::Unreadable(channel, error),

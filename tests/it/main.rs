@@ -18,6 +18,7 @@ mod llm_wire;
 mod local_model;
 mod nbformat_corpora;
 mod parity;
+mod proxy;
 mod rust_source;
 mod stdin;
 mod support;
