@@ -152,6 +152,13 @@ pub struct ProxyArgs {
     /// The connection file that the front end wrote.
     #[arg(short = 'f', long, value_name = "FILE")]
     pub connection_file: PathBuf,
+    /// Arguments for the real kernel, as front ends append them.
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENT"
+    )]
+    pub arguments: Vec<String>,
 }
 
 /// `sponde kernels`.

@@ -28,7 +28,7 @@ pub(super) async fn proxy(args: ProxyArgs, context: &Context) -> Result<Exit, Fa
     };
     let text = std::fs::read(&args.connection_file).map_err(|error| unreadable(&error))?;
     let connection = ConnectionInfo::parse(&text).map_err(|error| unreadable(&error))?;
-    let kernel = session::find_kernel(Some(&args.kernel), context)?;
+    let mut kernel = session::find_kernel(Some(&args.kernel), context)?;
     if kernel.spec.argv.iter().any(|word| word == "kernel-proxy") {
         return Err(Failure::usage(format!(
             "kernel `{}` is a proxy itself",
@@ -36,6 +36,7 @@ pub(super) async fn proxy(args: ProxyArgs, context: &Context) -> Result<Exit, Fa
         ))
         .hint("name the real kernel with --kernel"));
     }
+    kernel.spec.argv.extend(args.arguments);
     let options = session::launch_options(kernel, session::current_dir()?, context);
     let proxy = Proxy::bind(&connection, &options.username)
         .await
