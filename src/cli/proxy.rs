@@ -23,7 +23,7 @@ pub(super) async fn proxy(args: ProxyArgs, context: &Context) -> Result<Exit, Fa
     let shown = args.connection_file.display();
     let unreadable = |error: &dyn std::fmt::Display| {
         Failure::usage(format!("could not read the connection file `{shown}`: {error}")).hint(
-            "Jupyter writes it and puts its path in place of `{connection_file}`, see docs/kernels.md",
+            "Jupyter writes it and puts its path in place of `{connection_file}`, see docs/proxy.md",
         )
     };
     let text = std::fs::read(&args.connection_file).map_err(|error| unreadable(&error))?;
