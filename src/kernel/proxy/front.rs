@@ -113,12 +113,13 @@ impl Front {
                 let routes = routes.lock().unwrap_or_else(PoisonError::into_inner);
                 routes.find(&parent).cloned()
             });
-            match identity {
-                Some(identity) => self.send(channel, message, identity).await,
-                None => tracing::debug!(
+            if let Some(identity) = identity {
+                self.send(channel, message, identity).await;
+            } else {
+                tracing::debug!(
                     channel = channel.name(),
                     "the kernel answered what nobody had asked"
-                ),
+                );
             }
         }
     }

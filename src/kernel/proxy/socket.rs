@@ -4,7 +4,7 @@
 //! hold up the others no longer than that; nothing is dropped for a peer that still takes. What arrives is verified
 //! before it is queued, so that strangers cannot fill a queue.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
@@ -137,7 +137,7 @@ impl Listening {
 struct Peers {
     name: &'static str,
     kind: Kind,
-    table: Mutex<HashMap<Bytes, Peer>>,
+    table: Mutex<BTreeMap<Bytes, Peer>>,
     serial: AtomicU64,
 }
 
@@ -293,7 +293,7 @@ impl Peers {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Bytes, Peer>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Bytes, Peer>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -305,13 +305,13 @@ async fn write(
 ) -> Result<(), Broken> {
     loop {
         tokio::select! {
-            message = queued.recv() => match message {
-                Some(message) => zmtp::write(writer, &message.frames, STALL).await?,
-                None => {
+            message = queued.recv() => {
+                let Some(message) = message else {
                     writer.shutdown().await?;
                     return Ok(());
-                }
-            },
+                };
+                zmtp::write(writer, &message.frames, STALL).await?;
+            }
             Some(answer) = to_answer.recv() => zmtp::write_bytes(writer, &answer, STALL).await?,
         }
     }

@@ -124,26 +124,25 @@ pub(super) async fn write(
     frames: &[Bytes],
     stall: Duration,
 ) -> Result<(), Broken> {
-    let mut small = Vec::with_capacity(1024);
+    let mut together = Vec::with_capacity(1024);
     for (n, frame) in frames.iter().enumerate() {
         let more = if n + 1 < frames.len() { MORE } else { 0 };
-        match u8::try_from(frame.len()) {
-            Ok(length) => small.extend([more, length]),
-            Err(_) => {
-                small.push(more | LONG);
-                small.extend((frame.len() as u64).to_be_bytes());
-            }
+        if let Ok(length) = u8::try_from(frame.len()) {
+            together.extend([more, length]);
+        } else {
+            together.push(more | LONG);
+            together.extend((frame.len() as u64).to_be_bytes());
         }
         // Large frames go out as they are; small ones together.
         if frame.len() > CHUNK / 16 {
-            write_bytes(writer, &small, stall).await?;
-            small.clear();
+            write_bytes(writer, &together, stall).await?;
+            together.clear();
             write_bytes(writer, frame, stall).await?;
         } else {
-            small.extend_from_slice(frame);
+            together.extend_from_slice(frame);
         }
     }
-    write_bytes(writer, &small, stall).await
+    write_bytes(writer, &together, stall).await
 }
 
 /// Writes the bytes of a frame that is whole already, an answer of [`Received::Ping`].
