@@ -54,6 +54,8 @@ pub enum Command {
     Models(ModelsArgs),
     /// Turn a notebook into a script, Markdown or a clean notebook.
     Export(ExportArgs),
+    /// Stand in for a kernel: Jupyter front ends talk to us, we talk to the real kernel (docs/proxy.md).
+    KernelProxy(ProxyArgs),
     /// Check what this machine has and say what is missing.
     Doctor,
 }
@@ -139,6 +141,24 @@ pub struct RunArgs {
     /// Print events as JSON, one a line.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `sponde kernel-proxy`.
+#[derive(Debug, Args)]
+pub struct ProxyArgs {
+    /// The real kernel: a name from `sponde kernels`, or the path of a virtual environment or interpreter.
+    #[arg(short, long, value_name = "KERNEL", default_value = "python3")]
+    pub kernel: String,
+    /// The connection file that the front end wrote.
+    #[arg(short = 'f', long, value_name = "FILE")]
+    pub connection_file: PathBuf,
+    /// Arguments for the real kernel, as front ends append them.
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENT"
+    )]
+    pub arguments: Vec<String>,
 }
 
 /// `sponde kernels`.

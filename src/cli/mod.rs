@@ -11,6 +11,7 @@ mod kernels;
 mod model;
 mod models;
 mod picture;
+mod proxy;
 mod python;
 mod reap;
 mod render;
@@ -87,6 +88,7 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
         Some(Command::Kernels(args)) => kernels::kernels(args, context),
         Some(Command::Models(args)) => block_on(models::models(args, context)),
         Some(Command::Export(args)) => export::export(&args),
+        Some(Command::KernelProxy(args)) => block_on(proxy::proxy(args, context)),
         Some(Command::Doctor) => block_on(doctor::doctor(context)),
     }
 }

@@ -102,6 +102,13 @@ impl Message {
         self
     }
 
+    /// Whether it answers a request of that session.
+    pub fn is_child_of(&self, session: &str) -> bool {
+        self.parent
+            .as_ref()
+            .is_some_and(|parent| parent.session == session)
+    }
+
     /// The `msg_id` of the request this message belongs to.
     pub fn parent_id(&self) -> Option<&str> {
         self.parent

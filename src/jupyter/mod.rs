@@ -9,4 +9,5 @@ pub mod kernelspec;
 pub mod message;
 pub mod mime;
 pub mod nbformat;
+pub mod raw;
 pub mod wire;

@@ -6,17 +6,13 @@
 
 use bytes::Bytes;
 use hmac::{Hmac, KeyInit, Mac};
-use serde_json::{Map, Value};
 use sha2::Sha256;
 
-use super::content::Content;
-use super::message::{Header, Message};
+use super::message::Message;
+use super::raw::RawMessage;
 
 /// Stands between the identities and the message.
 pub const DELIMITER: &[u8] = b"<IDS|MSG>";
-
-/// Most identity frames we look through for the delimiter.
-const MAX_IDENTITIES: usize = 16;
 
 /// Why frames are not a message of ours.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -76,13 +72,13 @@ impl Signer {
     }
 
     /// The signature frame: lower-case hex, or empty without a key.
-    fn sign(&self, parts: [&[u8]; 4]) -> Bytes {
+    pub(super) fn sign(&self, parts: [&[u8]; 4]) -> Bytes {
         self.over(parts)
             .map_or_else(Bytes::new, |mac| hex(&mac.finalize().into_bytes()).into())
     }
 
     /// Constant-time comparison (`Mac::verify_slice`).
-    fn verify(&self, signature: &[u8], parts: [&[u8]; 4]) -> Result<(), WireError> {
+    pub(super) fn verify(&self, signature: &[u8], parts: [&[u8]; 4]) -> Result<(), WireError> {
         let Some(mac) = self.over(parts) else {
             return Ok(());
         };
@@ -94,37 +90,7 @@ impl Signer {
 
 /// The frames of `message`, from the delimiter on.
 pub fn encode(message: &Message, signer: &Signer) -> Vec<Bytes> {
-    fn json<T: serde::Serialize>(value: &T) -> Bytes {
-        // Serialising our own maps and strings cannot fail; an empty object keeps the frame count.
-        serde_json::to_vec(value).map_or_else(|_| Bytes::from_static(b"{}"), Bytes::from)
-    }
-    let header = json(&message.header);
-    let parent = message
-        .parent
-        .as_ref()
-        .map_or_else(|| Bytes::from_static(b"{}"), json);
-    let metadata = json(&message.metadata);
-    let content = json(&message.content.to_json());
-    let signature = signer.sign([&header, &parent, &metadata, &content]);
-    let mut frames = vec![
-        Bytes::from_static(DELIMITER),
-        signature,
-        header,
-        parent,
-        metadata,
-        content,
-    ];
-    frames.extend(message.buffers.iter().cloned());
-    frames
-}
-
-/// The content frame as it came, of frames that [`decode`] could read.
-pub fn content_frame(frames: &[Bytes]) -> Option<&Bytes> {
-    let start = frames
-        .iter()
-        .take(MAX_IDENTITIES)
-        .position(|frame| frame.as_ref() == DELIMITER)?;
-    frames.get(start + 5)
+    RawMessage::from(message).seal(signer)
 }
 
 /// Bytes that the message in these frames will take in memory, roughly and rather too many: `[0,0]` takes more than five.
@@ -174,45 +140,7 @@ fn tree(json: &[u8]) -> usize {
 /// # Errors
 /// [`WireError`]; the message is to be dropped and reported, never half used.
 pub fn decode(frames: &[Bytes], signer: &Signer) -> Result<Message, WireError> {
-    let start = frames
-        .iter()
-        .take(MAX_IDENTITIES)
-        .position(|frame| frame.as_ref() == DELIMITER)
-        .ok_or(WireError::NoDelimiter {
-            frames: frames.len(),
-        })?;
-    let rest = frames.get(start + 1..).unwrap_or_default();
-    let [signature, header, parent, metadata, content, buffers @ ..] = rest else {
-        return Err(WireError::TooShort { found: rest.len() });
-    };
-    signer.verify(signature, [header, parent, metadata, content])?;
-    let not_json = |frame: &'static str| {
-        move |error: serde_json::Error| WireError::NotJson {
-            frame,
-            reason: error.to_string(),
-        }
-    };
-    // serde reads a struct from an array too; a header is an object.
-    if !header.trim_ascii_start().starts_with(b"{") {
-        return Err(WireError::NotJson {
-            frame: "header",
-            reason: "it is not an object".to_owned(),
-        });
-    }
-    let header: Header = serde_json::from_slice(header).map_err(not_json("header"))?;
-    // An empty or odd parent is no parent; the kernel's first `status: starting` has none.
-    let parent = serde_json::from_slice::<Header>(parent)
-        .ok()
-        .filter(|parent| !parent.msg_id.is_empty());
-    let metadata: Map<String, Value> = serde_json::from_slice(metadata).unwrap_or_default();
-    let content = Content::from_json(&header.msg_type, content).map_err(not_json("content"))?;
-    Ok(Message {
-        header,
-        parent,
-        metadata,
-        content,
-        buffers: buffers.to_vec(),
-    })
+    RawMessage::open(frames, signer)?.decode()
 }
 
 fn hex(bytes: &[u8]) -> Vec<u8> {
@@ -240,8 +168,11 @@ fn unhex(text: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Map;
+
     use super::*;
-    use crate::jupyter::content::{ExecutionState, Stream};
+    use crate::jupyter::content::{Content, ExecutionState, Stream};
+    use crate::jupyter::message::Header;
 
     fn frames(signature: &'static [u8], header: &'static str, content: &'static str) -> Vec<Bytes> {
         vec![

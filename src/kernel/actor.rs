@@ -15,7 +15,9 @@ use super::late::Late;
 use super::tap::Tapped;
 use super::{ExecuteOptions, KernelError, KernelState};
 use crate::jupyter::content::{Content, KernelInfo};
+use crate::jupyter::kernelspec::InterruptMode;
 use crate::jupyter::message::{Channel, Message};
+use crate::jupyter::raw::RawMessage;
 use life::Life;
 pub(super) use open::Target;
 
@@ -37,6 +39,8 @@ pub(super) enum Command {
     Interrupt {
         reply: oneshot::Sender<Result<(), KernelError>>,
     },
+    /// The same for what is not ours and so may be running unseen.
+    InterruptAnyway,
     Restart {
         reply: oneshot::Sender<Result<(), KernelError>>,
     },
@@ -60,7 +64,7 @@ pub(super) enum Command {
     /// A message of somebody else's, as it is.
     Forward {
         channel: Channel,
-        message: Box<Message>,
+        message: Box<RawMessage>,
     },
     About {
         reply: oneshot::Sender<About>,
@@ -76,6 +80,8 @@ pub(super) struct About {
     pub(super) pid: Option<u32>,
     /// A cell is running.
     pub(super) busy: bool,
+    /// How it is interrupted.
+    pub(super) interrupt_mode: InterruptMode,
 }
 
 /// How a life ended.
@@ -166,6 +172,7 @@ async fn lie_dead(
             // The dropped sender answers `Closed`.
             Command::Reply { .. }
             | Command::RefuseInput { .. }
+            | Command::InterruptAnyway
             | Command::Ask { .. }
             | Command::Tap { .. }
             | Command::Late { .. }

@@ -6,7 +6,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -21,6 +20,7 @@ use super::oversize::{Oversize, Oversized};
 use super::task::{self, Task};
 use crate::jupyter::connection::{ConnectionInfo, Socket};
 use crate::jupyter::message::{Channel, Message};
+use crate::jupyter::raw::RawMessage;
 use crate::jupyter::wire::{self, Signer, WireError};
 
 /// Bytes of iopub messages that may be on their way through us at any time. A single larger message passes alone.
@@ -36,6 +36,8 @@ const QUEUE: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) outgoing: mpsc::Sender<(Channel, Message)>,
+    /// The same for messages of others, where the transport can carry them byte for byte.
+    pub(super) raw_outgoing: Option<mpsc::Sender<(Channel, RawMessage)>>,
     pub(super) incoming: mpsc::Receiver<Incoming>,
     /// Dropped with the link: reader tasks first, guards after them.
     _tasks: Vec<Task>,
@@ -49,8 +51,8 @@ pub(super) enum Incoming {
     Message {
         channel: Channel,
         message: Box<Message>,
-        /// Its content as it came, for who passes it on.
-        content: Bytes,
+        /// The same as it came, for who passes it on.
+        raw: RawMessage,
         /// The bytes it holds of [`IN_FLIGHT_BYTES`].
         permit: Option<OwnedSemaphorePermit>,
     },
@@ -83,15 +85,11 @@ pub(super) async fn connect(
     info: &ConnectionInfo,
     session: &str,
     guard_dir: &Path,
-    connect_timeout: Duration,
+    limits: GuardLimits,
     oversize: Option<Oversize>,
 ) -> Result<Link, String> {
     let signer = Signer::new(&info.key);
     let (lost_tx, mut lost) = mpsc::channel(8);
-    let limits = GuardLimits {
-        connect: connect_timeout,
-        ..GuardLimits::default()
-    };
     let guard = |channel: Channel| {
         let upstream = info.endpoint(Socket::Channel(channel));
         // Only outputs are worth a file.
@@ -116,13 +114,19 @@ pub(super) async fn connect(
 
     let (incoming_tx, incoming) = mpsc::channel(QUEUE);
     let (outgoing, mut to_send) = mpsc::channel::<(Channel, Message)>(QUEUE);
+    let (raw_outgoing, mut raw_to_send) = mpsc::channel::<(Channel, RawMessage)>(QUEUE);
     let (mut shell_out, shell) = shell.split();
     let (mut control_out, control) = control.split();
     let (mut stdin_out, stdin) = stdin.split();
     let send_signer = signer.clone();
     let sender = task::spawn("kernel sender", async move {
-        while let Some((channel, message)) = to_send.recv().await {
-            let frames = zmq_message(wire::encode(&message, &send_signer));
+        loop {
+            let (channel, message) = tokio::select! {
+                Some((channel, message)) = to_send.recv() => (channel, RawMessage::from(&message)),
+                Some(raw) = raw_to_send.recv() => raw,
+                else => return,
+            };
+            let frames = zmq_message(message.seal(&send_signer));
             let sent = match channel {
                 Channel::Shell => shell_out.send(frames).await,
                 Channel::Control => control_out.send(frames).await,
@@ -179,6 +183,7 @@ pub(super) async fn connect(
     ];
     Ok(Link {
         outgoing,
+        raw_outgoing: Some(raw_outgoing),
         incoming,
         _tasks: tasks,
         _guards: guards.into(),
@@ -234,14 +239,16 @@ async fn read(
             }
         };
         let weight = wire::weight(&frames);
-        if weight > HEAVIEST {
-            let content = wire::content_frame(&frames).cloned().unwrap_or_default();
-            drop(frames);
-            let bytes = content.len() as u64;
+        let opened = RawMessage::open(&frames, &signer);
+        drop(frames);
+        if weight > HEAVIEST
+            && let Ok(raw) = &opened
+        {
+            let bytes = raw.content.len() as u64;
             let file = oversize
                 .as_ref()
-                .and_then(|oversize| oversize.begin(bytes)?.write(&content));
-            let file = file.map(Oversized::end);
+                .and_then(|oversize| oversize.begin(bytes)?.write(&raw.content))
+                .map(Oversized::end);
             if incoming
                 .send(Incoming::TooLarge { bytes, file })
                 .await
@@ -259,16 +266,15 @@ async fn read(
         } else {
             None
         };
-        let item = match wire::decode(&frames, &signer) {
-            Ok(message) => Incoming::Message {
+        let item = match opened.and_then(|raw| Ok((raw.decode()?, raw))) {
+            Ok((message, raw)) => Incoming::Message {
                 channel,
                 message: Box::new(message),
-                content: wire::content_frame(&frames).cloned().unwrap_or_default(),
+                raw,
                 permit,
             },
             Err(error) => Incoming::Unreadable(channel, error),
         };
-        drop(frames);
         if incoming.send(item).await.is_err() {
             return;
         }

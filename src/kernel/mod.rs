@@ -15,6 +15,7 @@ mod launch;
 mod link;
 mod oversize;
 mod pool;
+mod proxy;
 pub mod quirks;
 mod ready;
 pub mod reap;
@@ -35,11 +36,13 @@ pub use late::{Late, late_outputs};
 pub use launch::{KernelSource, LaunchOptions};
 pub use oversize::Oversize;
 pub use pool::Pool;
+pub use proxy::{Proxy, ProxyAsk, ProxyEnd, ProxyError};
 pub use requests::{Completeness, Completions, Usage, Variable};
-pub use tap::{Tap, Tapped};
+pub use tap::{Tap, TapSender, Tapped};
 
 use crate::jupyter::content::KernelInfo;
 use actor::Target;
+use guard::GuardLimits;
 
 /// A handle to a running kernel. Cheap to clone; the kernel is shut down when the last one is dropped.
 #[derive(Debug, Clone)]
@@ -205,7 +208,15 @@ impl Kernel {
     /// # Errors
     /// [`KernelError`], with the process already cleaned up.
     pub async fn launch(options: LaunchOptions) -> Result<Self, KernelError> {
-        Self::open(Target::Launch(Box::new(options))).await
+        Self::launch_within(options, GuardLimits::default()).await
+    }
+
+    /// The same with limits of its own for what it may send at once.
+    async fn launch_within(
+        options: LaunchOptions,
+        limits: GuardLimits,
+    ) -> Result<Self, KernelError> {
+        Self::open(Target::Launch(Box::new(options), limits)).await
     }
 
     /// Connects to a kernel that somebody else has started. It is never shut down by us, and cannot be restarted.
@@ -305,6 +316,18 @@ impl Kernel {
     /// What the kernel is doing now.
     pub fn state(&self) -> KernelState {
         self.state.borrow().clone()
+    }
+
+    /// Waits until the kernel is gone.
+    pub async fn ended(&self) -> ExitReason {
+        let mut state = self.state.clone();
+        let dead = state.wait_for(|state| matches!(state, KernelState::Dead(_)));
+        match dead.await.as_deref() {
+            Ok(KernelState::Dead(reason)) => reason.clone(),
+            Ok(KernelState::Starting | KernelState::Idle | KernelState::Busy) | Err(_) => {
+                ExitReason::Unknown
+            }
+        }
     }
 
     async fn about(&self) -> Result<actor::About, KernelError> {

@@ -2,13 +2,12 @@
 //!
 //! Deliberately not here: when an execution is over. Who listens has replies and `idle` and decides.
 
-use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::actor::Command;
 use super::{Kernel, KernelError};
-use crate::jupyter::content::Content;
-use crate::jupyter::message::{Channel, Message};
+use crate::jupyter::message::Channel;
+use crate::jupyter::raw::RawMessage;
 
 /// Messages that may wait for the listener. When it is full nothing more is read from the kernel.
 const WAITING: usize = 256;
@@ -16,8 +15,8 @@ const WAITING: usize = 256;
 /// A kernel's raw side. The kernel lives as long as this or any handle does.
 #[derive(Debug)]
 pub struct Tap {
-    /// Everything that belongs to no execution or request of ours, in order: answers to what was sent here, and what
-    /// the kernel says by itself. Ends when the kernel does.
+    /// Everything that our own requests did not cause, in order: answers to what was sent here, and what the kernel
+    /// says by itself. Ends when the kernel does.
     pub messages: mpsc::Receiver<Tapped>,
     commands: mpsc::Sender<Command>,
 }
@@ -27,46 +26,119 @@ pub struct Tap {
 pub struct Tapped {
     /// Where it came.
     pub channel: Channel,
-    /// The message; its content is never typed, so that nothing of it is lost.
-    pub message: Message,
+    /// The message, byte for byte.
+    pub message: RawMessage,
     /// Its bytes count against what may be on its way until this is dropped.
-    _permit: Option<OwnedSemaphorePermit>,
+    pub(super) permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Tapped {
-    /// `content` is the frame as it came.
-    pub(super) fn new(
-        channel: Channel,
-        mut message: Message,
-        content: &Bytes,
-        permit: Option<OwnedSemaphorePermit>,
-    ) -> Self {
-        message.content = Content::Other {
-            msg_type: message.header.msg_type.clone(),
-            // It was read once, so it is JSON.
-            content: serde_json::from_slice(content).unwrap_or_default(),
-        };
-        Self {
-            channel,
-            message,
-            _permit: permit,
-        }
-    }
+/// The sending half of a [`Tap`].
+#[derive(Debug, Clone)]
+pub struct TapSender {
+    commands: mpsc::Sender<Command>,
 }
 
 impl Tap {
+    /// What comes from the kernel, and the way to it, for two tasks.
+    pub fn split(self) -> (mpsc::Receiver<Tapped>, TapSender) {
+        let commands = self.commands;
+        (self.messages, TapSender { commands })
+    }
+
+    /// See [`TapSender::send`].
+    ///
+    /// # Errors
+    /// [`KernelError::Closed`].
+    pub async fn send(&self, channel: Channel, message: RawMessage) -> Result<(), KernelError> {
+        send(&self.commands, channel, message).await
+    }
+}
+
+impl TapSender {
     /// Sends a message as it is: header, parent, buffers. It is signed with the kernel's key.
     ///
     /// # Errors
     /// [`KernelError::Closed`].
-    pub async fn send(&self, channel: Channel, message: Message) -> Result<(), KernelError> {
-        self.commands
-            .send(Command::Forward {
-                channel,
-                message: Box::new(message),
-            })
-            .await
-            .map_err(|_| KernelError::Closed)
+    pub async fn send(&self, channel: Channel, message: RawMessage) -> Result<(), KernelError> {
+        send(&self.commands, channel, message).await
+    }
+}
+
+impl TapSender {
+    /// Interrupts the kernel, whether or not something of ours runs.
+    ///
+    /// # Errors
+    /// [`KernelError::Closed`].
+    pub async fn interrupt(&self) -> Result<(), KernelError> {
+        let sent = self.commands.send(Command::InterruptAnyway).await;
+        sent.map_err(|_| KernelError::Closed)
+    }
+}
+
+async fn send(
+    commands: &mpsc::Sender<Command>,
+    channel: Channel,
+    message: RawMessage,
+) -> Result<(), KernelError> {
+    let message = Box::new(message);
+    commands
+        .send(Command::Forward { channel, message })
+        .await
+        .map_err(|_| KernelError::Closed)
+}
+
+/// The actor's side: who listens, if anybody does.
+#[derive(Debug)]
+pub(super) struct Listener {
+    to: Option<mpsc::Sender<Tapped>>,
+    /// What there was no room for: nothing more is to be read until there is.
+    untold: Option<Tapped>,
+}
+
+impl Listener {
+    pub(super) fn new(to: Option<mpsc::Sender<Tapped>>) -> Self {
+        Self { to, untold: None }
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        self.to.is_some()
+    }
+
+    /// Whether nothing more must be offered before [`Listener::make_room`].
+    pub(super) fn is_full(&self) -> bool {
+        self.untold.is_some()
+    }
+
+    pub(super) fn offer(&mut self, message: Tapped) {
+        let Some(to) = &self.to else {
+            return;
+        };
+        match to.try_send(message) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(untold)) => self.untold = Some(untold),
+            Err(mpsc::error::TrySendError::Closed(_)) => self.to = None,
+        }
+    }
+
+    /// Waits until what there was no room for is told, or nobody listens any more. Cancel-safe.
+    pub(super) async fn make_room(&mut self) {
+        if self.untold.is_none() {
+            return;
+        }
+        if let Some(to) = &self.to
+            && let Ok(room) = to.reserve().await
+            && let Some(untold) = self.untold.take()
+        {
+            room.send(untold);
+            return;
+        }
+        self.to = None;
+        self.untold = None;
+    }
+
+    /// Who listens goes on to the next life.
+    pub(super) fn into_sender(self) -> Option<mpsc::Sender<Tapped>> {
+        self.to
     }
 }
 

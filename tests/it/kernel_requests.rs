@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use sponde::jupyter::content::Content;
 use sponde::jupyter::message::{Channel, Message};
+use sponde::jupyter::raw::RawMessage;
 use sponde::kernel::{
     Completeness, Completions, ExecuteOptions, ExecutionEvent, KernelError, OutputEvent, Variable,
     Verdict,
@@ -112,6 +113,7 @@ async fn the_raw_side_passes_everything_on_and_disturbs_no_cell() {
     };
     let request = Message::request(request, "foreign-session", "somebody", String::new());
     let id = request.header.msg_id.clone();
+    let request = RawMessage::from(&request);
     tap.send(Channel::Shell, request).await.unwrap();
     let own = kernel.execute(ExecuteOptions::cell("print('own')"));
     let (outputs, outcome) = own.await.unwrap().collect().await;
@@ -124,11 +126,11 @@ async fn the_raw_side_passes_everything_on_and_disturbs_no_cell() {
     let mut seen: Vec<(Channel, String, Value)> = Vec::new();
     while seen.len() < 6 {
         let tapped = tap.messages.recv().await.unwrap();
-        if tapped.message.parent_id() == Some(&id) {
-            let Content::Other { msg_type, content } = tapped.message.content else {
-                panic!("{:?}", tapped.message);
-            };
-            seen.push((tapped.channel, msg_type, content));
+        let parent = tapped.message.parent();
+        if parent.is_some_and(|parent| parent.msg_id == id) {
+            let kind = tapped.message.header().unwrap().msg_type;
+            let content = serde_json::from_slice(&tapped.message.content).unwrap();
+            seen.push((tapped.channel, kind, content));
         }
     }
     // The reply comes by another socket, so it has no place in the order of the rest.

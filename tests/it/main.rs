@@ -19,6 +19,7 @@ mod local_model;
 mod misbehave;
 mod nbformat_corpora;
 mod parity;
+mod proxy;
 mod rust_source;
 mod stdin;
 mod support;

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::support::{Sponde, python_prefix, tools};
 
 /// nbclient's notebooks.
-const CORPUS: &str = "notebooks/nbclient-0.11.0/tests/files";
+pub(crate) const CORPUS: &str = "notebooks/nbclient-0.11.0/tests/files";
 
 /// Those that are executed, with the flags for them and the exit code that they lead to.
-const NOTEBOOKS: [(&str, &[&str], i32); 15] = [
+pub(crate) const NOTEBOOKS: [(&str, &[&str], i32); 15] = [
     ("Clear Output", &[], 0),
     ("Disable Stdin", &[], 1),
     ("Empty Cell", &[], 0),

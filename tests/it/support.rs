@@ -309,7 +309,7 @@ impl Sponde {
     }
 
     /// However it ended: no process of its, no socket, no connection file.
-    fn assert_nothing_is_left(&self) {
+    pub(crate) fn assert_nothing_is_left(&self) {
         self.assert_no_process_is_left();
         for dir in ["run", "data/jupyter/runtime"] {
             let left: Vec<PathBuf> = std::fs::read_dir(self.home.path().join(dir))
@@ -323,7 +323,7 @@ impl Sponde {
         }
     }
 
-    fn assert_no_process_is_left(&self) {
+    pub(crate) fn assert_no_process_is_left(&self) {
         let begun = Instant::now();
         // A killed process takes a moment to go.
         while !self.processes().is_empty() && begun.elapsed() < Duration::from_secs(5) {

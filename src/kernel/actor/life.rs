@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::asked::Asked;
 use super::open::{Target, open};
@@ -13,6 +12,7 @@ use super::{About, Command, End};
 use crate::jupyter::content::{Content, ExecuteRequest, ExecutionState, KernelInfo};
 use crate::jupyter::kernelspec::InterruptMode;
 use crate::jupyter::message::{Channel, Header, Message};
+use crate::jupyter::raw::RawMessage;
 use crate::jupyter::wire::WireError;
 use crate::kernel::KernelError;
 use crate::kernel::KernelState;
@@ -22,7 +22,7 @@ use crate::kernel::host::{ExitReason, Host};
 use crate::kernel::link::{Incoming, Link, LinkLoss};
 use crate::kernel::ready::now;
 use crate::kernel::routing::{Action, Table};
-use crate::kernel::tap::Tapped;
+use crate::kernel::tap::{Listener, Tapped};
 
 /// How long a kernel may take to answer a shutdown_request by exiting.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -44,10 +44,8 @@ pub(super) struct Life {
     info: KernelInfo,
     table: Table,
     asked: Asked,
-    /// Who listens to what belongs to no execution of ours.
-    tap: Option<mpsc::Sender<Tapped>>,
-    /// What the listener had no room for yet: nothing is read until it has.
-    untold: Option<Tapped>,
+    /// Who listens to what belongs to no request of ours.
+    listener: Listener,
     /// `msg_id` of the fence that is on its way.
     fence: Option<String>,
     /// A socket was closed: when the process must be gone.
@@ -75,8 +73,7 @@ impl Life {
             info: opened.info,
             table: Table::new(opened.quirks),
             asked: Asked::default(),
-            tap,
-            untold: None,
+            listener: Listener::new(tap),
             fence: None,
             disconnected: None,
             emptied: 0,
@@ -112,8 +109,8 @@ impl Life {
                         }
                     }
                 },
-                room = room(self.tap.as_ref()), if self.untold.is_some() => self.tell(room),
-                incoming = self.link.incoming.recv(), if self.untold.is_none() => {
+                () = self.listener.make_room(), if self.listener.is_full() => {}
+                incoming = self.link.incoming.recv(), if !self.listener.is_full() => {
                     let Some(incoming) = incoming else {
                         return End::Died(self.kill(ExitReason::Unknown).await);
                     };
@@ -191,6 +188,7 @@ impl Life {
                 }
                 let _ = reply.send(Ok(()));
             }
+            Command::InterruptAnyway => self.interrupt().await,
             Command::Restart { reply } if !self.host.is_ours() => {
                 let kernel = self.kernel.clone();
                 let _ = reply.send(Err(KernelError::NotOurs { kernel }));
@@ -206,15 +204,16 @@ impl Life {
                 self.asked.insert(request.header.msg_id.clone(), reply);
                 self.send(channel, request).await;
             }
-            Command::Tap { messages } => self.tap = Some(messages),
+            Command::Tap { messages } => self.listener = Listener::new(Some(messages)),
             Command::Late { outputs } => self.table.late.listen(outputs),
-            Command::Forward { channel, message } => self.send(channel, *message).await,
+            Command::Forward { channel, message } => self.forward(channel, *message).await,
             Command::About { reply } => {
                 let _ = reply.send(About {
                     info: self.info.clone(),
                     connection_file: self.files.connection_file.clone(),
                     pid: self.host.pid(),
                     busy: !self.table.is_empty(),
+                    interrupt_mode: self.interrupt_mode,
                 });
             }
         }
@@ -227,12 +226,12 @@ impl Life {
             Incoming::Message {
                 channel,
                 message,
-                content,
+                raw,
                 permit,
             } => {
                 let routed = self.table.route(channel, *message, permit, Instant::now());
                 if let Err((stray, permit)) = routed {
-                    self.stray(channel, *stray, &content, permit);
+                    self.stray(channel, *stray, raw, permit);
                 }
                 None
             }
@@ -265,7 +264,7 @@ impl Life {
         &mut self,
         channel: Channel,
         message: Message,
-        content: &Bytes,
+        raw: RawMessage,
         permit: Option<OwnedSemaphorePermit>,
     ) {
         if channel == Channel::IoPub
@@ -280,21 +279,13 @@ impl Life {
             Channel::Shell | Channel::Control => self.asked.answer(message),
             Channel::Stdin | Channel::IoPub => Some(message),
         };
-        let (Some(message), Some(tap)) = (message, &self.tap) else {
-            return;
-        };
-        match tap.try_send(Tapped::new(channel, message, content, permit)) {
-            Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(untold)) => self.untold = Some(untold),
-            Err(mpsc::error::TrySendError::Closed(_)) => self.tap = None,
-        }
-    }
-
-    /// There is room for what could not be told, or nobody listens any more.
-    fn tell(&mut self, room: Option<mpsc::OwnedPermit<Tapped>>) {
-        match (room, self.untold.take()) {
-            (Some(room), Some(untold)) => drop(room.send(untold)),
-            _ => self.tap = None,
+        // What our own requests cause besides their replies is nobody's business.
+        if message.is_some_and(|message| !message.is_child_of(&self.session)) {
+            self.listener.offer(Tapped {
+                channel,
+                message: raw,
+                permit,
+            });
         }
     }
 
@@ -326,27 +317,41 @@ impl Life {
             End::Restart(_) => self.shut_down(true, RESTART_GRACE).await,
         };
         self.table.kernel_died(&reason);
-        (end, self.tap)
+        (end, self.listener.into_sender())
     }
 
     async fn shut_down(&mut self, restart: bool, grace: Duration) -> ExitReason {
         let request = self.request(Content::ShutdownRequest { restart });
         self.send(Channel::Control, request).await;
+        self.wait_for_end(grace).await;
+        if self.listener.is_there() {
+            // The answer to a request to end comes with the end.
+            self.last_words().await;
+        }
+        ExitReason::Requested
+    }
+
+    /// Outputs are still taken, or a kernel that writes could not end.
+    async fn wait_for_end(&mut self, grace: Duration) {
         let end = self.host.end(grace);
-        // Outputs are still taken, or a kernel that writes could not end.
         tokio::pin!(end);
         loop {
             tokio::select! {
-                _ = &mut end => return ExitReason::Requested,
-                incoming = self.link.incoming.recv() => match incoming {
-                    Some(Incoming::Message { channel, message, permit, .. }) => {
-                        // Strays have nobody to go to.
-                        let _ = self.table.route(channel, *message, permit, Instant::now());
+                _ = &mut end => return,
+                () = self.listener.make_room(), if self.listener.is_full() => {}
+                incoming = self.link.incoming.recv(), if !self.listener.is_full() => match incoming {
+                    Some(Incoming::Message { channel, message, raw, permit }) => {
+                        let routed = self.table.route(channel, *message, permit, Instant::now());
+                        if let Err((stray, permit)) = routed
+                            && !stray.is_child_of(&self.session)
+                        {
+                            self.listener.offer(Tapped { channel, message: raw, permit });
+                        }
                     }
                     Some(Incoming::Unreadable(..) | Incoming::Emptied { .. } | Incoming::TooLarge { .. } | Incoming::Lost(_)) => {}
                     None => {
                         end.await;
-                        return ExitReason::Requested;
+                        return;
                     }
                 },
             }
@@ -356,12 +361,17 @@ impl Life {
     /// Takes what a dead kernel had written before it died.
     async fn last_words(&mut self) {
         let deadline = Instant::now() + LAST_WORDS;
-        while let Ok(Some(incoming)) = timeout(
-            LAST_WORDS_QUIET.min(deadline.saturating_duration_since(Instant::now())),
-            self.link.incoming.recv(),
-        )
-        .await
-        {
+        loop {
+            if timeout_at(deadline, self.listener.make_room())
+                .await
+                .is_err()
+            {
+                return;
+            }
+            let quiet = deadline.min(Instant::now() + LAST_WORDS_QUIET);
+            let Ok(Some(incoming)) = timeout_at(quiet, self.link.incoming.recv()).await else {
+                return;
+            };
             self.take(incoming);
         }
     }
@@ -373,6 +383,18 @@ impl Life {
 
     fn request(&self, content: Content) -> Message {
         Message::request(content, &self.session, &self.username, now())
+    }
+
+    async fn forward(&self, channel: Channel, message: RawMessage) {
+        // A closed link is noticed by the loop.
+        if let Some(outgoing) = &self.link.raw_outgoing {
+            let _ = outgoing.send((channel, message)).await;
+            return;
+        }
+        match message.decode() {
+            Ok(message) => self.send(channel, message).await,
+            Err(error) => tracing::warn!(kernel = self.kernel, %error, "dropped a message to it"),
+        }
     }
 
     async fn send(&self, channel: Channel, message: Message) {
@@ -394,9 +416,4 @@ fn too_large(bytes: u64, file: Option<&Path>) -> String {
             format!("an output of {size} MB was too large and is not kept; print less at a time")
         }
     }
-}
-
-/// Waits until a listener can take one more message; `None` when it has gone.
-async fn room(tap: Option<&mpsc::Sender<Tapped>>) -> Option<mpsc::OwnedPermit<Tapped>> {
-    tap?.clone().reserve_owned().await.ok()
 }

@@ -9,6 +9,7 @@ use crate::jupyter::kernelspec::InterruptMode;
 use crate::kernel::KernelError;
 use crate::kernel::attach::{self, AttachOptions};
 use crate::kernel::files::KernelFiles;
+use crate::kernel::guard::GuardLimits;
 use crate::kernel::host::Host;
 use crate::kernel::launch::{LaunchOptions, launch};
 use crate::kernel::link::{self, Link};
@@ -21,8 +22,8 @@ const LAST_BREATH: Duration = Duration::from_millis(500);
 
 /// Which kernel, and where it comes from.
 pub(in crate::kernel) enum Target {
-    /// A process of ours.
-    Launch(Box<LaunchOptions>),
+    /// A process of ours, and how much it may send at once.
+    Launch(Box<LaunchOptions>, GuardLimits),
     /// A kernel that somebody else started.
     Attach(AttachOptions),
 }
@@ -30,35 +31,44 @@ pub(in crate::kernel) enum Target {
 impl Target {
     pub(super) fn name(&self) -> &str {
         match self {
-            Self::Launch(options) => &options.kernel.name,
+            Self::Launch(options, _) => &options.kernel.name,
             Self::Attach(options) => &options.name,
         }
     }
 
     pub(super) fn username(&self) -> &str {
         match self {
-            Self::Launch(options) => &options.username,
+            Self::Launch(options, _) => &options.username,
             Self::Attach(options) => &options.username,
         }
     }
 
     fn ready_timeout(&self) -> Duration {
         match self {
-            Self::Launch(options) => options.ready_timeout,
+            Self::Launch(options, _) => options.ready_timeout,
             Self::Attach(options) => options.ready_timeout,
         }
     }
 
     fn oversize(&self) -> Option<Oversize> {
         match self {
-            Self::Launch(options) => options.oversize.clone(),
+            Self::Launch(options, _) => options.oversize.clone(),
             Self::Attach(_) => None,
         }
     }
 
+    /// `connect` is how long the kernel may take to open its sockets.
+    fn limits(&self, connect: Duration) -> GuardLimits {
+        let limits = match self {
+            Self::Launch(_, limits) => *limits,
+            Self::Attach(_) => GuardLimits::default(),
+        };
+        GuardLimits { connect, ..limits }
+    }
+
     fn interrupt_mode(&self) -> InterruptMode {
         match self {
-            Self::Launch(options) => options.kernel.spec.interrupt_mode,
+            Self::Launch(options, _) => options.kernel.spec.interrupt_mode,
             // We do not know its process.
             Self::Attach(_) => InterruptMode::Message,
         }
@@ -79,7 +89,7 @@ pub(super) struct Opened {
 /// Starts or finds the kernel and waits until it answers.
 pub(super) async fn open(target: &Target) -> Result<Opened, KernelError> {
     let (files, mut host) = match target {
-        Target::Launch(options) => launch(options)?,
+        Target::Launch(options, _) => launch(options)?,
         Target::Attach(options) => attach::attach(options)?,
     };
     files.started(host.pid());
@@ -89,15 +99,10 @@ pub(super) async fn open(target: &Target) -> Result<Opened, KernelError> {
     let deadline = Instant::now() + patience;
     let ready = async {
         // Longer than the deadline: who waits shall be told that, and not how our own sockets gave up.
-        let patience = patience + Duration::from_secs(5);
-        let mut link = link::connect(
-            &files.info,
-            &session,
-            &files.guard_dir(),
-            patience,
-            target.oversize(),
-        )
-        .await?;
+        let limits = target.limits(patience + Duration::from_secs(5));
+        let guard_dir = files.guard_dir();
+        let oversize = target.oversize();
+        let mut link = link::connect(&files.info, &session, &guard_dir, limits, oversize).await?;
         let info = wait_ready(&mut link, &session, target.username()).await?;
         let quirks = Quirks::of(&info.implementation);
         if let Some(code) = quirks.set_up {
