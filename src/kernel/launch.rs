@@ -94,6 +94,16 @@ fn command(kernel: &KernelSource, connection_file: &Path) -> Vec<String> {
     command
 }
 
+impl KernelSource {
+    /// The program that is started: a path, or a name that is looked for on `PATH`.
+    pub(super) fn program(&self) -> String {
+        command(self, Path::new(""))
+            .into_iter()
+            .next()
+            .unwrap_or_default()
+    }
+}
+
 fn is_bare_python(program: &str) -> bool {
     program
         .strip_prefix("python")
