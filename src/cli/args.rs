@@ -162,6 +162,25 @@ pub enum KernelsCommand {
     Install(InstallArgs),
     /// Clean up what runs that were killed have left: kernels, sockets, connection files.
     Reap,
+    /// Find out how a kernel really behaves, by running cells in it.
+    Test(ProbeArgs),
+}
+
+/// `sponde kernels test`.
+#[derive(Debug, Args)]
+pub struct ProbeArgs {
+    /// Which: names or paths, as for --kernel.
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// All that can be named.
+    #[arg(long, conflicts_with = "names")]
+    pub all: bool,
+    /// As a Markdown table.
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
+    /// As JSON, with times and details.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `sponde kernels install`.

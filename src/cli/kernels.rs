@@ -4,6 +4,7 @@ mod install;
 mod list;
 mod recipe;
 mod system;
+mod test;
 
 use super::args::{KernelsArgs, KernelsCommand};
 use super::{Context, block_on, reap};
@@ -15,6 +16,7 @@ pub(super) fn kernels(args: KernelsArgs, context: &Context) -> Result<Exit, Fail
     match args.command.unwrap_or(KernelsCommand::List { json: false }) {
         KernelsCommand::Reap => reap::run(context),
         KernelsCommand::List { json } => list::list(json, context),
+        KernelsCommand::Test(args) => block_on(test::test(args, context)),
         KernelsCommand::Install(args) => match &args.into {
             Some(env) => block_on(install::install_into(env, context)),
             None => {

@@ -13,6 +13,7 @@ mod host;
 mod launch;
 mod link;
 mod pool;
+pub mod probe;
 pub mod quirks;
 mod ready;
 pub mod reap;

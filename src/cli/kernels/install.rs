@@ -102,8 +102,7 @@ async fn install_one(recipe: &Recipe, context: &Context) -> Result<PathBuf, Fail
     let mut again = false;
     loop {
         packages(recipe, again, context).await?;
-        let existed = dir.join("kernel.json").exists();
-        write_spec(recipe, &dir, context)?;
+        let existed = write_spec(recipe, &dir, context)?;
         let source = SearchPaths::from(vec![SearchPath {
             origin: "sponde",
             data_dir: prefix.join("share/jupyter"),
@@ -255,7 +254,8 @@ async fn cargo(
     })
 }
 
-fn write_spec(recipe: &Recipe, dir: &Path, context: &Context) -> Result<(), Failure> {
+/// Writes kernel.json; returns whether it was there.
+fn write_spec(recipe: &Recipe, dir: &Path, context: &Context) -> Result<bool, Failure> {
     let mut text = recipe.kernel_json.to_owned();
     for (template, path) in [
         ("{node}", context.paths.node_env()),
@@ -266,8 +266,13 @@ fn write_spec(recipe: &Recipe, dir: &Path, context: &Context) -> Result<(), Fail
         text = text.replace(template, path.trim_matches('"'));
     }
     let path = dir.join("kernel.json");
+    // One that a package brought does not count.
+    if std::fs::read_to_string(&path).is_ok_and(|there| there == text) {
+        return Ok(true);
+    }
     std::fs::create_dir_all(dir)
         .and_then(|()| std::fs::write(&path, text))
+        .map(|()| false)
         .map_err(|error| {
             Failure::new(
                 Exit::Failed,
