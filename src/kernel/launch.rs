@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::KernelError;
 use super::files::KernelFiles;
 use super::host::{Host, Process};
+use super::quirks;
 use crate::jupyter::kernelspec::KernelSpec;
 
 /// Starts ipykernel as its own launcher does, but without collecting garbage while it imports and without taking its
@@ -51,8 +52,13 @@ pub struct LaunchOptions {
 /// [`KernelError::Prepare`] or [`KernelError::Spawn`], with the files removed again.
 pub(super) fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host), KernelError> {
     let kernel = &options.kernel;
-    let files = KernelFiles::make(&kernel.name, &options.runtime_dir, &options.socket_root)
-        .map_err(|error| error.of(&kernel.name))?;
+    let files = KernelFiles::make(
+        &kernel.name,
+        quirks::transport(&kernel.spec),
+        &options.runtime_dir,
+        &options.socket_root,
+    )
+    .map_err(|error| error.of(&kernel.name))?;
     let command = command(kernel, &files.connection_file);
     let env = environment(&options.env, kernel);
     let process =
@@ -104,7 +110,7 @@ impl KernelSource {
     }
 }
 
-fn is_bare_python(program: &str) -> bool {
+pub(super) fn is_bare_python(program: &str) -> bool {
     program
         .strip_prefix("python")
         .is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))

@@ -8,7 +8,9 @@
 
 use std::time::Duration;
 
-use crate::jupyter::kernelspec::InterruptMode;
+use super::launch::is_bare_python;
+use crate::jupyter::connection::Transport;
+use crate::jupyter::kernelspec::{InterruptMode, KernelSpec};
 
 /// How one implementation behaves.
 #[expect(clippy::struct_excessive_bools, reason = "a table of yes and no")]
@@ -98,6 +100,24 @@ impl Quirks {
             },
             _ => usual,
         }
+    }
+}
+
+/// Over what a kernel is talked to, which must be known before it can say what it is.
+///
+/// Unix sockets in a private directory are better: no port that another program takes first, nothing that other people
+/// on the machine can connect to. IJavascript, Deno, JJava and evcxr only know TCP; what we do not know gets it too.
+pub(super) fn transport(spec: &KernelSpec) -> Transport {
+    let program = spec.argv.first().map_or("", String::as_str);
+    let file = program.rsplit('/').next().unwrap_or(program);
+    // Nearly all of these are made with ipykernel; IRkernel and xeus use libzmq as it is.
+    let knows_ipc = is_bare_python(file)
+        || file.starts_with("xpython")
+        || spec.argv.iter().any(|argument| argument.contains("IRkernel::main"));
+    if knows_ipc {
+        Transport::Ipc
+    } else {
+        Transport::Tcp
     }
 }
 
