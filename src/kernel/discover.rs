@@ -188,9 +188,15 @@ impl SearchPaths {
         let program = source.program();
         environment::missing_program(&program, programs).or_else(|| {
             let prefix = source.prefix.as_deref()?;
-            let ipykernel = source.spec.argv.iter().any(|arg| arg == "ipykernel_launcher");
-            (ipykernel && Path::new(&program).starts_with(prefix) && environment::lacks_ipykernel(prefix))
-                .then(|| environment::offer(prefix))
+            let ipykernel = source
+                .spec
+                .argv
+                .iter()
+                .any(|arg| arg == "ipykernel_launcher");
+            (ipykernel
+                && Path::new(&program).starts_with(prefix)
+                && environment::lacks_ipykernel(prefix))
+            .then(|| environment::offer(prefix))
         })
     }
 }

@@ -113,7 +113,10 @@ pub(super) fn transport(spec: &KernelSpec) -> Transport {
     // Nearly all of these are made with ipykernel; IRkernel and xeus use libzmq as it is.
     let knows_ipc = is_bare_python(file)
         || file.starts_with("xpython")
-        || spec.argv.iter().any(|argument| argument.contains("IRkernel::main"));
+        || spec
+            .argv
+            .iter()
+            .any(|argument| argument.contains("IRkernel::main"));
     if knows_ipc {
         Transport::Ipc
     } else {

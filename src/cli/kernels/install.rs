@@ -67,7 +67,13 @@ pub(super) async fn install_into(env: &Path, context: &Context) -> Result<Exit, 
     python::ensure_packages(&python, &[INTO]).await?;
     let name = env.to_string_lossy();
     let kernel = session::find_kernel(Some(&format!("{name}/")), context)?;
-    check(&kernel.name, &recipe::find("python3")?, kernel.clone(), context).await?;
+    check(
+        &kernel.name,
+        &recipe::find("python3")?,
+        kernel.clone(),
+        context,
+    )
+    .await?;
     let ready = paint(GOOD, "ready:", stdout_colours());
     print(&format!(
         "{ready} {name} has ipykernel; use it with `--kernel {name}`\n"
@@ -236,7 +242,14 @@ async fn cargo(
     ));
     let root = prefix.to_string_lossy();
     let args = [
-        "install", "--locked", "--force", "--root", &root, "--version", version, name,
+        "install",
+        "--locked",
+        "--force",
+        "--root",
+        &root,
+        "--version",
+        version,
+        name,
     ];
     run_with(
         &format!("compiling {package}"),
@@ -290,9 +303,9 @@ async fn check(
 ) -> Result<(), Failure> {
     eprint(&format!("starting `{name}` once\n"));
     let options = session::launch_options(source, std::env::temp_dir(), context);
-    let kernel = Kernel::launch(options).await.map_err(|error| {
-        Failure::new(Exit::Kernel, error.to_string()).details(error.log())
-    })?;
+    let kernel = Kernel::launch(options)
+        .await
+        .map_err(|error| Failure::new(Exit::Kernel, error.to_string()).details(error.log()))?;
     let check = &recipe.steps.check;
     let cell = ExecuteOptions {
         timeout: Some(CHECK),

@@ -110,8 +110,9 @@ pub(super) fn names() -> [&'static str; EMBEDDED.len()] {
 pub(super) fn find(name: &str) -> Result<Recipe, Failure> {
     let wanted = name.to_lowercase();
     for (name, steps, kernel_json) in EMBEDDED {
-        let steps: Steps = toml::from_str(steps)
-            .map_err(|error| Failure::usage(format!("the recipe of `{name}` is broken: {error}")))?;
+        let steps: Steps = toml::from_str(steps).map_err(|error| {
+            Failure::usage(format!("the recipe of `{name}` is broken: {error}"))
+        })?;
         if name == wanted || steps.also.contains(&wanted) {
             return Ok(Recipe {
                 name,
@@ -120,13 +121,12 @@ pub(super) fn find(name: &str) -> Result<Recipe, Failure> {
             });
         }
     }
-    Err(Failure::usage(format!(
-        "it is not known how to install kernel `{name}`"
-    ))
-    .hint(format!(
-        "there are: {}; other kernels work too once Jupyter finds them, see `sponde kernels`",
-        names().join(", ")
-    )))
+    Err(
+        Failure::usage(format!("it is not known how to install kernel `{name}`")).hint(format!(
+            "there are: {}; other kernels work too once Jupyter finds them, see `sponde kernels`",
+            names().join(", ")
+        )),
+    )
 }
 
 impl Need {

@@ -36,7 +36,8 @@ pub(super) async fn provide(recipes: &[Recipe], system: System) -> Result<(), Fa
         .collect();
     packages.sort_unstable();
     packages.dedup();
-    let Some(apt) = apt().filter(|apt| system == System::Allowed || agreed(apt, &missing, &packages))
+    let Some(apt) =
+        apt().filter(|apt| system == System::Allowed || agreed(apt, &missing, &packages))
     else {
         return Err(refused(&missing, &packages));
     };

@@ -90,11 +90,7 @@ fn place() -> Result<std::path::PathBuf, Failure> {
     Ok(place)
 }
 
-async fn one(
-    source: KernelSource,
-    place: &Path,
-    context: &Context,
-) -> Result<Report, KernelError> {
+async fn one(source: KernelSource, place: &Path, context: &Context) -> Result<Report, KernelError> {
     let name = source.name.clone();
     eprint(&format!("{name}: start\n"));
     let options = session::launch_options(source, place.to_owned(), context);

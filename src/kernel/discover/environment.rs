@@ -50,7 +50,8 @@ pub(super) fn missing_program(program: &str, path: &[PathBuf]) -> Option<String>
         if !file.exists() {
             return Some(format!("its program `{program}` is not there"));
         }
-        return (!is_executable(file)).then(|| format!("its program `{program}` is not executable"));
+        return (!is_executable(file))
+            .then(|| format!("its program `{program}` is not executable"));
     }
     // A path relative to the directory of the kernel: not known yet.
     if program.contains('/') || path.is_empty() {

@@ -84,7 +84,11 @@ pub(super) async fn result(kernel: &Kernel, code: &Snippets) -> Option<Finding> 
         let colours = data
             .text_of("text/plain")
             .is_some_and(|text| text.contains('\u{1b}'));
-        let colours = if colours { ", with terminal colours" } else { "" };
+        let colours = if colours {
+            ", with terminal colours"
+        } else {
+            ""
+        };
         Some(format!("{kind}: {}{colours}", mimes.join(", ")))
     });
     match shown {
@@ -181,10 +185,9 @@ pub(super) async fn interrupt(kernel: &Kernel, code: &Snippets) -> Option<Findin
             let again = restarts(kernel, code).await;
             finding(Grade::Limited, format!("{}; {again}", ran.end()))
         }
-        Verdict::Ok
-        | Verdict::Error { .. }
-        | Verdict::TimedOut
-        | Verdict::Aborted => bad(&ran, "not told as an interrupt"),
+        Verdict::Ok | Verdict::Error { .. } | Verdict::TimedOut | Verdict::Aborted => {
+            bad(&ran, "not told as an interrupt")
+        }
     }
 }
 
@@ -194,7 +197,11 @@ pub(super) async fn kill(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     match &ran.verdict {
         Some(Verdict::KernelDied(_)) => {
             let again = restarts(kernel, code).await;
-            let grade = if again == RESTARTS { Grade::Good } else { Grade::Bad };
+            let grade = if again == RESTARTS {
+                Grade::Good
+            } else {
+                Grade::Bad
+            };
             finding(grade, format!("noticed; {again}"))
         }
         _ => bad(&ran, "not noticed"),
@@ -207,7 +214,11 @@ pub(super) async fn exit(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     let ran = run(kernel, code.exit.as_ref()?, Answer::Nobody, DEATH).await;
     if let Some(Verdict::KernelDied(_)) = &ran.verdict {
         let again = restarts(kernel, code).await;
-        let grade = if again == RESTARTS { Grade::Good } else { Grade::Bad };
+        let grade = if again == RESTARTS {
+            Grade::Good
+        } else {
+            Grade::Bad
+        };
         return finding(grade, format!("{}; {again}", ran.end()));
     }
     let kept = match still_kept(kernel, code).await? {
@@ -245,7 +256,11 @@ async fn restarts(kernel: &Kernel, code: &Snippets) -> String {
 /// A restart without any code.
 pub(super) async fn restart(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     let again = restarts(kernel, code).await;
-    let grade = if again == RESTARTS { Grade::Good } else { Grade::Bad };
+    let grade = if again == RESTARTS {
+        Grade::Good
+    } else {
+        Grade::Bad
+    };
     finding(grade, again)
 }
 

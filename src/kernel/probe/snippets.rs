@@ -76,10 +76,7 @@ mod tests {
                     .as_ref()
                     .is_some_and(|code| code.contains(UNICODE))
             );
-            assert_eq!(
-                Snippets::of(&snippets.language.to_uppercase()),
-                snippets
-            );
+            assert_eq!(Snippets::of(&snippets.language.to_uppercase()), snippets);
         }
         assert_eq!(Snippets::of("cobol"), Snippets::default());
     }
