@@ -346,7 +346,7 @@ async fn inward(
     limits: GuardLimits,
 ) -> Ending {
     let mut client = Spool::new(client, limits.spool);
-    let ending = pass_on(kernel, &mut client, note, limits).await;
+    let ending = pass_on(kernel, &mut client, Scanner::new(limits), note, limits).await;
     // What was good before the end still arrives. Our own socket can be gone by now.
     let _ = client.drain().await;
     ending
@@ -355,10 +355,10 @@ async fn inward(
 async fn pass_on(
     mut kernel: impl AsyncRead + Unpin,
     client: &mut Spool<impl AsyncWrite + Unpin>,
+    mut scanner: Scanner,
     note: impl Fn(Note),
     limits: GuardLimits,
 ) -> Ending {
-    let mut scanner = Scanner::new(limits);
     let mut buffer = vec![0; CHUNK];
     let hello = Instant::now() + limits.handshake;
     loop {

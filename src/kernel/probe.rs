@@ -18,7 +18,7 @@ pub use snippets::Snippets;
 use super::{Kernel, KernelError, KernelState, LaunchOptions};
 
 /// How long a check may take, with everything: then it is given up.
-const LIMIT: Duration = Duration::from_mins(4);
+const LIMIT: Duration = Duration::from_mins(3);
 
 /// What was found out about a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -199,13 +199,14 @@ pub async fn probe(
                 detail: None,
             },
         };
+        let went_wrong = finding.grade == Grade::Bad;
         rows.push(Row {
             check,
             finding,
             took_ms: millis(begin),
         });
-        // The next check shall not pay for this one. One that does not start again says so there.
-        if kernel.state() != KernelState::Idle {
+        // The next check shall not pay for this one. A kernel that does not start again says so there.
+        if went_wrong || kernel.state() != KernelState::Idle {
             let _ = kernel.restart().await;
         }
     }

@@ -80,7 +80,7 @@ impl Quirks {
             "deno kernel" | "deno" => Self {
                 // SIGINT ends it.
                 interrupt: Some(InterruptMode::Message),
-                late_outputs: Duration::from_millis(100),
+                late_outputs: Duration::from_millis(250),
                 ansi_in_plain: true,
                 ..usual
             },

@@ -33,6 +33,9 @@ const INTERRUPTS: u32 = 2;
 /// The exception of code that wanted input and got none; ipykernel's own name for it.
 const NO_INPUT: &str = "StdinNotImplementedError";
 
+/// Once an output has come after `idle`, how long the next one may take.
+const MORE_LATE_OUTPUTS: Duration = Duration::from_secs(2);
+
 type Events = mpsc::UnboundedSender<(ExecutionEvent, Option<OwnedSemaphorePermit>)>;
 
 /// How long a cell whose kernel answers no interrupt may still send outputs after one.
@@ -67,6 +70,8 @@ struct Entry {
     stop: Stop,
     /// Reply and `idle` were seen, but outputs may still come.
     settling: bool,
+    /// An output came after `idle`.
+    late: bool,
     wake: Option<(Instant, Wake)>,
 }
 
@@ -146,6 +151,7 @@ impl Table {
             interrupts: 0,
             stop: Stop::None,
             settling: !self.quirks.late_outputs.is_zero(),
+            late: false,
             wake: None,
         });
         self.watch_first(now);
@@ -204,6 +210,7 @@ impl Table {
             }
             (Channel::IoPub, content) => {
                 entry.start(now);
+                entry.late |= entry.idle;
                 if let Content::Error(error) = &content {
                     entry.error = Some((error.ename.clone(), error.evalue.clone()));
                 }
@@ -443,7 +450,12 @@ impl Entry {
     fn after_message(&mut self, now: Instant, late_outputs: Duration) {
         match (&self.reply, self.idle) {
             (Some(_), true) if self.settling => {
-                self.wake = Some((now + late_outputs, Wake::Settled));
+                let wait = if self.late {
+                    MORE_LATE_OUTPUTS
+                } else {
+                    late_outputs
+                };
+                self.wake = Some((now + wait, Wake::Settled));
             }
             (Some(_), false) if !matches!(self.wake, Some((_, Wake::FenceLost))) => {
                 self.wake = Some((now + QUIET, Wake::Quiet));

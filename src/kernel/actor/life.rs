@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::asked::Asked;
 use super::open::{Target, open};
+use super::worker::{self, Worker};
 use super::{About, Command, End};
 use crate::jupyter::content::{Content, ExecuteRequest, ExecutionState, KernelInfo};
 use crate::jupyter::kernelspec::InterruptMode;
@@ -53,6 +54,7 @@ pub(super) struct Life {
     disconnected: Option<Instant>,
     /// Messages that were emptied for their size and will not be readable.
     emptied: u32,
+    worker: Option<Worker>,
     // In the order in which they are to be dropped.
     link: Link,
     host: Host,
@@ -79,6 +81,7 @@ impl Life {
             fence: None,
             disconnected: None,
             emptied: 0,
+            worker: Worker::of(&opened.quirks, opened.host.pid()),
             link: opened.link,
             host: opened.host,
             files: opened.files,
@@ -90,6 +93,8 @@ impl Life {
         inbox: &mut mpsc::Receiver<Command>,
         state: &watch::Sender<KernelState>,
     ) -> End {
+        let mut look = tokio::time::interval(worker::EVERY);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let busy = if self.table.is_empty() {
                 KernelState::Idle
@@ -129,6 +134,11 @@ impl Life {
                     }
                 }
                 reason = self.host.wait() => return End::Died(reason),
+                _ = look.tick(), if self.worker.is_some() && !self.table.is_empty() => {
+                    if self.worker.as_mut().is_some_and(Worker::is_gone) {
+                        return End::Died(self.kill(ExitReason::WorkerEnded).await);
+                    }
+                }
                 () = sleep_until(self.disconnected.unwrap_or_else(Instant::now)), if self.disconnected.is_some() => {
                     return End::Died(self.kill(ExitReason::Disconnected).await);
                 }

@@ -13,15 +13,19 @@ use super::{Finding, Grade};
 use crate::kernel::{Kernel, OutputEvent, Verdict};
 
 /// How long a cell may take that should take no time.
-const SHORT: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_secs(30);
 /// The same for 20,000 lines; bash_kernel sends each as a message.
 const LONG: Duration = Duration::from_mins(2);
 /// How long a cell may take to print its first line.
 const FIRST_LINE: Duration = Duration::from_secs(5);
+/// From its first line to its loop.
+const INTO_THE_LOOP: Duration = Duration::from_millis(500);
 /// How long a cell may take to end after an interrupt.
-const STOP: Duration = Duration::from_secs(15);
+const STOP: Duration = Duration::from_secs(10);
+/// How often a cell is interrupted.
+const INTERRUPTS: u32 = 2;
 /// How long a cell may wait for a person that is not there until we call it a hang.
-const NOBODY: Duration = Duration::from_secs(5);
+const NOBODY: Duration = Duration::from_secs(10);
 /// How long a kernel may live on after code that kills it.
 const DEATH: Duration = Duration::from_secs(15);
 
@@ -105,8 +109,8 @@ pub(super) async fn error(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
             finding(Grade::Limited, ran.end())
         }
         Some(Verdict::Error { .. }) => finding(Grade::Good, ran.end()),
-        Some(Verdict::Ok) if !ran.stderr.is_empty() => {
-            finding(Grade::Limited, "told as success; only stderr says it")
+        Some(Verdict::Ok) if !ran.stderr.is_empty() || !ran.text().is_empty() => {
+            finding(Grade::Limited, "told as success; only its text says it")
         }
         _ => bad(&ran, "no error"),
     }
@@ -133,9 +137,10 @@ pub(super) async fn png(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
 /// 20,000 lines arrive, or it is said that some did not.
 pub(super) async fn lines(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     let ran = run(kernel, code.lines.as_ref()?, Answer::Nobody, LONG).await;
-    let mut printed = ran.stdout.lines().map(str::trim);
+    let text = ran.text();
+    let mut printed = text.lines().map(str::trim);
     let complete = (0..LINES).all(|n| printed.next() == Some(n.to_string().as_str()));
-    let count = ran.stdout.lines().count();
+    let count = text.lines().count();
     let (grade, observed) = match (complete, ran.lost, ran.is_ok()) {
         (true, false, true) => (Grade::Good, "complete"),
         (true, true, true) => (Grade::Limited, "complete, but marked as incomplete"),
@@ -166,12 +171,21 @@ pub(super) async fn interrupt(kernel: &Kernel, code: &Snippets) -> Option<Findin
     if let Ok(false) = timeout(FIRST_LINE, ran.until_printed(&mut execution, "go")).await {
         return bad(&ran, "the loop ended");
     }
-    if let Err(error) = kernel.interrupt().await {
-        return finding(Grade::Bad, error.to_string());
+    // What prints `go` is not yet the loop.
+    tokio::time::sleep(INTO_THE_LOOP).await;
+    let mut stopped = false;
+    for _ in 0..INTERRUPTS {
+        if let Err(error) = kernel.interrupt().await {
+            return finding(Grade::Bad, error.to_string());
+        }
+        let follow = ran.follow(kernel, &mut execution, Answer::Nobody);
+        stopped = timeout(STOP, follow).await.is_ok();
+        if stopped {
+            break;
+        }
     }
-    let follow = ran.follow(kernel, &mut execution, Answer::Nobody);
-    if timeout(STOP, follow).await.is_err() {
-        return finding(Grade::Bad, "goes on");
+    if !stopped {
+        return finding(Grade::Limited, "goes on; only a restart stops it");
     }
     let Some(verdict) = &ran.verdict else {
         return bad(&ran, "no end");
@@ -266,7 +280,7 @@ pub(super) async fn restart(kernel: &Kernel, code: &Snippets) -> Option<Finding>
 
 /// A question is asked, and the answer arrives.
 pub(super) async fn input(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
-    let ran = run(kernel, code.input.as_ref()?, Answer::With("Ada"), NOBODY).await;
+    let ran = run(kernel, code.input.as_ref()?, Answer::With("Ada"), SHORT).await;
     let answered = ran.text().contains("hello Ada");
     match (ran.asked.first(), answered) {
         (Some(_), true) => {}
@@ -278,7 +292,7 @@ pub(super) async fn input(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     let Some(password) = &code.password else {
         return finding(Grade::Good, "asked and answered");
     };
-    let ran = run(kernel, password, Answer::With("Ada"), NOBODY).await;
+    let ran = run(kernel, password, Answer::With("Ada"), SHORT).await;
     if ran.asked.iter().any(|(_, hidden)| *hidden) {
         finding(Grade::Good, "asked and answered; passwords are hidden")
     } else {
