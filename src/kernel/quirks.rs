@@ -30,6 +30,9 @@ pub struct Quirks {
     pub answers_is_complete: bool,
     /// Whether code runs in a process below the kernel's own: when that one ends, cells are never answered.
     pub worker: bool,
+    /// What its output ends with when it has started its interpreter anew: all variables are lost, and it tells the
+    /// cell's success.
+    pub started_anew: Option<&'static str>,
     /// Code that runs silently before the first cell.
     pub set_up: Option<&'static str>,
 }
@@ -55,6 +58,7 @@ impl Default for Quirks {
             stdin: true,
             answers_is_complete: true,
             worker: false,
+            started_anew: None,
             set_up: None,
         }
     }
@@ -69,6 +73,7 @@ impl Quirks {
                 // `read` waits for a terminal that nobody types into.
                 stdin: false,
                 answers_is_complete: false,
+                started_anew: Some("Restarting Bash"),
                 set_up: Some(BASH_SET_UP),
                 ..usual
             },

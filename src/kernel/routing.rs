@@ -49,6 +49,7 @@ pub(super) type Stray = (Box<Message>, Option<OwnedSemaphorePermit>);
 pub(super) struct Table {
     entries: Vec<Entry>,
     quirks: Quirks,
+    started_anew: bool,
 }
 
 #[derive(Debug)]
@@ -123,6 +124,7 @@ impl Table {
         Self {
             entries: Vec::new(),
             quirks,
+            started_anew: false,
         }
     }
 
@@ -214,6 +216,15 @@ impl Table {
                 if let Content::Error(error) = &content {
                     entry.error = Some((error.ename.clone(), error.evalue.clone()));
                 }
+                if let (Some(words), Content::Stream(stream)) = (self.quirks.started_anew, &content)
+                    && stream.text.trim_end().ends_with(words)
+                {
+                    self.started_anew = true;
+                    entry.send(ExecutionEvent::Output(OutputEvent::Lost(
+                        "the kernel started its interpreter anew: all its variables are lost"
+                            .to_owned(),
+                    )));
+                }
                 if let Some(mut output) = OutputEvent::from_content(content) {
                     if self.quirks.ansi_in_plain {
                         output.strip_plain();
@@ -250,6 +261,13 @@ impl Table {
             }
         }
         self.sweep();
+    }
+
+    /// The code to run silently now, because the kernel has started its interpreter anew and no cell runs.
+    pub(super) fn take_set_up(&mut self) -> Option<&'static str> {
+        let due = self.started_anew && self.entries.is_empty();
+        self.started_anew &= !due;
+        self.quirks.set_up.filter(|_| due)
     }
 
     /// Marks the running execution as interrupted by the person. Returns whether there is one.

@@ -20,7 +20,7 @@ use crate::kernel::execution::Execution;
 use crate::kernel::files::KernelFiles;
 use crate::kernel::host::{ExitReason, Host};
 use crate::kernel::link::{Incoming, Link, LinkLoss};
-use crate::kernel::ready::now;
+use crate::kernel::ready::{now, set_up_request};
 use crate::kernel::routing::{Action, Table};
 use crate::kernel::tap::Tapped;
 
@@ -106,6 +106,10 @@ impl Life {
                 *state = busy;
                 changed
             });
+            if let Some(code) = self.table.take_set_up() {
+                let request = self.request(set_up_request(code));
+                self.send(Channel::Shell, request).await;
+            }
             let wake = self.table.next_wake();
             tokio::select! {
                 command = inbox.recv() => match command {

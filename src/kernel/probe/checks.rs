@@ -193,7 +193,7 @@ pub(super) async fn interrupt(kernel: &Kernel, code: &Snippets) -> Option<Findin
     match verdict {
         Verdict::Interrupted => match still_kept(kernel, code).await? {
             true => finding(Grade::Good, "interrupted, variables kept"),
-            false => finding(Grade::Limited, "interrupted, variables lost"),
+            false => lost(&ran, "interrupted"),
         },
         Verdict::KernelDied(_) => {
             let again = restarts(kernel, code).await;
@@ -235,18 +235,33 @@ pub(super) async fn exit(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
         };
         return finding(grade, format!("{}; {again}", ran.end()));
     }
-    let kept = match still_kept(kernel, code).await? {
-        true => "variables kept",
-        false => "variables lost",
-    };
+    let kept = still_kept(kernel, code).await?;
     let next = run(kernel, code.result.as_ref()?, Answer::Nobody, SHORT).await;
-    if next.text().contains("42") {
+    if !next.text().contains("42") {
+        return bad(&next, &format!("{}; the next cell", ran.end()));
+    }
+    if kept {
         finding(
             Grade::Limited,
-            format!("{}; the kernel goes on, {kept}", ran.end()),
+            format!("{}; nothing ends, variables kept", ran.end()),
         )
     } else {
-        bad(&next, &format!("{}; the next cell", ran.end()))
+        lost(&ran, &ran.end())
+    }
+}
+
+/// Variables are lost although the kernel lives.
+fn lost(ran: &Ran, end: &str) -> Option<Finding> {
+    if ran.lost {
+        finding(
+            Grade::Limited,
+            format!("{end}; variables lost, and it is said"),
+        )
+    } else {
+        finding(
+            Grade::Bad,
+            format!("{end}; variables lost, and nothing says it"),
+        )
     }
 }
 
