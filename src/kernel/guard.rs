@@ -21,6 +21,7 @@
 //! (the kernel's actor).
 
 mod spool;
+mod thread;
 mod zmtp;
 
 use std::io;
@@ -37,6 +38,7 @@ pub use zmtp::Violation;
 use zmtp::{Note, Phase, Refusal, Scanner};
 
 use spool::Spool;
+pub(super) use thread::apart;
 
 use super::task::{self, Task};
 use crate::jupyter::connection::Endpoint;

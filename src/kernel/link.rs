@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use zeromq::util::PeerIdentity;
 use zeromq::{
@@ -16,9 +17,9 @@ use zeromq::{
     SubSocket, ZmqMessage,
 };
 
-use super::guard::{Closing, Guard, GuardEvent, GuardLimits};
+use super::guard::{self, Closing, Guard, GuardEvent, GuardLimits};
 use super::task::{self, Task};
-use crate::jupyter::connection::{ConnectionInfo, Socket};
+use crate::jupyter::connection::{ConnectionInfo, Socket, Transport};
 use crate::jupyter::message::{Channel, Message};
 use crate::jupyter::wire::{self, Signer, WireError};
 
@@ -87,6 +88,12 @@ pub(super) async fn connect(
     };
     let guard = |channel: Channel| {
         let upstream = info.endpoint(Socket::Channel(channel));
+        // Those that know only TCP are those that send each line as a message (`quirks::transport`).
+        let thread = match info.transport {
+            Transport::Tcp => guard::apart(),
+            Transport::Ipc => None,
+        };
+        let _entered = thread.map(Handle::enter);
         Guard::start(upstream, guard_dir, channel.name(), limits, lost_tx.clone())
             .map_err(|error| format!("could not listen in `{}`: {error}", guard_dir.display()))
     };
