@@ -400,6 +400,9 @@ async fn pass_on(
             Err(Refusal::Broken(violation)) => return Ending::Hostile(violation),
             Err(Refusal::Unwritable) => return Ending::Closed(Closing::Client),
         }
+        if client.push().await.is_err() {
+            return Ending::Closed(Closing::Client);
+        }
     }
 }
 

@@ -11,7 +11,10 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::AsyncWrite;
 
-/// Writes to `inner`, or keeps what that does not take now.
+/// Capacity that is kept for the next messages; a flood does not cost its memory for ever.
+const KEPT: usize = 256 * 1024;
+
+/// Keeps what is written until it is drained into `inner`: many frames then pass in one system call.
 #[derive(Debug)]
 pub(super) struct Spool<W> {
     inner: W,
@@ -32,7 +35,16 @@ impl<W: AsyncWrite + Unpin> Spool<W> {
         self.waiting.is_empty()
     }
 
-    /// Passes on what waits. Cancel-safe.
+    /// Passes on as much as there is room for now.
+    pub(super) async fn push(&mut self) -> io::Result<()> {
+        std::future::poll_fn(|cx| match self.poll_drain(cx) {
+            Poll::Ready(drained) => Poll::Ready(drained),
+            Poll::Pending => Poll::Ready(Ok(())),
+        })
+        .await
+    }
+
+    /// Passes on all that waits. Cancel-safe.
     pub(super) async fn drain(&mut self) -> io::Result<()> {
         std::future::poll_fn(|cx| self.poll_drain(cx)).await
     }
@@ -46,8 +58,9 @@ impl<W: AsyncWrite + Unpin> Spool<W> {
             }
             self.waiting.drain(..count);
         }
-        // A flood does not cost its memory for ever.
-        self.waiting = VecDeque::new();
+        if self.waiting.capacity() > KEPT {
+            self.waiting = VecDeque::new();
+        }
         Poll::Ready(Ok(()))
     }
 }
@@ -59,20 +72,13 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Spool<W> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if let Poll::Ready(drained) = this.poll_drain(cx) {
-            drained?;
-            if let Poll::Ready(written) = Pin::new(&mut this.inner).poll_write(cx, bytes) {
-                return Poll::Ready(written);
-            }
+        if this.waiting.len() >= this.limit {
+            ready!(this.poll_drain(cx))?;
         }
         let room = this.limit.saturating_sub(this.waiting.len());
-        if room == 0 {
-            // `poll_drain` has asked to be woken.
-            return Poll::Pending;
-        }
-        let count = room.min(bytes.len());
-        this.waiting.extend(bytes.iter().take(count));
-        Poll::Ready(Ok(count))
+        let taken = bytes.get(..room.min(bytes.len())).unwrap_or_default();
+        this.waiting.extend(taken);
+        Poll::Ready(Ok(taken.len()))
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -98,20 +104,25 @@ mod tests {
     async fn keeps_what_is_not_taken_in_order_and_within_bounds() {
         let (inner, mut reader) = tokio::io::duplex(4);
         let mut spool = Spool::new(inner, 6);
-        // Four bytes pass, six wait, two have no room.
         assert_eq!(spool.write(b"0123").await.unwrap(), 4);
+        // Four bytes pass, six wait, two have no room.
+        spool.push().await.unwrap();
+        assert!(spool.is_empty());
         assert_eq!(spool.write(b"456789ab").await.unwrap(), 6);
-        assert!(!spool.is_empty());
-        let more = std::future::poll_fn(|cx| {
-            Poll::Ready(Pin::new(&mut spool).poll_write(cx, b"ab").is_pending())
-        });
-        assert!(more.await);
+        let mut full = async |bytes: &'static [u8]| {
+            std::future::poll_fn(|cx| {
+                Poll::Ready(Pin::new(&mut spool).poll_write(cx, bytes).is_pending())
+            })
+            .await
+        };
+        assert!(full(b"ab").await);
         let mut got = [0; 10];
         let (drained, read) = tokio::join!(spool.drain(), reader.read_exact(&mut got));
         drained.unwrap();
         read.unwrap();
         assert_eq!((&got, spool.is_empty()), (b"0123456789", true));
         drop(reader);
-        assert!(spool.write(b"x").await.is_err());
+        spool.write_all(b"x").await.unwrap();
+        assert!(spool.push().await.is_err());
     }
 }

@@ -199,7 +199,8 @@ pub(super) async fn interrupt(kernel: &Kernel, code: &Snippets) -> Option<Findin
             let again = restarts(kernel, code).await;
             finding(Grade::Limited, format!("{}; {again}", ran.end()))
         }
-        Verdict::Ok | Verdict::Error { .. } | Verdict::TimedOut | Verdict::Aborted => {
+        Verdict::Ok => finding(Grade::Limited, "stopped, but told as success"),
+        Verdict::Error { .. } | Verdict::TimedOut | Verdict::Aborted => {
             bad(&ran, "not told as an interrupt")
         }
     }
