@@ -17,16 +17,16 @@ pub(super) fn kernels(args: KernelsArgs, context: &Context) -> Result<Exit, Fail
         KernelsCommand::Reap => reap::run(context),
         KernelsCommand::List { json } => list::list(json, context),
         KernelsCommand::Test(args) => block_on(test::test(args, context)),
-        KernelsCommand::Install(args) => match &args.into {
-            Some(env) => block_on(install::install_into(env, context)),
-            None => {
-                let system = if args.system {
-                    System::Allowed
-                } else {
-                    System::Ask
-                };
-                block_on(install::install(&args.names, system, context))
+        KernelsCommand::Install(args) => {
+            if let Some(env) = &args.into {
+                return block_on(install::install_into(env, context));
             }
-        },
+            let system = if args.system {
+                System::Allowed
+            } else {
+                System::Ask
+            };
+            block_on(install::install(&args.names, system, context))
+        }
     }
 }

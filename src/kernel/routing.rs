@@ -70,9 +70,7 @@ struct Entry {
     interrupts: u32,
     stop: Stop,
     /// Reply and `idle` were seen, but outputs may still come.
-    settling: bool,
-    /// An output came after `idle`.
-    late: bool,
+    settling: Settling,
     wake: Option<(Instant, Wake)>,
 }
 
@@ -85,6 +83,17 @@ enum Stdin {
     Closed,
     /// It was refused, with these words, and the code was told so often.
     Refused { why: String, times: u32 },
+}
+
+/// Whether outputs may still come after reply and `idle`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Settling {
+    /// No, or it was waited for long enough.
+    Done,
+    /// Perhaps.
+    Waits,
+    /// One came, so there are more.
+    Late,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,8 +161,11 @@ impl Table {
             },
             interrupts: 0,
             stop: Stop::None,
-            settling: !self.quirks.late_outputs.is_zero(),
-            late: false,
+            settling: if self.quirks.late_outputs.is_zero() {
+                Settling::Done
+            } else {
+                Settling::Waits
+            },
             wake: None,
         });
         self.watch_first(now);
@@ -212,7 +224,9 @@ impl Table {
             }
             (Channel::IoPub, content) => {
                 entry.start(now);
-                entry.late |= entry.idle;
+                if entry.idle && entry.settling == Settling::Waits {
+                    entry.settling = Settling::Late;
+                }
                 if let Content::Error(error) = &content {
                     entry.error = Some((error.ename.clone(), error.evalue.clone()));
                 }
@@ -370,7 +384,7 @@ impl Table {
                     entry.wake = None;
                 }
                 Wake::Settled => {
-                    entry.settling = false;
+                    entry.settling = Settling::Done;
                     entry.wake = None;
                 }
                 Wake::Unanswered => {
@@ -379,7 +393,7 @@ impl Table {
                         ..ExecuteReply::default()
                     });
                     entry.idle = true;
-                    entry.settling = false;
+                    entry.settling = Settling::Done;
                     entry.wake = None;
                 }
             }
@@ -403,7 +417,8 @@ impl Table {
     fn sweep(&mut self) {
         let loses_state = self.quirks.after_interrupt != AfterInterrupt::Kept;
         self.entries.retain_mut(|entry| {
-            let (Some(reply), true, false) = (&entry.reply, entry.idle, entry.settling) else {
+            let (Some(reply), true, Settling::Done) = (&entry.reply, entry.idle, entry.settling)
+            else {
                 return true;
             };
             let verdict = entry.verdict(reply);
@@ -467,8 +482,8 @@ impl Entry {
 
     fn after_message(&mut self, now: Instant, late_outputs: Duration) {
         match (&self.reply, self.idle) {
-            (Some(_), true) if self.settling => {
-                let wait = if self.late {
+            (Some(_), true) if self.settling != Settling::Done => {
+                let wait = if self.settling == Settling::Late {
                     MORE_LATE_OUTPUTS
                 } else {
                     late_outputs
@@ -485,7 +500,7 @@ impl Entry {
 
     fn mark_lost(&mut self) {
         self.idle = true;
-        self.settling = false;
+        self.settling = Settling::Done;
         self.wake = None;
         self.send(ExecutionEvent::Output(OutputEvent::Lost(
             "the kernel did not say that its outputs are complete: some may be missing".to_owned(),

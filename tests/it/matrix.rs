@@ -2,6 +2,7 @@
 //!
 //! An entry that is not what the protocol wants is what that kernel can do; the comment says why.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use sponde::kernel::probe::{Grade, probe};
@@ -44,13 +45,14 @@ async fn observed(kernel: KernelSource) -> String {
             Grade::Bad => "bad",
             Grade::Skipped => "skipped",
         };
-        text.push_str(&format!(
-            "{}: {grade}: {}\n",
+        let _ = writeln!(
+            text,
+            "{}: {grade}: {}",
             row.check.title(),
             row.finding.observed
-        ));
+        );
         if row.finding.grade == Grade::Bad {
-            text.push_str(&format!("    {:?}\n", row.finding.detail));
+            let _ = writeln!(text, "    {:?}", row.finding.detail);
         }
     }
     text

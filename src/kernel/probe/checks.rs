@@ -32,6 +32,7 @@ const DEATH: Duration = Duration::from_secs(15);
 /// How many lines are printed.
 const LINES: usize = 20_000;
 
+#[expect(clippy::unnecessary_wraps, reason = "what a check ends with")]
 fn finding(grade: Grade, observed: impl Into<String>) -> Option<Finding> {
     Some(Finding {
         grade,
@@ -40,6 +41,7 @@ fn finding(grade: Grade, observed: impl Into<String>) -> Option<Finding> {
     })
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "what a check ends with")]
 fn bad(ran: &Ran, what: &str) -> Option<Finding> {
     let text: String = format!("{}{}", ran.stderr, ran.text())
         .chars()
@@ -191,10 +193,13 @@ pub(super) async fn interrupt(kernel: &Kernel, code: &Snippets) -> Option<Findin
         return bad(&ran, "no end");
     };
     match verdict {
-        Verdict::Interrupted => match still_kept(kernel, code).await? {
-            true => finding(Grade::Good, "interrupted, variables kept"),
-            false => lost(&ran, "interrupted"),
-        },
+        Verdict::Interrupted => {
+            if still_kept(kernel, code).await? {
+                finding(Grade::Good, "interrupted, variables kept")
+            } else {
+                lost(&ran, "interrupted")
+            }
+        }
         Verdict::KernelDied(_) => {
             let again = restarts(kernel, code).await;
             finding(Grade::Limited, format!("{}; {again}", ran.end()))
