@@ -2,8 +2,10 @@
 //!
 //! An execution is finished when the reply **and** `idle` have been seen. Both can be lost (a kernel's send queue
 //! overflows, JavaScript kernels never answer an interrupted cell), so each wait has an end: with the reply but
-//! without `idle` a fence is sent after [`QUIET`]; with `idle` but no reply we wait [`REPLY_WAIT`]. A message whose
+//! without `idle` a fence is sent after a second; with `idle` but no reply we wait five. A message whose
 //! parent is not in the table never reaches a cell.
+
+mod entry;
 
 use std::time::Duration;
 
@@ -11,20 +13,14 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
 use super::ExecuteOptions;
-use super::execution::{ExecutionEvent, Outcome, OutputEvent, Verdict};
+use super::execution::{ExecutionEvent, OutputEvent, Verdict};
 use super::host::ExitReason;
 use super::quirks::{AfterInterrupt, Quirks};
-use crate::jupyter::content::{
-    Content, ErrorContent, ExecuteReply, ExecutionState, InputRequest, ReplyStatus,
-};
+use crate::jupyter::content::{Content, ExecuteReply, ExecutionState, ReplyStatus};
 use crate::jupyter::message::{Channel, Header, Message};
 
-/// Silence on iopub after a reply before we ask whether `idle` was lost.
-const QUIET: Duration = Duration::from_secs(1);
 /// How long the answer to that question may take: it comes behind all outputs, and a large one takes its time.
 const FENCE_WAIT: Duration = Duration::from_secs(15);
-/// How long a reply may come after `idle`.
-const REPLY_WAIT: Duration = Duration::from_secs(5);
 /// Between one interrupt and the next, when a cell's time is up or its input was refused.
 const INTERRUPT_WAIT: Duration = Duration::from_millis(2500);
 /// Interrupts that a cell whose time is up may ignore before the kernel is killed.
@@ -32,9 +28,6 @@ const INTERRUPTS: u32 = 2;
 
 /// The exception of code that wanted input and got none; ipykernel's own name for it.
 const NO_INPUT: &str = "StdinNotImplementedError";
-
-/// Once an output has come after `idle`, how long the next one may take.
-const MORE_LATE_OUTPUTS: Duration = Duration::from_secs(2);
 
 type Events = mpsc::UnboundedSender<(ExecutionEvent, Option<OwnedSemaphorePermit>)>;
 
@@ -430,108 +423,5 @@ impl Table {
             entry.finish(verdict);
             false
         });
-    }
-}
-
-impl Entry {
-    fn send(&mut self, event: ExecutionEvent) {
-        let _ = self.events.send((event, None));
-    }
-
-    /// When its time is up; a time beyond all clocks never is.
-    fn time_up(&self, now: Instant) -> Option<(Instant, Wake)> {
-        Some((now.checked_add(self.timeout?)?, Wake::TimeUp))
-    }
-
-    fn start(&mut self, now: Instant) {
-        if !self.started {
-            self.started = true;
-            self.wake = self.time_up(now);
-        }
-    }
-
-    fn ask(&mut self, request: InputRequest, header: Header, now: Instant) {
-        self.input = Some(header);
-        self.wake = None;
-        match self.stdin {
-            Stdin::Asked => self.send(ExecutionEvent::InputRequested(request)),
-            // Kernels other than ipykernel ask whatever they were told.
-            Stdin::Closed | Stdin::Refused { .. } => self.refuse("nobody is there to answer", now),
-        }
-    }
-
-    /// The code gets an error instead of a line.
-    fn refuse(&mut self, why: &str, now: Instant) {
-        self.wake = Some((now, Wake::Refused));
-        if matches!(self.stdin, Stdin::Asked | Stdin::Closed) {
-            let evalue = format!("the code asked for input, and {why}");
-            self.stdin = Stdin::Refused {
-                why: evalue.clone(),
-                times: 0,
-            };
-            let traceback = vec![format!("{NO_INPUT}: {evalue}")];
-            let ename = NO_INPUT.to_owned();
-            let error = ErrorContent {
-                ename,
-                evalue,
-                traceback,
-            };
-            self.send(ExecutionEvent::Output(OutputEvent::Error(error)));
-        }
-    }
-
-    fn after_message(&mut self, now: Instant, late_outputs: Duration) {
-        match (&self.reply, self.idle) {
-            (Some(_), true) if self.settling != Settling::Done => {
-                let wait = if self.settling == Settling::Late {
-                    MORE_LATE_OUTPUTS
-                } else {
-                    late_outputs
-                };
-                self.wake = Some((now + wait, Wake::Settled));
-            }
-            (Some(_), false) if !matches!(self.wake, Some((_, Wake::FenceLost))) => {
-                self.wake = Some((now + QUIET, Wake::Quiet));
-            }
-            (None, true) => self.wake = Some((now + REPLY_WAIT, Wake::NoReply)),
-            _ => {}
-        }
-    }
-
-    fn mark_lost(&mut self) {
-        self.idle = true;
-        self.settling = Settling::Done;
-        self.wake = None;
-        self.send(ExecutionEvent::Output(OutputEvent::Lost(
-            "the kernel did not say that its outputs are complete: some may be missing".to_owned(),
-        )));
-    }
-
-    fn verdict(&self, reply: &ExecuteReply) -> Verdict {
-        if let Stdin::Refused { why, .. } = &self.stdin
-            && self.stop == Stop::None
-        {
-            let (ename, evalue) = (NO_INPUT.to_owned(), why.clone());
-            return Verdict::Error { ename, evalue };
-        }
-        let failed = reply.status != ReplyStatus::Ok || self.error.is_some();
-        match (self.stop, reply.status) {
-            (Stop::Requested, _) if failed => Verdict::Interrupted,
-            (Stop::TimeUp, _) if failed => Verdict::TimedOut,
-            (_, ReplyStatus::Aborted) if !self.started || self.error.is_none() => Verdict::Aborted,
-            _ if failed => {
-                let (ename, evalue) = self
-                    .error
-                    .clone()
-                    .unwrap_or_else(|| (reply.ename.clone(), reply.evalue.clone()));
-                Verdict::Error { ename, evalue }
-            }
-            _ => Verdict::Ok,
-        }
-    }
-
-    fn finish(&mut self, verdict: Verdict) {
-        let count = self.count;
-        self.send(ExecutionEvent::Finished(Outcome { verdict, count }));
     }
 }

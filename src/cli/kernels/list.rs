@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::recipe;
-use crate::cli::style::{NAME, paint, stdout_colours};
+use crate::cli::style::{NAME, is_interactive, paint, stdout_colours};
 use crate::cli::{Context, eprint, filter, print, run};
 use crate::error::{Exit, Failure};
 use crate::kernel::FoundKernel;
@@ -36,7 +36,8 @@ pub(super) fn list(as_json: bool, context: &Context) -> Result<Exit, Failure> {
         .into_iter()
         .filter(|&name| !found.iter().any(|kernel| kernel.name == name))
         .collect();
-    if !more.is_empty() {
+    // For people; a script knows what it wants.
+    if !more.is_empty() && is_interactive() {
         eprint(&format!(
             "`sponde kernels install` knows more: {}\n",
             more.join(", ")

@@ -1,0 +1,120 @@
+//! What one execution does with what it is told: its waits, its questions, its verdict.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Entry, NO_INPUT, Settling, Stdin, Stop, Wake};
+use crate::jupyter::content::{ErrorContent, ExecuteReply, InputRequest, ReplyStatus};
+use crate::jupyter::message::Header;
+use crate::kernel::execution::{ExecutionEvent, Outcome, OutputEvent, Verdict};
+
+/// Silence on iopub after a reply before we ask whether `idle` was lost.
+const QUIET: Duration = Duration::from_secs(1);
+/// How long a reply may come after `idle`.
+const REPLY_WAIT: Duration = Duration::from_secs(5);
+/// Once an output has come after `idle`, how long the next one may take.
+const MORE_LATE_OUTPUTS: Duration = Duration::from_secs(2);
+
+impl Entry {
+    pub(super) fn send(&mut self, event: ExecutionEvent) {
+        let _ = self.events.send((event, None));
+    }
+
+    /// When its time is up; a time beyond all clocks never is.
+    pub(super) fn time_up(&self, now: Instant) -> Option<(Instant, Wake)> {
+        Some((now.checked_add(self.timeout?)?, Wake::TimeUp))
+    }
+
+    pub(super) fn start(&mut self, now: Instant) {
+        if !self.started {
+            self.started = true;
+            self.wake = self.time_up(now);
+        }
+    }
+
+    pub(super) fn ask(&mut self, request: InputRequest, header: Header, now: Instant) {
+        self.input = Some(header);
+        self.wake = None;
+        match self.stdin {
+            Stdin::Asked => self.send(ExecutionEvent::InputRequested(request)),
+            // Kernels other than ipykernel ask whatever they were told.
+            Stdin::Closed | Stdin::Refused { .. } => self.refuse("nobody is there to answer", now),
+        }
+    }
+
+    /// The code gets an error instead of a line.
+    pub(super) fn refuse(&mut self, why: &str, now: Instant) {
+        self.wake = Some((now, Wake::Refused));
+        if matches!(self.stdin, Stdin::Asked | Stdin::Closed) {
+            let evalue = format!("the code asked for input, and {why}");
+            self.stdin = Stdin::Refused {
+                why: evalue.clone(),
+                times: 0,
+            };
+            let traceback = vec![format!("{NO_INPUT}: {evalue}")];
+            let ename = NO_INPUT.to_owned();
+            let error = ErrorContent {
+                ename,
+                evalue,
+                traceback,
+            };
+            self.send(ExecutionEvent::Output(OutputEvent::Error(error)));
+        }
+    }
+
+    pub(super) fn after_message(&mut self, now: Instant, late_outputs: Duration) {
+        match (&self.reply, self.idle) {
+            (Some(_), true) if self.settling != Settling::Done => {
+                let wait = if self.settling == Settling::Late {
+                    MORE_LATE_OUTPUTS
+                } else {
+                    late_outputs
+                };
+                self.wake = Some((now + wait, Wake::Settled));
+            }
+            (Some(_), false) if !matches!(self.wake, Some((_, Wake::FenceLost))) => {
+                self.wake = Some((now + QUIET, Wake::Quiet));
+            }
+            (None, true) => self.wake = Some((now + REPLY_WAIT, Wake::NoReply)),
+            _ => {}
+        }
+    }
+
+    pub(super) fn mark_lost(&mut self) {
+        self.idle = true;
+        self.settling = Settling::Done;
+        self.wake = None;
+        self.send(ExecutionEvent::Output(OutputEvent::Lost(
+            "the kernel did not say that its outputs are complete: some may be missing".to_owned(),
+        )));
+    }
+
+    pub(super) fn verdict(&self, reply: &ExecuteReply) -> Verdict {
+        if let Stdin::Refused { why, .. } = &self.stdin
+            && self.stop == Stop::None
+        {
+            let (ename, evalue) = (NO_INPUT.to_owned(), why.clone());
+            return Verdict::Error { ename, evalue };
+        }
+        let failed = reply.status != ReplyStatus::Ok || self.error.is_some();
+        match (self.stop, reply.status) {
+            (Stop::Requested, _) if failed => Verdict::Interrupted,
+            (Stop::TimeUp, _) if failed => Verdict::TimedOut,
+            (_, ReplyStatus::Aborted) if !self.started || self.error.is_none() => Verdict::Aborted,
+            _ if failed => {
+                let (ename, evalue) = self
+                    .error
+                    .clone()
+                    .unwrap_or_else(|| (reply.ename.clone(), reply.evalue.clone()));
+                Verdict::Error { ename, evalue }
+            }
+            _ => Verdict::Ok,
+        }
+    }
+
+    pub(super) fn finish(&mut self, verdict: Verdict) {
+        let count = self.count;
+        self.send(ExecutionEvent::Finished(Outcome { verdict, count }));
+    }
+}
