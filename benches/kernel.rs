@@ -40,7 +40,7 @@ fn main() {
 
 async fn serve(prefix: PathBuf) {
     let dir = tempfile::tempdir().unwrap();
-    let kernel = SearchPaths(vec![SearchPath {
+    let kernel = SearchPaths::from(vec![SearchPath {
         origin: "bench",
         data_dir: prefix.join("share/jupyter"),
         prefix: Some(prefix),

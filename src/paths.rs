@@ -1,7 +1,8 @@
 //! Where things are on disk. The only module that reads the environment for directories; everything below gets paths
 //! as values.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use etcetera::{BaseStrategy as _, base_strategy::Xdg};
 
@@ -76,6 +77,16 @@ impl Paths {
         self.data.join("python")
     }
 
+    /// The private prefix for npm packages.
+    pub fn node_env(&self) -> PathBuf {
+        self.data.join("node")
+    }
+
+    /// The private prefix for crates with programs.
+    pub fn cargo_env(&self) -> PathBuf {
+        self.data.join("cargo")
+    }
+
     /// The interpreter of the private Python environment, if it is there.
     pub fn python(&self) -> Option<PathBuf> {
         Some(self.python_env().join("bin/python")).filter(|python| python.exists())
@@ -83,44 +94,68 @@ impl Paths {
 
     /// Where kernels are looked for, best first; see [`crate::kernel::discover`].
     pub fn kernels(&self) -> SearchPaths {
-        let mut paths = Vec::new();
-        let mut add = |origin, data_dir: PathBuf, prefix: Option<PathBuf>| {
-            if !paths
-                .iter()
-                .any(|path: &SearchPath| path.data_dir == data_dir)
-            {
-                paths.push(SearchPath {
-                    origin,
-                    data_dir,
-                    prefix,
-                });
-            }
+        let of = |origin, prefix: PathBuf| SearchPath {
+            origin,
+            data_dir: prefix.join("share/jupyter"),
+            prefix: Some(prefix),
         };
-        let of = |prefix: &Path| (prefix.join("share/jupyter"), Some(prefix.to_owned()));
-        for dir in std::env::var_os("JUPYTER_PATH")
+        let plain = |origin, data_dir| SearchPath {
+            origin,
+            data_dir,
+            prefix: None,
+        };
+        let mut dirs: Vec<SearchPath> = std::env::var_os("JUPYTER_PATH")
             .iter()
             .flat_map(std::env::split_paths)
-        {
-            add("JUPYTER_PATH", dir, None);
-        }
+            .map(|dir| plain("JUPYTER_PATH", dir))
+            .collect();
         for (origin, name) in [
             ("virtual environment", "VIRTUAL_ENV"),
             ("conda environment", "CONDA_PREFIX"),
         ] {
-            if let Some(prefix) = var(name) {
-                let (dir, prefix) = of(&prefix);
-                add(origin, dir, prefix);
-            }
+            dirs.extend(var(name).map(|prefix| of(origin, prefix)));
         }
-        let (dir, prefix) = of(&self.python_env());
-        add("sponde", dir, prefix);
-        add("user", self.jupyter_data.clone(), None);
+        dirs.push(of("sponde", self.python_env()));
+        dirs.push(plain("user", self.jupyter_data.clone()));
         for prefix in ["/usr/local", "/usr"] {
-            let (dir, prefix) = of(Path::new(prefix));
-            add("system", dir, prefix);
+            dirs.push(of("system", PathBuf::from(prefix)));
         }
-        SearchPaths(paths)
+        let mut elsewhere: Vec<SearchPath> = std::env::current_dir()
+            .ok()
+            .map(|here| of("virtual environment here", here.join(".venv")))
+            .into_iter()
+            .collect();
+        elsewhere.extend(
+            conda_environments()
+                .into_iter()
+                .map(|prefix| of("conda environment", prefix)),
+        );
+        let mut seen = BTreeSet::new();
+        dirs.retain(|path| seen.insert(path.data_dir.clone()));
+        elsewhere.retain(|path| seen.insert(path.data_dir.clone()));
+        SearchPaths {
+            dirs,
+            elsewhere,
+            programs: std::env::var_os("PATH")
+                .iter()
+                .flat_map(std::env::split_paths)
+                .collect(),
+        }
     }
+}
+
+/// All that conda made for this person: it keeps a list.
+fn conda_environments() -> Vec<PathBuf> {
+    let Some(home) = var("HOME") else {
+        return Vec::new();
+    };
+    std::fs::read_to_string(home.join(".conda/environments.txt"))
+        .unwrap_or_default()
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with('/'))
+        .map(PathBuf::from)
+        .collect()
 }
 
 fn var(name: &str) -> Option<PathBuf> {

@@ -178,21 +178,43 @@ pub enum KernelsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Make a kernel work, in Sponde's private environment.
-    Install {
-        /// Which one.
-        #[arg(value_enum, default_value = "python3")]
-        name: Installable,
-    },
+    /// Make kernels work, in Sponde's private environment.
+    Install(InstallArgs),
     /// Clean up what runs that were killed have left: kernels, sockets, connection files.
     Reap,
+    /// Find out how a kernel really behaves, by running cells in it.
+    Test(ProbeArgs),
 }
 
-/// Kernels that can be installed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Installable {
-    /// ipykernel with pandas and matplotlib.
-    Python3,
+/// `sponde kernels test`.
+#[derive(Debug, Args)]
+pub struct ProbeArgs {
+    /// Which: names or paths, as for --kernel.
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// All that can be named.
+    #[arg(long, conflicts_with = "names")]
+    pub all: bool,
+    /// As a Markdown table.
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
+    /// As JSON, with times and details.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sponde kernels install`.
+#[derive(Debug, Args)]
+pub struct InstallArgs {
+    /// Which: python3, bash, javascript, deno (or typescript), r, java, rust, gnuplot.
+    #[arg(default_value = "python3", value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Install system packages that are missing, with apt-get and if need be sudo, without asking.
+    #[arg(long)]
+    pub system: bool,
+    /// Install ipykernel into this virtual or conda environment instead.
+    #[arg(long, value_name = "ENVIRONMENT", conflicts_with_all = ["names", "system"])]
+    pub into: Option<PathBuf>,
 }
 
 /// `sponde models`.

@@ -1,116 +1,32 @@
-//! `sponde kernels`: what Jupyter would find, and how to get one.
+//! `sponde kernels`: what Jupyter would find, how to get more, and whether one can be trusted.
 
-use std::collections::BTreeSet;
+mod install;
+mod list;
+mod recipe;
+mod system;
+mod test;
 
-use serde_json::json;
-
-use super::args::{Installable, KernelsArgs, KernelsCommand};
-use super::style::{GOOD, NAME, paint, stdout_colours};
-use super::{Context, block_on, filter, print, python, reap, run};
+use super::args::{KernelsArgs, KernelsCommand};
+use super::{Context, block_on, reap};
 use crate::error::{Exit, Failure};
-use crate::kernel::FoundKernel;
-
-/// What `kernels install python3` puts into the private environment.
-pub(super) const PYTHON_PACKAGES: [&str; 3] = ["ipykernel>=7", "pandas", "matplotlib"];
-/// Our kernelspec for it (kernelspecs/python3).
-const PYTHON_SPEC: &str = include_str!("../../kernelspecs/python3/kernel.json");
+use system::System;
 
 /// Runs it.
 pub(super) fn kernels(args: KernelsArgs, context: &Context) -> Result<Exit, Failure> {
     match args.command.unwrap_or(KernelsCommand::List { json: false }) {
-        KernelsCommand::List { json } => list(json, context),
-        KernelsCommand::Install {
-            name: Installable::Python3,
-        } => block_on(install_python(context)),
         KernelsCommand::Reap => reap::run(context),
-    }
-}
-
-fn list(as_json: bool, context: &Context) -> Result<Exit, Failure> {
-    let found = context.paths.kernels().list();
-    if as_json {
-        let kernels: Vec<_> = found.iter().map(as_value).collect();
-        let text = serde_json::to_string_pretty(&kernels).unwrap_or_default();
-        print(&format!("{text}\n"))?;
-        return Ok(Exit::Done);
-    }
-    let mut text = String::new();
-    let mut seen = BTreeSet::new();
-    let width = found
-        .iter()
-        .map(|kernel| kernel.name.len())
-        .max()
-        .unwrap_or(0);
-    for kernel in &found {
-        let padded = format!("{:width$}", kernel.name);
-        let name = paint(NAME, &padded, stdout_colours());
-        let dir = kernel.resource_dir.display();
-        let line = match &kernel.source {
-            Ok(_) if !seen.insert(kernel.name.clone()) => {
-                format!(
-                    "{name}  {dir}  ({}; hidden by the one above)\n",
-                    kernel.origin
-                )
+        KernelsCommand::List { json } => list::list(json, context),
+        KernelsCommand::Test(args) => block_on(test::test(args, context)),
+        KernelsCommand::Install(args) => {
+            if let Some(env) = &args.into {
+                return block_on(install::install_into(env, context));
             }
-            Ok(source) => format!(
-                "{name}  {dir}  ({}; {})\n",
-                kernel.origin,
-                filter::plain(&source.spec.display_name)
-            ),
-            Err(reason) => format!(
-                "{name}  {dir}  {}\n",
-                run::bad(&format!("cannot be used: {reason}"))
-            ),
-        };
-        text.push_str(&line);
+            let system = if args.system {
+                System::Allowed
+            } else {
+                System::Ask
+            };
+            block_on(install::install(&args.names, system, context))
+        }
     }
-    if found.is_empty() {
-        return Err(Failure::new(Exit::Kernel, "there are no kernels").hint(
-            "install one with `sponde kernels install python3`; `sponde doctor` shows where is looked",
-        ));
-    }
-    print(&text)?;
-    Ok(Exit::Done)
-}
-
-fn as_value(kernel: &FoundKernel) -> serde_json::Value {
-    let (spec, error) = match &kernel.source {
-        Ok(source) => (Some(&source.spec), None),
-        Err(reason) => (None, Some(reason)),
-    };
-    json!({
-        "name": kernel.name,
-        "resource_dir": kernel.resource_dir.display().to_string(),
-        "origin": kernel.origin,
-        "spec": spec,
-        "error": error,
-    })
-}
-
-async fn install_python(context: &Context) -> Result<Exit, Failure> {
-    python::ensure(&PYTHON_PACKAGES, context).await?;
-    let dir = context
-        .paths
-        .python_env()
-        .join("share/jupyter/kernels/python3");
-    let path = dir.join("kernel.json");
-    std::fs::create_dir_all(&dir)
-        .and_then(|()| std::fs::write(&path, PYTHON_SPEC))
-        .map_err(|error| {
-            Failure::new(
-                Exit::Failed,
-                format!("could not write `{}`: {error}", path.display()),
-            )
-        })?;
-    let found = context.paths.kernels().find("python3");
-    let ours = found.is_ok_and(|kernel| kernel.resource_dir == dir);
-    print(&format!(
-        "{} kernel `python3` is in {}\n",
-        paint(GOOD, "ready:", stdout_colours()),
-        dir.display()
-    ))?;
-    if !ours {
-        print("note: another `python3` comes before it; see `sponde kernels`\n")?;
-    }
-    Ok(Exit::Done)
 }

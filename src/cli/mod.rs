@@ -19,6 +19,7 @@ mod run;
 mod screen;
 mod session;
 mod signals;
+mod step;
 mod style;
 mod warm;
 

@@ -1,13 +1,9 @@
 //! Sponde's private Python environment: made with `python3 -m venv`, filled with pip, under the data directory.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::Duration;
-
-use indicatif::{ProgressBar, ProgressStyle};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::Context;
+use super::step::{run, succeeds};
 use crate::error::{Exit, Failure};
 
 /// The interpreters that are tried, best first.
@@ -19,37 +15,32 @@ const OLDEST: (u32, u32) = (3, 10);
 pub(super) async fn ensure(packages: &[&str], context: &Context) -> Result<PathBuf, Failure> {
     let env = context.paths.python_env();
     let python = env.join("bin/python");
-    if !works(&python).await {
+    if !succeeds(&python, &["-c", "import pip"]).await {
         make(&env).await?;
     }
-    let missing = missing(&python, packages).await;
-    if !missing.is_empty() {
-        install(&python, &missing).await?;
-    }
+    ensure_packages(&python, packages).await?;
     Ok(python)
 }
 
-async fn works(python: &Path) -> bool {
-    python.exists() && quiet(python, &["-c", "import pip"]).await
+/// Makes sure that the environment of this interpreter, whosever it is, has `packages`.
+pub(super) async fn ensure_packages(python: &Path, packages: &[&str]) -> Result<(), Failure> {
+    let missing = missing(python, packages).await;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    install(python, &missing, false).await
 }
 
-async fn quiet(program: &Path, args: &[&str]) -> bool {
-    tokio::process::Command::new(program)
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .status()
-        .await
-        .is_ok_and(|status| status.success())
+/// Installs `packages` even if they seem to be there.
+pub(super) async fn reinstall(python: &Path, packages: &[&str]) -> Result<(), Failure> {
+    install(python, packages, true).await
 }
 
 async fn make(env: &Path) -> Result<(), Failure> {
     let check = format!("import sys, venv, ensurepip; sys.exit(sys.version_info < {OLDEST:?})");
     let mut found = None;
     for name in INTERPRETERS {
-        if quiet(Path::new(name), &["-c", &check]).await {
+        if succeeds(Path::new(name), &["-c", &check]).await {
             found = Some(name);
             break;
         }
@@ -73,7 +64,7 @@ async fn make(env: &Path) -> Result<(), Failure> {
     .await
 }
 
-/// The packages that the interpreter does not have, without asking an index.
+/// The packages that the interpreter does not have, or not in the version that is pinned; without asking an index.
 async fn missing<'a>(python: &Path, packages: &[&'a str]) -> Vec<&'a str> {
     let mut missing = Vec::new();
     for &package in packages {
@@ -81,15 +72,20 @@ async fn missing<'a>(python: &Path, packages: &[&'a str]) -> Vec<&'a str> {
             .split(['=', '>', '<', '~'])
             .next()
             .unwrap_or(package);
-        let check = format!("import importlib.metadata as m; m.version({name:?})");
-        if !quiet(python, &["-c", &check]).await {
+        let check = match package.split_once("==") {
+            Some((_, version)) => {
+                format!("import importlib.metadata as m; assert m.version({name:?}) == {version:?}")
+            }
+            None => format!("import importlib.metadata as m; m.version({name:?})"),
+        };
+        if !succeeds(python, &["-c", &check]).await {
             missing.push(package);
         }
     }
     missing
 }
 
-async fn install(python: &Path, packages: &[&str]) -> Result<(), Failure> {
+async fn install(python: &Path, packages: &[&str], again: bool) -> Result<(), Failure> {
     let mut args = vec![
         "-m",
         "pip",
@@ -99,6 +95,9 @@ async fn install(python: &Path, packages: &[&str]) -> Result<(), Failure> {
         "--progress-bar",
         "off",
     ];
+    if again {
+        args.push("--force-reinstall");
+    }
     args.extend(packages);
     run(
         &format!("installing {}", packages.join(", ")),
@@ -106,67 +105,4 @@ async fn install(python: &Path, packages: &[&str]) -> Result<(), Failure> {
         &args,
     )
     .await
-}
-
-/// Runs a program with a spinner that shows its last line; its output is shown when it fails.
-async fn run(what: &str, program: &Path, args: &[&str]) -> Result<(), Failure> {
-    let spinner = spinner(what);
-    let failed = |details: Option<&str>| {
-        Failure::new(Exit::Failed, format!("{what} failed"))
-            .details(details)
-            .hint("the lines above say why: mostly the network, the disk, or a directory that cannot be written")
-    };
-    let mut child = tokio::process::Command::new(program)
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|error| failed(Some(&error.to_string())))?;
-    let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
-        return Err(failed(None));
-    };
-    let mut out = BufReader::new(stdout).lines();
-    let mut err = BufReader::new(stderr).lines();
-    let mut said = std::collections::VecDeque::new();
-    let (mut out_open, mut err_open) = (true, true);
-    while out_open || err_open {
-        tokio::select! {
-            line = out.next_line(), if out_open => match line {
-                Ok(Some(line)) => spinner.set_message(super::filter::plain(&line)),
-                _ => out_open = false,
-            },
-            line = err.next_line(), if err_open => match line {
-                Ok(Some(line)) => {
-                    said.push_back(line);
-                    if said.len() > 15 {
-                        said.pop_front();
-                    }
-                }
-                _ => err_open = false,
-            },
-        }
-    }
-    let status = child.wait().await;
-    spinner.finish_and_clear();
-    if status.is_ok_and(|status| status.success()) {
-        super::eprint(&format!("{what}: done\n"));
-        return Ok(());
-    }
-    let details: Vec<String> = said.into();
-    Err(failed(Some(&details.join("\n"))))
-}
-
-fn spinner(what: &str) -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {wide_msg:.dim}") {
-        bar.set_style(style);
-    }
-    bar.set_prefix(what.to_owned());
-    bar.enable_steady_tick(Duration::from_millis(120));
-    if bar.is_hidden() {
-        super::eprint(&format!("{what} ...\n"));
-    }
-    bar
 }

@@ -6,6 +6,7 @@
 mod asked;
 mod life;
 mod open;
+mod worker;
 
 use tokio::sync::{mpsc, oneshot, watch};
 

@@ -2,13 +2,19 @@
 //!
 //! The order: `JUPYTER_PATH`, the active virtual and conda environments, Sponde's private environment, the
 //! person's data directory, the system. The first of a name wins; the rest, and what cannot be used, is kept with
-//! the reason, for `sponde kernels`. A kernel can also be named by path: a folder with a kernel.json, an
-//! environment, or a Python interpreter.
+//! the reason, for `sponde kernels`. A kernel can also be named by language, or by path: a folder with a kernel.json,
+//! an environment, or a Python interpreter.
+//!
+//! Environments that nobody activated (`.venv` in this directory, conda's others) are listed but only used when they
+//! are named by path: a directory must not choose what runs in it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::launch::KernelSource;
+
+mod environment;
+
 use crate::jupyter::kernelspec::KernelSpec;
 
 /// One `share/jupyter` directory to search, and where it comes from.
@@ -22,14 +28,30 @@ pub struct SearchPath {
     pub prefix: Option<PathBuf>,
 }
 
-/// The directories to search, best first.
+/// Where kernels are searched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SearchPaths(pub Vec<SearchPath>);
+pub struct SearchPaths {
+    /// Directories whose kernels can be named, best first.
+    pub dirs: Vec<SearchPath>,
+    /// Environments that are only listed: their kernels must be named by path.
+    pub elsewhere: Vec<SearchPath>,
+    /// The directories of `PATH`, where a kernel's bare program must be; empty: not checked.
+    pub programs: Vec<PathBuf>,
+}
+
+impl From<Vec<SearchPath>> for SearchPaths {
+    fn from(dirs: Vec<SearchPath>) -> Self {
+        Self {
+            dirs,
+            ..Self::default()
+        }
+    }
+}
 
 /// A kernelspec that was found, usable or not.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundKernel {
-    /// Its name: that of its folder, in lower case.
+    /// What it is called: its folder in lower case, or a path if it must be named by path.
     pub name: String,
     /// The folder.
     pub resource_dir: PathBuf,
@@ -65,7 +87,31 @@ pub enum DiscoverError {
 impl SearchPaths {
     /// All kernelspecs, best first; a name can come more than once, then only the first usable one counts.
     pub fn list(&self) -> Vec<FoundKernel> {
-        self.0.iter().flat_map(list_dir).collect()
+        let elsewhere = self.elsewhere.iter().flat_map(|path| {
+            self.list_dir(path).into_iter().map(|mut kernel| {
+                kernel.name = match &path.prefix {
+                    Some(prefix) if kernel.name == "python3" => prefix.display().to_string(),
+                    _ => kernel.resource_dir.display().to_string(),
+                };
+                kernel
+            })
+        });
+        self.named().chain(elsewhere).collect()
+    }
+
+    /// Those that can be named.
+    fn named(&self) -> impl Iterator<Item = FoundKernel> {
+        self.dirs.iter().flat_map(|path| self.list_dir(path))
+    }
+
+    /// Python environments without ipykernel.
+    pub fn without_ipykernel(&self) -> Vec<&Path> {
+        self.dirs
+            .iter()
+            .chain(&self.elsewhere)
+            .filter_map(|path| path.prefix.as_deref())
+            .filter(|prefix| environment::lacks_ipykernel(prefix))
+            .collect()
     }
 
     /// The kernel that `name` means.
@@ -76,7 +122,7 @@ impl SearchPaths {
         if name.contains('/') {
             return by_path(Path::new(name));
         }
-        let found = self.list();
+        let found: Vec<FoundKernel> = self.named().collect();
         let mut unusable = None;
         for kernel in &found {
             if kernel.name.eq_ignore_ascii_case(name) {
@@ -91,6 +137,11 @@ impl SearchPaths {
                     }
                 }
             }
+        }
+        if unusable.is_none()
+            && let Some(source) = self.for_language(name)
+        {
+            return Ok(source);
         }
         Err(unusable.unwrap_or_else(|| {
             let mut known: Vec<String> = found
@@ -109,10 +160,44 @@ impl SearchPaths {
 
     /// The kernel for a language (as in a notebook's `language_info.name`), if there is one.
     pub fn for_language(&self, language: &str) -> Option<KernelSource> {
-        self.list()
-            .into_iter()
+        self.named()
             .filter_map(|kernel| kernel.source.ok())
             .find(|source| source.spec.language.eq_ignore_ascii_case(language))
+    }
+
+    fn list_dir(&self, path: &SearchPath) -> Vec<FoundKernel> {
+        let mut found = list_dir(path);
+        for kernel in &mut found {
+            if let Ok(source) = &kernel.source
+                && let Some(reason) = self.unusable(source)
+            {
+                kernel.source = Err(reason);
+            }
+        }
+        found
+    }
+
+    /// Why a kernel whose kernel.json is right cannot run all the same.
+    fn unusable(&self, source: &KernelSource) -> Option<String> {
+        // Its own environment decides, and only the kernel knows it.
+        let programs = if source.spec.env.contains_key("PATH") {
+            &[]
+        } else {
+            &self.programs[..]
+        };
+        let program = source.program();
+        environment::missing_program(&program, programs).or_else(|| {
+            let prefix = source.prefix.as_deref()?;
+            let ipykernel = source
+                .spec
+                .argv
+                .iter()
+                .any(|arg| arg == "ipykernel_launcher");
+            (ipykernel
+                && Path::new(&program).starts_with(prefix)
+                && environment::lacks_ipykernel(prefix))
+            .then(|| environment::offer(prefix))
+        })
     }
 }
 
@@ -180,6 +265,9 @@ fn by_path(path: &Path) -> Result<KernelSource, DiscoverError> {
     );
     if path.join("kernel.json").exists() {
         return load(&name, path, None).map_err(unusable);
+    }
+    if environment::lacks_ipykernel(path) {
+        return Err(unusable(environment::offer(path)));
     }
     let python = if path.is_dir() {
         ["bin/python", "bin/python3"]
@@ -251,14 +339,14 @@ mod tests {
         install(first.path(), "b ad", &spec("bad"));
         install(second.path(), "py", &spec("python"));
         install(second.path(), "r", &spec("other"));
-        let paths = SearchPaths(
+        let paths = SearchPaths::from(
             [&first, &second]
                 .map(|dir| SearchPath {
                     origin: "test",
                     data_dir: dir.path().to_owned(),
                     prefix: None,
                 })
-                .into(),
+                .to_vec(),
         );
         assert_eq!(paths.find("PY").unwrap().spec.language, "python");
         assert_eq!(paths.find("r").unwrap().spec.language, "R");

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::KernelError;
 use super::reap::Owner;
-use crate::jupyter::connection::ConnectionInfo;
+use crate::jupyter::connection::{ConnectionInfo, Transport};
 
 /// The longest path a unix socket may have (`sun_path`, less the final NUL).
 const MAX_SOCKET_PATH: usize = 107;
@@ -53,19 +53,29 @@ impl FilesError {
 
 impl KernelFiles {
     /// For a kernel that we start: a connection file (0600) in `runtime_dir`, over sockets in a directory of its own
-    /// (0700) below `socket_root`.
+    /// (0700) below `socket_root`, or over ports on loopback for a kernel that knows no other.
     pub(super) fn make(
         kernel: &str,
+        transport: Transport,
         runtime_dir: &Path,
         socket_root: &Path,
     ) -> Result<Self, FilesError> {
         let id = uuid::Uuid::new_v4();
         let connection_file = runtime_dir.join(format!("kernel-{id}.json"));
         let socket_dir = socket_dir(socket_root, &connection_file)?;
-        let prefix = socket_dir.join("k").to_string_lossy().into_owned();
         let key = uuid::Uuid::new_v4().to_string();
+        let info = match transport {
+            Transport::Ipc => {
+                let prefix = socket_dir.join("k").to_string_lossy().into_owned();
+                ConnectionInfo::ipc(prefix, key, kernel.to_owned())
+            }
+            Transport::Tcp => {
+                let ports = free_ports().map_err(FilesError::at(Path::new("127.0.0.1")))?;
+                ConnectionInfo::tcp(ports, key, kernel.to_owned())
+            }
+        };
         let files = Self {
-            info: ConnectionInfo::ipc(prefix, key, kernel.to_owned()),
+            info,
             connection_file,
             socket_dir,
             ours: true,
@@ -123,6 +133,18 @@ pub(super) fn is_connection_file(path: &Path) -> bool {
         && path
             .extension()
             .is_some_and(|extension| extension == "json")
+}
+
+/// Ports that nobody had a moment ago; another program can still be faster than the kernel, which then does not start.
+fn free_ports() -> std::io::Result<[u16; 5]> {
+    let mut held = Vec::new();
+    let mut ports = [0; 5];
+    for port in &mut ports {
+        let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+        *port = listener.local_addr()?.port();
+        held.push(listener);
+    }
+    Ok(ports)
 }
 
 fn socket_dir(root: &Path, connection_file: &Path) -> Result<PathBuf, FilesError> {

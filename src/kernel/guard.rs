@@ -13,12 +13,15 @@
 //! Invariants:
 //! - No byte of a frame that is refused or emptied reaches `zeromq`.
 //! - A command reaches `zeromq` only if it is `READY`; `PING` is answered here, for `zeromq` cannot.
-//! - Memory is one chunk a direction: a side that does not read stops the other side from writing.
+//! - Memory is one chunk a direction, and [`GuardLimits::spool`] towards us: a side that does not read stops the other
+//!   side from writing.
 //! - The last [`GuardEvent`] is `Hostile` or `Closed`, after both connections are cut. A dropped guard sends none.
 //!
 //! Deliberately not here: what the frames say (`jupyter::wire`), and who does something about a lost connection
 //! (the kernel's actor).
 
+mod spool;
+mod thread;
 mod zmtp;
 
 use std::io;
@@ -33,6 +36,9 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 pub use zmtp::Violation;
 use zmtp::{Note, Phase, Refusal, Scanner};
+
+use spool::Spool;
+pub(super) use thread::apart;
 
 use super::oversize::Oversize;
 use super::task::{self, Task};
@@ -59,6 +65,8 @@ pub struct GuardLimits {
     pub discard: u64,
     /// Frames of one message; more is hostile.
     pub frames_per_message: usize,
+    /// Bytes of the kernel that are taken before our own socket has room for them: a kernel that waits drops messages.
+    pub spool: usize,
     /// From the guard's start until both connections stand; a kernel that is slow to start needs it.
     pub connect: Duration,
     /// From then until the kernel has sent its greeting and `READY`.
@@ -76,6 +84,8 @@ impl Default for GuardLimits {
             message: 80 << 20,
             discard: 2 << 30,
             frames_per_message: 1024,
+            // 20,000 lines of bash_kernel, each a message.
+            spool: 16 << 20,
             connect: Duration::from_mins(1),
             handshake: Duration::from_secs(10),
             stall: Duration::from_secs(30),
@@ -370,8 +380,22 @@ async fn relay(
 
 /// Kernel to client: every byte is judged before it is passed on.
 async fn inward(
+    kernel: impl AsyncRead + Unpin,
+    client: impl AsyncWrite + Unpin,
+    scanner: Scanner,
+    note: impl Fn(Note),
+    limits: GuardLimits,
+) -> Ending {
+    let mut client = Spool::new(client, limits.spool);
+    let ending = pass_on(kernel, &mut client, scanner, note, limits).await;
+    // What was good before the end still arrives. Our own socket can be gone by now.
+    let _ = client.drain().await;
+    ending
+}
+
+async fn pass_on(
     mut kernel: impl AsyncRead + Unpin,
-    mut client: impl AsyncWrite + Unpin,
+    client: &mut Spool<impl AsyncWrite + Unpin>,
     mut scanner: Scanner,
     note: impl Fn(Note),
     limits: GuardLimits,
@@ -379,29 +403,44 @@ async fn inward(
     let mut buffer = vec![0; CHUNK];
     let hello = Instant::now() + limits.handshake;
     loop {
-        let read = kernel.read(&mut buffer);
-        let (read, late) = match scanner.phase {
-            Phase::Greeting | Phase::Handshake => (
-                timeout_at(hello, read).await,
-                Violation::Handshake(limits.handshake),
-            ),
-            Phase::Open if scanner.is_between_messages() => {
-                (Ok(read.await), Violation::Stalled(limits.stall))
+        let late = match scanner.phase {
+            Phase::Greeting | Phase::Handshake => {
+                Some((hello, Violation::Handshake(limits.handshake)))
             }
-            Phase::Open => (
-                timeout(limits.stall, read).await,
+            Phase::Open if scanner.is_between_messages() => None,
+            Phase::Open => Some((
+                Instant::now() + limits.stall,
                 Violation::Stalled(limits.stall),
-            ),
+            )),
+        };
+        let read = async {
+            loop {
+                tokio::select! {
+                    biased;
+                    read = kernel.read(&mut buffer) => return Ok(read),
+                    drained = client.drain(), if !client.is_empty() => drained?,
+                }
+            }
+        };
+        let read: io::Result<io::Result<usize>> = match late {
+            None => read.await,
+            Some((deadline, violation)) => match timeout_at(deadline, read).await {
+                Ok(read) => read,
+                Err(_) => return Ending::Hostile(violation),
+            },
         };
         let count = match read {
             Ok(Ok(count @ 1..)) => count,
             Ok(Ok(0) | Err(_)) => return Ending::Closed(Closing::Kernel),
-            Err(_) => return Ending::Hostile(late),
+            Err(_) => return Ending::Closed(Closing::Client),
         };
-        match scanner.pass_on(&buffer[..count], &mut client, &note).await {
+        match scanner.pass_on(&buffer[..count], client, &note).await {
             Ok(()) => {}
             Err(Refusal::Broken(violation)) => return Ending::Hostile(violation),
             Err(Refusal::Unwritable) => return Ending::Closed(Closing::Client),
+        }
+        if client.push().await.is_err() {
+            return Ending::Closed(Closing::Client);
         }
     }
 }

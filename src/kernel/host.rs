@@ -94,6 +94,8 @@ pub enum ExitReason {
     KilledAfterTimeout,
     /// It did not react to interrupts after its time was up; it is not ours to kill, so we left it.
     Abandoned,
+    /// The process below it that runs the code ended, and it was killed, for it would never answer again.
+    WorkerEnded,
     /// It was restarted or shut down on request.
     Requested,
     /// Nobody knows.
@@ -115,6 +117,7 @@ impl fmt::Display for ExitReason {
             Self::Abandoned => f.write_str(
                 "it did not stop when its time was up; it is not ours to kill and was left running",
             ),
+            Self::WorkerEnded => f.write_str("the process that ran its code ended"),
             Self::Requested => f.write_str("it was ended on request"),
             Self::Unknown => f.write_str("reason unknown"),
         }

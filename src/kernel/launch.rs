@@ -7,6 +7,7 @@ use super::KernelError;
 use super::files::KernelFiles;
 use super::host::{Host, Process};
 use super::oversize::Oversize;
+use super::quirks;
 use crate::jupyter::kernelspec::KernelSpec;
 
 /// Starts ipykernel as its own launcher does, but without collecting garbage while it imports and without taking its
@@ -54,8 +55,13 @@ pub struct LaunchOptions {
 /// [`KernelError::Prepare`] or [`KernelError::Spawn`], with the files removed again.
 pub(super) fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host), KernelError> {
     let kernel = &options.kernel;
-    let files = KernelFiles::make(&kernel.name, &options.runtime_dir, &options.socket_root)
-        .map_err(|error| error.of(&kernel.name))?;
+    let files = KernelFiles::make(
+        &kernel.name,
+        quirks::transport(&kernel.spec),
+        &options.runtime_dir,
+        &options.socket_root,
+    )
+    .map_err(|error| error.of(&kernel.name))?;
     let command = command(kernel, &files.connection_file);
     let env = environment(&options.env, kernel);
     let process =
@@ -97,7 +103,17 @@ fn command(kernel: &KernelSource, connection_file: &Path) -> Vec<String> {
     command
 }
 
-fn is_bare_python(program: &str) -> bool {
+impl KernelSource {
+    /// The program that is started: a path, or a name that is looked for on `PATH`.
+    pub(super) fn program(&self) -> String {
+        command(self, Path::new(""))
+            .into_iter()
+            .next()
+            .unwrap_or_default()
+    }
+}
+
+pub(super) fn is_bare_python(program: &str) -> bool {
     program
         .strip_prefix("python")
         .is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))

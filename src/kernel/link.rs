@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use zeromq::util::PeerIdentity;
 use zeromq::{
@@ -15,10 +16,10 @@ use zeromq::{
     SubSocket, ZmqMessage,
 };
 
-use super::guard::{Closing, Guard, GuardEvent, GuardLimits};
+use super::guard::{self, Closing, Guard, GuardEvent, GuardLimits};
 use super::oversize::{Oversize, Oversized};
 use super::task::{self, Task};
-use crate::jupyter::connection::{ConnectionInfo, Socket};
+use crate::jupyter::connection::{ConnectionInfo, Socket, Transport};
 use crate::jupyter::message::{Channel, Message};
 use crate::jupyter::raw::RawMessage;
 use crate::jupyter::wire::{self, Signer, WireError};
@@ -92,6 +93,12 @@ pub(super) async fn connect(
     let (lost_tx, mut lost) = mpsc::channel(8);
     let guard = |channel: Channel| {
         let upstream = info.endpoint(Socket::Channel(channel));
+        // Those that know only TCP are those that send each line as a message (`quirks::transport`).
+        let thread = match info.transport {
+            Transport::Tcp => guard::apart(),
+            Transport::Ipc => None,
+        };
+        let _entered = thread.map(Handle::enter);
         // Only outputs are worth a file.
         let oversize = oversize.clone().filter(|_| channel == Channel::IoPub);
         let lost = lost_tx.clone();

@@ -15,6 +15,7 @@ mod launch;
 mod link;
 mod oversize;
 mod pool;
+pub mod probe;
 mod proxy;
 pub mod quirks;
 mod ready;

@@ -8,7 +8,10 @@
 
 use std::time::Duration;
 
-use crate::jupyter::kernelspec::InterruptMode;
+use super::launch::is_bare_python;
+use crate::jupyter::connection::Transport;
+use crate::jupyter::content::Content;
+use crate::jupyter::kernelspec::{InterruptMode, KernelSpec};
 
 /// How one implementation behaves.
 #[expect(clippy::struct_excessive_bools, reason = "a table of yes and no")]
@@ -28,6 +31,9 @@ pub struct Quirks {
     pub answers_is_complete: bool,
     /// Whether code runs in a process below the kernel's own: when that one ends, cells are never answered.
     pub worker: bool,
+    /// What its output ends with when it has started its interpreter anew: all variables are lost, and it tells the
+    /// cell's success.
+    pub started_anew: Option<&'static str>,
     /// Code that runs silently before the first cell.
     pub set_up: Option<&'static str>,
 }
@@ -53,6 +59,7 @@ impl Default for Quirks {
             stdin: true,
             answers_is_complete: true,
             worker: false,
+            started_anew: None,
             set_up: None,
         }
     }
@@ -67,6 +74,7 @@ impl Quirks {
                 // `read` waits for a terminal that nobody types into.
                 stdin: false,
                 answers_is_complete: false,
+                started_anew: Some("Restarting Bash"),
                 set_up: Some(BASH_SET_UP),
                 ..usual
             },
@@ -78,7 +86,7 @@ impl Quirks {
             "deno kernel" | "deno" => Self {
                 // SIGINT ends it.
                 interrupt: Some(InterruptMode::Message),
-                late_outputs: Duration::from_millis(100),
+                late_outputs: Duration::from_millis(250),
                 ansi_in_plain: true,
                 ..usual
             },
@@ -98,6 +106,37 @@ impl Quirks {
             },
             _ => usual,
         }
+    }
+}
+
+impl Quirks {
+    /// Whether this output says that the kernel has started its interpreter anew.
+    pub(super) fn has_started_anew(&self, content: &Content) -> bool {
+        match (self.started_anew, content) {
+            (Some(words), Content::Stream(stream)) => stream.text.trim_end().ends_with(words),
+            _ => false,
+        }
+    }
+}
+
+/// Over what a kernel is talked to, which must be known before it can say what it is.
+///
+/// Unix sockets in a private directory are better: no port that another program takes first, nothing that other people
+/// on the machine can connect to. IJavascript, Deno, JJava and evcxr only know TCP; what we do not know gets it too.
+pub(super) fn transport(spec: &KernelSpec) -> Transport {
+    let program = spec.argv.first().map_or("", String::as_str);
+    let file = program.rsplit('/').next().unwrap_or(program);
+    // Nearly all of these are made with ipykernel; IRkernel and xeus use libzmq as it is.
+    let knows_ipc = is_bare_python(file)
+        || file.starts_with("xpython")
+        || spec
+            .argv
+            .iter()
+            .any(|argument| argument.contains("IRkernel::main"));
+    if knows_ipc {
+        Transport::Ipc
+    } else {
+        Transport::Tcp
     }
 }
 

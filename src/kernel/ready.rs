@@ -62,6 +62,18 @@ pub(super) async fn wait_ready(
     }
 }
 
+/// A request that runs `code` and leaves no trace.
+pub(super) fn set_up_request(code: &str) -> Content {
+    Content::ExecuteRequest(ExecuteRequest {
+        code: code.to_owned(),
+        silent: true,
+        store_history: false,
+        user_expressions: serde_json::Map::new(),
+        allow_stdin: false,
+        stop_on_error: false,
+    })
+}
+
 /// Runs `code` silently before anything else, and waits until the kernel is done with it.
 pub(super) async fn set_up(
     link: &mut Link,
@@ -69,14 +81,7 @@ pub(super) async fn set_up(
     username: &str,
     code: &str,
 ) -> Result<(), String> {
-    let request = Content::ExecuteRequest(ExecuteRequest {
-        code: code.to_owned(),
-        silent: true,
-        store_history: false,
-        user_expressions: serde_json::Map::new(),
-        allow_stdin: false,
-        stop_on_error: false,
-    });
+    let request = set_up_request(code);
     let request = Message::request(request, session, username, now());
     let id = request.header.msg_id.clone();
     let closed = || "the connection to the kernel was closed".to_owned();

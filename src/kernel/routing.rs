@@ -2,7 +2,7 @@
 //!
 //! An execution is finished when the reply **and** `idle` have been seen. Both can be lost (a kernel's send queue
 //! overflows, JavaScript kernels never answer an interrupted cell), so each wait has an end: with the reply but
-//! without `idle` a fence is sent after [`QUIET`]; with `idle` but no reply we wait [`REPLY_WAIT`]. A message whose
+//! without `idle` a fence is sent after a second; with `idle` but no reply we wait five. A message whose
 //! parent is not in the table never reaches a cell.
 
 mod entry;
@@ -19,13 +19,10 @@ use super::late::LateOutputs;
 use super::quirks::{AfterInterrupt, Quirks};
 use crate::jupyter::content::{Content, ExecuteReply, ExecutionState, ReplyStatus};
 use crate::jupyter::message::{Channel, Header, Message};
+use entry::Settling;
 
-/// Silence on iopub after a reply before we ask whether `idle` was lost.
-const QUIET: Duration = Duration::from_secs(1);
 /// How long the answer to that question may take: it comes behind all outputs, and a large one takes its time.
 const FENCE_WAIT: Duration = Duration::from_secs(15);
-/// How long a reply may come after `idle`.
-const REPLY_WAIT: Duration = Duration::from_secs(5);
 /// Between one interrupt and the next, when a cell's time is up or its input was refused.
 const INTERRUPT_WAIT: Duration = Duration::from_millis(2500);
 /// Interrupts that a cell whose time is up may ignore before the kernel is killed.
@@ -38,8 +35,6 @@ type Events = mpsc::UnboundedSender<(ExecutionEvent, Option<OwnedSemaphorePermit
 
 /// Losses that a cell is told of.
 const LOSSES: u32 = 100;
-/// Lines of input that a cell may ask for.
-const QUESTIONS: u32 = 100_000;
 
 /// How long a cell whose kernel answers no interrupt may still send outputs after one.
 const UNANSWERED: Duration = Duration::from_secs(1);
@@ -52,6 +47,7 @@ pub(super) type Stray = (Box<Message>, Option<OwnedSemaphorePermit>);
 pub(super) struct Table {
     entries: Vec<Entry>,
     quirks: Quirks,
+    started_anew: bool,
     pub(super) late: LateOutputs,
 }
 
@@ -76,7 +72,7 @@ struct Entry {
     asked: u32,
     stop: Stop,
     /// Reply and `idle` were seen, but outputs may still come.
-    settling: bool,
+    settling: Settling,
     wake: Option<(Instant, Wake)>,
 }
 
@@ -157,7 +153,7 @@ impl Table {
             losses: 0,
             asked: 0,
             stop: Stop::None,
-            settling: !self.quirks.late_outputs.is_zero(),
+            settling: Settling::of(&self.quirks),
             wake: None,
         });
         self.watch_first(now);
@@ -220,8 +216,16 @@ impl Table {
             }
             (Channel::IoPub, content) => {
                 entry.start(now);
+                entry.settling.seen(entry.idle);
                 if let Content::Error(error) = &content {
                     entry.error = Some((error.ename.clone(), error.evalue.clone()));
+                }
+                if self.quirks.has_started_anew(&content) {
+                    self.started_anew = true;
+                    entry.send(ExecutionEvent::Output(OutputEvent::Lost(
+                        "the kernel started its interpreter anew: all its variables are lost"
+                            .to_owned(),
+                    )));
                 }
                 if let Some(mut output) = OutputEvent::from_content(content) {
                     if self.quirks.ansi_in_plain {
@@ -288,6 +292,13 @@ impl Table {
             }
         }
         self.sweep();
+    }
+
+    /// The code to run silently now, because the kernel has started its interpreter anew and no cell runs.
+    pub(super) fn take_set_up(&mut self) -> Option<&'static str> {
+        let due = self.started_anew && self.entries.is_empty();
+        self.started_anew &= !due;
+        self.quirks.set_up.filter(|_| due)
     }
 
     /// Marks the running execution as interrupted by the person. Returns whether there is one.
@@ -390,7 +401,7 @@ impl Table {
                     entry.wake = None;
                 }
                 Wake::Settled => {
-                    entry.settling = false;
+                    entry.settling = Settling::Done;
                     entry.wake = None;
                 }
                 Wake::Unanswered => {
@@ -399,7 +410,7 @@ impl Table {
                         ..ExecuteReply::default()
                     });
                     entry.idle = true;
-                    entry.settling = false;
+                    entry.settling = Settling::Done;
                     entry.wake = None;
                 }
             }
@@ -423,7 +434,8 @@ impl Table {
     fn sweep(&mut self) {
         let loses_state = self.quirks.after_interrupt != AfterInterrupt::Kept;
         self.entries.retain_mut(|entry| {
-            let (Some(reply), true, false) = (&entry.reply, entry.idle, entry.settling) else {
+            let (Some(reply), true, Settling::Done) = (&entry.reply, entry.idle, entry.settling)
+            else {
                 return true;
             };
             let verdict = entry.verdict(reply);

@@ -265,9 +265,9 @@ fn a_kernel_whose_program_is_not_there() {
     assert_snapshot!(sponde.run(&["run", "-k", "gone", "-c", "1"]), @"
     exit: 4
     --- stderr
-    error: could not start kernel `gone` (`/no/such/program`): No such file or directory (os error 2)
+    error: kernel `gone` in `[HOME]/data/jupyter/kernels/gone` cannot be used: its program `/no/such/program` is not there
 
-    hint: `sponde doctor` checks the kernel
+    hint: see `sponde kernels`
     ");
 }
 

@@ -16,6 +16,7 @@ mod kernel_requests;
 mod languages;
 mod llm_wire;
 mod local_model;
+mod matrix;
 mod misbehave;
 mod nbformat_corpora;
 mod parity;

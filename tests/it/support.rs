@@ -31,7 +31,7 @@ pub(crate) fn python_prefix() -> PathBuf {
 /// The real ipykernel of the test environment.
 pub(crate) fn ipykernel() -> KernelSource {
     let prefix = python_prefix();
-    SearchPaths(vec![SearchPath {
+    SearchPaths::from(vec![SearchPath {
         origin: "tests",
         data_dir: prefix.join("share/jupyter"),
         prefix: Some(prefix),

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::asked::Asked;
 use super::open::{Target, open};
+use super::worker::{self, Worker};
 use super::{About, Command, End};
 use crate::jupyter::content::{Content, ExecuteRequest, ExecutionState, KernelInfo};
 use crate::jupyter::kernelspec::InterruptMode;
@@ -20,7 +21,7 @@ use crate::kernel::execution::Execution;
 use crate::kernel::files::KernelFiles;
 use crate::kernel::host::{ExitReason, Host};
 use crate::kernel::link::{Incoming, Link, LinkLoss};
-use crate::kernel::ready::now;
+use crate::kernel::ready::{now, set_up_request};
 use crate::kernel::routing::{Action, Table};
 use crate::kernel::tap::{Listener, Tapped};
 
@@ -52,6 +53,7 @@ pub(super) struct Life {
     disconnected: Option<Instant>,
     /// Messages that were emptied for their size and will not be readable.
     emptied: u32,
+    worker: Option<Worker>,
     // In the order in which they are to be dropped.
     link: Link,
     host: Host,
@@ -77,6 +79,7 @@ impl Life {
             fence: None,
             disconnected: None,
             emptied: 0,
+            worker: Worker::of(&opened.quirks, opened.host.pid()),
             link: opened.link,
             host: opened.host,
             files: opened.files,
@@ -88,6 +91,8 @@ impl Life {
         inbox: &mut mpsc::Receiver<Command>,
         state: &watch::Sender<KernelState>,
     ) -> End {
+        let mut look = tokio::time::interval(worker::EVERY);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let busy = if self.table.is_empty() {
                 KernelState::Idle
@@ -99,6 +104,10 @@ impl Life {
                 *state = busy;
                 changed
             });
+            if let Some(code) = self.table.take_set_up() {
+                let request = self.request(set_up_request(code));
+                self.send(Channel::Shell, request).await;
+            }
             let wake = self.table.next_wake();
             tokio::select! {
                 command = inbox.recv() => match command {
@@ -127,6 +136,11 @@ impl Life {
                     }
                 }
                 reason = self.host.wait() => return End::Died(reason),
+                _ = look.tick(), if self.worker.is_some() && !self.table.is_empty() => {
+                    if self.worker.as_mut().is_some_and(Worker::is_gone) {
+                        return End::Died(self.kill(ExitReason::WorkerEnded).await);
+                    }
+                }
                 () = sleep_until(self.disconnected.unwrap_or_else(Instant::now)), if self.disconnected.is_some() => {
                     return End::Died(self.kill(ExitReason::Disconnected).await);
                 }

@@ -404,7 +404,7 @@ async fn answers_a_ping_between_our_messages() {
 }
 
 #[tokio::test]
-async fn holds_no_more_than_a_chunk_of_what_is_not_read() {
+async fn holds_no_more_than_its_spool_of_what_is_not_read() {
     let Stand {
         client: _client,
         mut kernel,
@@ -413,7 +413,7 @@ async fn holds_no_more_than_a_chunk_of_what_is_not_read() {
     } = Stand::new(GuardLimits::default()).await;
     kernel.write_all(&hello()).await.unwrap();
     // Far above what the two sockets' own buffers take.
-    let flood = frame(0, &vec![0; 16 << 20]);
+    let flood = frame(0, &vec![0; 32 << 20]);
     let written = timeout(Duration::from_millis(300), kernel.write_all(&flood)).await;
     assert!(written.is_err(), "the flood must wait for its reader");
 }

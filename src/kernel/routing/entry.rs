@@ -4,10 +4,48 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Entry, NO_INPUT, QUESTIONS, QUIET, REPLY_WAIT, Stdin, Stop, Wake};
+use super::{Entry, NO_INPUT, Stdin, Stop, Wake};
 use crate::jupyter::content::{ErrorContent, ExecuteReply, InputRequest, ReplyStatus};
 use crate::jupyter::message::Header;
 use crate::kernel::execution::{ExecutionEvent, Outcome, OutputEvent, Verdict};
+use crate::kernel::quirks::Quirks;
+
+/// Silence on iopub after a reply before we ask whether `idle` was lost.
+const QUIET: Duration = Duration::from_secs(1);
+/// How long a reply may come after `idle`.
+const REPLY_WAIT: Duration = Duration::from_secs(5);
+/// Once an output has come after `idle`, how long the next one may take.
+const MORE_LATE_OUTPUTS: Duration = Duration::from_secs(2);
+/// Lines of input that a cell may ask for.
+const QUESTIONS: u32 = 100_000;
+
+/// Whether outputs may still come after reply and `idle`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settling {
+    /// No, or it was waited for long enough.
+    Done,
+    /// Perhaps.
+    Waits,
+    /// One came, so there are more.
+    Late,
+}
+
+impl Settling {
+    pub(super) fn of(quirks: &Quirks) -> Self {
+        if quirks.late_outputs.is_zero() {
+            Self::Done
+        } else {
+            Self::Waits
+        }
+    }
+
+    /// An output came, `late` if after `idle`.
+    pub(super) fn seen(&mut self, late: bool) {
+        if late && *self == Self::Waits {
+            *self = Self::Late;
+        }
+    }
+}
 
 impl Entry {
     pub(super) fn send(&mut self, event: ExecutionEvent) {
@@ -62,8 +100,13 @@ impl Entry {
 
     pub(super) fn after_message(&mut self, now: Instant, late_outputs: Duration) {
         match (&self.reply, self.idle) {
-            (Some(_), true) if self.settling => {
-                self.wake = Some((now + late_outputs, Wake::Settled));
+            (Some(_), true) if self.settling != Settling::Done => {
+                let wait = if self.settling == Settling::Late {
+                    MORE_LATE_OUTPUTS
+                } else {
+                    late_outputs
+                };
+                self.wake = Some((now + wait, Wake::Settled));
             }
             (Some(_), false) if !matches!(self.wake, Some((_, Wake::FenceLost))) => {
                 self.wake = Some((now + QUIET, Wake::Quiet));
@@ -75,7 +118,7 @@ impl Entry {
 
     pub(super) fn mark_lost(&mut self) {
         self.idle = true;
-        self.settling = false;
+        self.settling = Settling::Done;
         self.wake = None;
         self.send(ExecutionEvent::Output(OutputEvent::Lost(
             "the kernel did not say that its outputs are complete: some may be missing".to_owned(),

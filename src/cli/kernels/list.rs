@@ -1,0 +1,97 @@
+//! `sponde kernels list`: every kernel that Jupyter would find, where, and why one cannot be used.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::recipe;
+use crate::cli::style::{NAME, is_interactive, paint, stdout_colours};
+use crate::cli::{Context, eprint, filter, print, run};
+use crate::error::{Exit, Failure};
+use crate::kernel::FoundKernel;
+
+/// Prints it, as lines or as JSON.
+pub(super) fn list(as_json: bool, context: &Context) -> Result<Exit, Failure> {
+    let paths = context.paths.kernels();
+    let found = paths.list();
+    if as_json {
+        let kernels: Vec<_> = found.iter().map(as_value).collect();
+        let text = serde_json::to_string_pretty(&kernels).unwrap_or_default();
+        print(&format!("{text}\n"))?;
+        return Ok(Exit::Done);
+    }
+    print(&lines(&found))?;
+    for prefix in paths.without_ipykernel() {
+        eprint(&format!(
+            "{} has no kernel: `sponde kernels install --into {0}` makes one\n",
+            prefix.display()
+        ));
+    }
+    if found.is_empty() {
+        return Err(Failure::new(Exit::Kernel, "there are no kernels").hint(
+            "install one with `sponde kernels install python3`; `sponde doctor` shows where is looked",
+        ));
+    }
+    let more: Vec<&str> = recipe::names()
+        .into_iter()
+        .filter(|&name| !found.iter().any(|kernel| kernel.name == name))
+        .collect();
+    // For people; a script knows what it wants.
+    if !more.is_empty() && is_interactive() {
+        eprint(&format!(
+            "`sponde kernels install` knows more: {}\n",
+            more.join(", ")
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+fn lines(found: &[FoundKernel]) -> String {
+    let mut text = String::new();
+    let mut seen = BTreeSet::new();
+    let width = found
+        .iter()
+        .map(|kernel| kernel.name.len())
+        // A path does not push all others aside.
+        .filter(|&length| length <= 20)
+        .max()
+        .unwrap_or(0);
+    for kernel in found {
+        let padded = format!("{:width$}", kernel.name);
+        let name = paint(NAME, &filter::plain(&padded), stdout_colours());
+        let dir = kernel.resource_dir.display();
+        let line = match &kernel.source {
+            Ok(_) if !seen.insert(kernel.name.clone()) => {
+                format!(
+                    "{name}  {dir}  ({}; hidden by the one above)\n",
+                    kernel.origin
+                )
+            }
+            Ok(source) => format!(
+                "{name}  {dir}  ({}; {})\n",
+                kernel.origin,
+                filter::plain(&source.spec.display_name)
+            ),
+            Err(reason) => format!(
+                "{name}  {dir}  {}\n",
+                run::bad(&format!("cannot be used: {reason}"))
+            ),
+        };
+        text.push_str(&line);
+    }
+    text
+}
+
+fn as_value(kernel: &FoundKernel) -> serde_json::Value {
+    let (spec, error) = match &kernel.source {
+        Ok(source) => (Some(&source.spec), None),
+        Err(reason) => (None, Some(reason)),
+    };
+    json!({
+        "name": kernel.name,
+        "resource_dir": kernel.resource_dir.display().to_string(),
+        "origin": kernel.origin,
+        "spec": spec,
+        "error": error,
+    })
+}

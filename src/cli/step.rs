@@ -1,0 +1,116 @@
+//! One step that another program does: a spinner with its last line while it runs, its words when it fails.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use crate::error::{Exit, Failure};
+
+/// How many of its last lines are shown when it fails.
+const LAST_LINES: usize = 15;
+
+/// Runs a program; its output is shown when it fails.
+///
+/// # Errors
+/// A failure with its last lines.
+pub(super) async fn run(what: &str, program: &Path, args: &[&str]) -> Result<(), Failure> {
+    run_with(what, program, args, &[]).await
+}
+
+/// The same with more environment variables.
+///
+/// # Errors
+/// A failure with its last lines.
+pub(super) async fn run_with(
+    what: &str,
+    program: &Path,
+    args: &[&str],
+    env: &[(String, String)],
+) -> Result<(), Failure> {
+    let spinner = spinner(what);
+    let failed = |details: Option<&str>| {
+        Failure::new(Exit::Failed, format!("{what} failed"))
+            .details(details)
+            .hint("the lines above say why: mostly the network, the disk, or a directory that cannot be written")
+    };
+    let mut child = tokio::process::Command::new(program)
+        .args(args)
+        .envs(env.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| failed(Some(&format!("{}: {error}", program.display()))))?;
+    let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        return Err(failed(None));
+    };
+    let mut out = BufReader::new(stdout).lines();
+    let mut err = BufReader::new(stderr).lines();
+    let (mut said, mut printed) = (VecDeque::new(), VecDeque::new());
+    let (mut out_open, mut err_open) = (true, true);
+    while out_open || err_open {
+        tokio::select! {
+            line = out.next_line(), if out_open => match line {
+                Ok(Some(line)) => {
+                    spinner.set_message(super::filter::plain(&line));
+                    keep(&mut printed, line);
+                }
+                _ => out_open = false,
+            },
+            line = err.next_line(), if err_open => match line {
+                Ok(Some(line)) => {
+                    spinner.set_message(super::filter::plain(&line));
+                    keep(&mut said, line);
+                }
+                _ => err_open = false,
+            },
+        }
+    }
+    let status = child.wait().await;
+    spinner.finish_and_clear();
+    if status.is_ok_and(|status| status.success()) {
+        super::eprint(&format!("{what}: done\n"));
+        return Ok(());
+    }
+    // Some say on stdout what went wrong.
+    let last: Vec<String> = if said.is_empty() { printed } else { said }.into();
+    Err(failed(Some(&last.join("\n"))))
+}
+
+fn keep(lines: &mut VecDeque<String>, line: String) {
+    lines.push_back(line);
+    if lines.len() > LAST_LINES {
+        lines.pop_front();
+    }
+}
+
+/// Whether a program runs and ends well; what it says is not shown.
+pub(super) async fn succeeds(program: &Path, args: &[&str]) -> bool {
+    tokio::process::Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .status()
+        .await
+        .is_ok_and(|status| status.success())
+}
+
+fn spinner(what: &str) -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {wide_msg:.dim}") {
+        bar.set_style(style);
+    }
+    bar.set_prefix(what.to_owned());
+    bar.enable_steady_tick(Duration::from_millis(120));
+    if bar.is_hidden() {
+        super::eprint(&format!("{what} ...\n"));
+    }
+    bar
+}

@@ -1,0 +1,206 @@
+//! What every kernel does in every situation, as the probe (`sponde kernels test`) sees it: whole tables are compared.
+//!
+//! An entry that is not what the protocol wants is what that kernel can do; the comment says why.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use sponde::kernel::probe::{Grade, probe};
+use sponde::kernel::{KernelSource, SearchPath, SearchPaths};
+
+use crate::support::{ipykernel, launch_options, misbehaving, tools};
+
+/// A kernel that `scripts/test` installed with `sponde kernels install`.
+fn installed(name: &str) -> KernelSource {
+    let prefix = tools().join("kernels/python");
+    let paths = SearchPaths {
+        dirs: vec![SearchPath {
+            origin: "tests",
+            data_dir: prefix.join("share/jupyter"),
+            prefix: Some(prefix),
+        }],
+        elsewhere: Vec::new(),
+        programs: std::env::var_os("PATH")
+            .iter()
+            .flat_map(std::env::split_paths)
+            .collect::<Vec<PathBuf>>(),
+    };
+    match paths.find(name) {
+        Ok(kernel) => kernel,
+        Err(error) => panic!("{error}: run scripts/test once, it installs what the tests need"),
+    }
+}
+
+/// Probes the kernel; one line a check.
+async fn observed(kernel: KernelSource) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let report = probe(launch_options(kernel, dir.path()), |_| {})
+        .await
+        .unwrap();
+    let mut text = String::new();
+    for row in report.rows {
+        let grade = match row.finding.grade {
+            Grade::Good => "good",
+            Grade::Limited => "limited",
+            Grade::Bad => "bad",
+            Grade::Skipped => "skipped",
+        };
+        let _ = writeln!(
+            text,
+            "{}: {grade}: {}",
+            row.check.title(),
+            row.finding.observed
+        );
+        if row.finding.grade == Grade::Bad {
+            let _ = writeln!(text, "    {:?}", row.finding.detail);
+        }
+    }
+    text
+}
+
+#[tokio::test]
+async fn python3() {
+    let expected = "\
+variables between cells: good: kept
+result of an expression: good: execute_result: text/plain
+error: good: `ZeroDivisionError: division by zero`
+PNG: good: display_data
+Unicode: good: intact
+empty cell: good: nothing happens
+question to the person: good: asked and answered; passwords are hidden
+question, nobody there: good: fails at once with `StdinNotImplementedError: raw_input was called, but this frontend does not support inp`
+20,000 printed lines: good: complete
+infinite loop, interrupted: good: interrupted, variables kept
+code ends its process: good: the kernel died (exit status 7); starts again
+kernel killed: good: noticed; starts again
+restart: good: starts again
+";
+    assert_eq!(observed(ipykernel()).await, expected);
+}
+
+/// Bash runs below the kernel, and the kernel reads what it prints: there are no results, an error has a number only,
+/// and nobody can be asked. `exit` ends bash alone; the kernel starts another one and says so.
+#[tokio::test]
+async fn bash() {
+    let expected = "\
+variables between cells: good: kept
+result of an expression: limited: printed: the kernel has no results
+error: limited: an error without a name, `1`
+PNG: good: display_data
+Unicode: good: intact
+empty cell: good: nothing happens
+question to the person: limited: cannot ask: goes on without an answer
+question, nobody there: limited: goes on without an answer
+20,000 printed lines: good: complete
+infinite loop, interrupted: good: interrupted, variables kept
+code ends its process: limited: ok; variables lost, and it is said
+kernel killed: good: noticed; starts again
+restart: good: starts again
+";
+    assert_eq!(observed(installed("bash")).await, expected);
+}
+
+/// The kernel takes an interrupt as the order to start another Node.js for the code, so variables are lost. Its
+/// `$$.input` does not look at `allow_stdin`.
+#[tokio::test]
+async fn javascript() {
+    let expected = "\
+variables between cells: good: kept
+result of an expression: good: execute_result: text/plain
+error: good: `TypeError: Cannot read properties of null (reading 'nothing')`
+PNG: good: execute_result
+Unicode: good: intact
+empty cell: good: nothing happens
+question to the person: good: asked and answered
+question, nobody there: limited: goes on without an answer
+20,000 printed lines: good: complete
+infinite loop, interrupted: limited: interrupted; variables lost, and it is said
+code ends its process: good: the kernel died (the process that ran its code ended); starts again
+kernel killed: good: noticed; starts again
+restart: good: starts again
+";
+    assert_eq!(observed(installed("javascript")).await, expected);
+}
+
+/// Without a person `prompt()` gives null, as in a browser that shows no dialogs.
+#[tokio::test]
+async fn deno() {
+    let expected = "\
+variables between cells: good: kept
+result of an expression: good: execute_result: text/plain
+error: good: `TypeError: Cannot read properties of null (reading 'nothing')`
+PNG: good: display_data
+Unicode: good: intact
+empty cell: good: nothing happens
+question to the person: good: asked and answered
+question, nobody there: limited: goes on without an answer
+20,000 printed lines: good: complete
+infinite loop, interrupted: good: interrupted, variables kept
+code ends its process: good: the kernel died (exit status 7); starts again
+kernel killed: good: noticed; starts again
+restart: good: starts again
+";
+    assert_eq!(observed(installed("deno")).await, expected);
+}
+
+/// `quit()` only asks the front end to end the kernel, which Sponde does not do on the code's word.
+#[tokio::test]
+async fn r() {
+    let expected = "\
+variables between cells: good: kept
+result of an expression: good: display_data: text/html, text/markdown, text/latex, text/plain
+error: good: `ERROR: Error in eval(expr, envir, enclos): no`
+PNG: good: display_data
+Unicode: good: intact
+empty cell: good: nothing happens
+question to the person: good: asked and answered
+question, nobody there: good: fails at once with `StdinNotImplementedError: the code asked for input, and nobody is there to answer`
+20,000 printed lines: good: complete
+infinite loop, interrupted: good: interrupted, variables kept
+code ends its process: limited: ok; nothing ends, variables kept
+kernel killed: good: noticed; starts again
+restart: good: starts again
+";
+    assert_eq!(observed(installed("r")).await, expected);
+}
+
+#[tokio::test]
+async fn java() {
+    let expected = "\
+variables between cells: good: kept
+result of an expression: good: execute_result: text/plain
+error: good: `RuntimeException: java.lang.IllegalStateException, no`
+PNG: good: execute_result
+Unicode: good: intact
+empty cell: good: nothing happens
+question to the person: good: asked and answered
+question, nobody there: good: fails at once with `RuntimeException: java.util.NoSuchElementException, No line found`
+20,000 printed lines: good: complete
+infinite loop, interrupted: good: interrupted, variables kept
+code ends its process: good: the kernel died (exit status 7); starts again
+kernel killed: good: noticed; starts again
+restart: good: starts again
+";
+    assert_eq!(observed(installed("java")).await, expected);
+}
+
+/// A language that we have no code for gets the checks that need none.
+#[tokio::test]
+async fn an_unknown_language() {
+    let expected = "\
+variables between cells: skipped: not checked: no code for this language
+result of an expression: skipped: not checked: no code for this language
+error: skipped: not checked: no code for this language
+PNG: skipped: not checked: no code for this language
+Unicode: skipped: not checked: no code for this language
+empty cell: good: nothing happens
+question to the person: skipped: not checked: no code for this language
+question, nobody there: skipped: not checked: no code for this language
+20,000 printed lines: skipped: not checked: no code for this language
+infinite loop, interrupted: skipped: not checked: no code for this language
+code ends its process: skipped: not checked: no code for this language
+kernel killed: skipped: not checked: no code for this language
+restart: good: starts again
+";
+    assert_eq!(observed(misbehaving(&[])).await, expected);
+}
