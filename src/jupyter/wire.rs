@@ -44,6 +44,12 @@ pub enum WireError {
         /// What the parser said.
         reason: String,
     },
+    /// Lengths or names in a websocket frame do not fit (jupyter_server, "WebSocket kernel wire protocols").
+    #[error("websocket frame is malformed: {what}")]
+    Malformed {
+        /// What does not fit.
+        what: &'static str,
+    },
 }
 
 /// Signs and verifies with a connection file's key. An empty key means: no signing.
@@ -94,17 +100,7 @@ impl Signer {
 
 /// The frames of `message`, from the delimiter on.
 pub fn encode(message: &Message, signer: &Signer) -> Vec<Bytes> {
-    fn json<T: serde::Serialize>(value: &T) -> Bytes {
-        // Serialising our own maps and strings cannot fail; an empty object keeps the frame count.
-        serde_json::to_vec(value).map_or_else(|_| Bytes::from_static(b"{}"), Bytes::from)
-    }
-    let header = json(&message.header);
-    let parent = message
-        .parent
-        .as_ref()
-        .map_or_else(|| Bytes::from_static(b"{}"), json);
-    let metadata = json(&message.metadata);
-    let content = json(&message.content.to_json());
+    let [header, parent, metadata, content] = to_parts(message);
     let signature = signer.sign([&header, &parent, &metadata, &content]);
     let mut frames = vec![
         Bytes::from_static(DELIMITER),
@@ -169,6 +165,24 @@ fn tree(json: &[u8]) -> usize {
     cost
 }
 
+/// Header, parent header, metadata and content as JSON, as every transport carries them.
+pub fn to_parts(message: &Message) -> [Bytes; 4] {
+    fn json<T: serde::Serialize>(value: &T) -> Bytes {
+        // Serialising our own maps and strings cannot fail; an empty object keeps the frame count.
+        serde_json::to_vec(value).map_or_else(|_| Bytes::from_static(b"{}"), Bytes::from)
+    }
+    let parent = message
+        .parent
+        .as_ref()
+        .map_or_else(|| Bytes::from_static(b"{}"), json);
+    [
+        json(&message.header),
+        parent,
+        json(&message.metadata),
+        json(&message.content.to_json()),
+    ]
+}
+
 /// Reads the frames of one multipart message.
 ///
 /// # Errors
@@ -186,6 +200,17 @@ pub fn decode(frames: &[Bytes], signer: &Signer) -> Result<Message, WireError> {
         return Err(WireError::TooShort { found: rest.len() });
     };
     signer.verify(signature, [header, parent, metadata, content])?;
+    from_parts([header, parent, metadata, content], buffers.to_vec())
+}
+
+/// Reads header, parent header, metadata and content, each a JSON text.
+///
+/// # Errors
+/// [`WireError::NotJson`]; the message is to be dropped and reported, never half used.
+pub fn from_parts(
+    [header, parent, metadata, content]: [&[u8]; 4],
+    buffers: Vec<Bytes>,
+) -> Result<Message, WireError> {
     let not_json = |frame: &'static str| {
         move |error: serde_json::Error| WireError::NotJson {
             frame,
@@ -211,7 +236,7 @@ pub fn decode(frames: &[Bytes], signer: &Signer) -> Result<Message, WireError> {
         parent,
         metadata,
         content,
-        buffers: buffers.to_vec(),
+        buffers,
     })
 }
 

@@ -90,6 +90,8 @@ pub enum ExitReason {
     Hostile(String),
     /// It closed its connection although its process lived, and was killed.
     Disconnected,
+    /// It was a gateway's kernel, and the gateway lost it or its state; in words.
+    Gone(String),
     /// It did not react to interrupts after its time was up, and was killed.
     KilledAfterTimeout,
     /// It did not react to interrupts after its time was up; it is not ours to kill, so we left it.
@@ -109,6 +111,7 @@ impl fmt::Display for ExitReason {
             Self::Signalled(signal) => write!(f, "signal {signal}"),
             Self::Hostile(what) => write!(f, "it was killed because {what}"),
             Self::Disconnected => f.write_str("it closed its connection and was killed"),
+            Self::Gone(what) => f.write_str(what),
             Self::KilledAfterTimeout => {
                 f.write_str("it was killed because it did not stop when its time was up")
             }

@@ -8,6 +8,7 @@ pub mod attach;
 pub mod discover;
 mod execution;
 mod files;
+pub mod gateway;
 pub mod guard;
 mod host;
 mod late;
