@@ -14,6 +14,7 @@
 
 mod dial;
 mod frame;
+mod remote;
 pub mod rest;
 mod socket;
 
@@ -24,7 +25,8 @@ use reqwest::Url;
 use thiserror::Error;
 
 pub use rest::{Gateway, RemoteSpec, RemoteSpecs};
-pub(super) use socket::connect;
+pub(super) use remote::Remote;
+use socket::connect;
 
 /// How `Authorization` names a token, unless the gateway was set up otherwise (`auth_scheme`).
 pub const AUTH_SCHEME: &str = "token";

@@ -42,6 +42,17 @@ pub(super) enum Frame {
     Text(String),
 }
 
+/// What was in a frame.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Decoded {
+    /// The channel it came on.
+    pub(super) channel: Channel,
+    /// The message.
+    pub(super) message: Message,
+    /// Its content as it came.
+    pub(super) content: Bytes,
+}
+
 /// A frame that is not a message, and the channel it came on as far as it can be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unreadable {
@@ -63,10 +74,7 @@ pub(super) fn encode(dialect: Dialect, channel: Channel, message: &Message) -> F
 ///
 /// # Errors
 /// [`Unreadable`]; the frame is to be dropped and reported.
-pub(super) fn decode_binary(
-    dialect: Dialect,
-    frame: &Bytes,
-) -> Result<(Channel, Message), Unreadable> {
+pub(super) fn decode_binary(dialect: Dialect, frame: &Bytes) -> Result<Decoded, Unreadable> {
     match dialect {
         Dialect::V1 => decode_v1(frame),
         Dialect::Json => decode_json_with_buffers(frame),
@@ -77,7 +85,7 @@ pub(super) fn decode_binary(
 ///
 /// # Errors
 /// [`Unreadable`]; the frame is to be dropped and reported.
-pub(super) fn decode_text(frame: &[u8]) -> Result<(Channel, Message), Unreadable> {
+pub(super) fn decode_text(frame: &[u8]) -> Result<Decoded, Unreadable> {
     decode_json(frame, Vec::new())
 }
 
@@ -107,7 +115,7 @@ fn encode_v1(channel: Channel, message: &Message) -> Bytes {
     frame.freeze()
 }
 
-fn decode_v1(frame: &Bytes) -> Result<(Channel, Message), Unreadable> {
+fn decode_v1(frame: &Bytes) -> Result<Decoded, Unreadable> {
     let malformed = |what| unreadable(Channel::IoPub, WireError::Malformed { what });
     let count = offset_at(frame, 0).ok_or_else(|| malformed("it is shorter than a number"))?;
     // The channel and the four parts that every message has.
@@ -135,9 +143,13 @@ fn decode_v1(frame: &Bytes) -> Result<(Channel, Message), Unreadable> {
         return Err(malformed("it has too few parts"));
     };
     let channel = channel_named(channel).ok_or_else(|| malformed("its channel has no name"))?;
-    wire::from_parts([header, parent, metadata, content], buffers)
-        .map(|message| (channel, message))
-        .map_err(|error| unreadable(channel, error))
+    let message = wire::from_parts([header, parent, metadata, content], buffers)
+        .map_err(|error| unreadable(channel, error))?;
+    Ok(Decoded {
+        channel,
+        message,
+        content: content.clone(),
+    })
 }
 
 fn offset_at(frame: &[u8], n: usize) -> Option<usize> {
@@ -175,7 +187,7 @@ fn encode_json(channel: Channel, message: &Message) -> Frame {
     Frame::Binary(frame.freeze())
 }
 
-fn decode_json_with_buffers(frame: &Bytes) -> Result<(Channel, Message), Unreadable> {
+fn decode_json_with_buffers(frame: &Bytes) -> Result<Decoded, Unreadable> {
     let malformed = |what| unreadable(Channel::IoPub, WireError::Malformed { what });
     let number = |n: usize| {
         let bytes = frame.get(size_of::<u32>() * n..)?.first_chunk()?;
@@ -206,7 +218,7 @@ fn decode_json_with_buffers(frame: &Bytes) -> Result<(Channel, Message), Unreada
     decode_json(parts.first().map_or(&[], Bytes::as_ref), buffers)
 }
 
-fn decode_json(text: &[u8], buffers: Vec<Bytes>) -> Result<(Channel, Message), Unreadable> {
+fn decode_json(text: &[u8], buffers: Vec<Bytes>) -> Result<Decoded, Unreadable> {
     /// Parsed once, by [`wire::from_parts`]; here the parts are only told apart.
     #[derive(Deserialize)]
     struct Parts<'a> {
@@ -228,7 +240,6 @@ fn decode_json(text: &[u8], buffers: Vec<Bytes>) -> Result<(Channel, Message), U
         };
         unreadable(Channel::IoPub, error)
     })?;
-    let raw = |part: Option<&RawValue>| part.map_or("{}", RawValue::get).to_owned();
     let name: String = parts
         .channel
         .and_then(|name| serde_json::from_str(name.get()).ok())
@@ -237,17 +248,21 @@ fn decode_json(text: &[u8], buffers: Vec<Bytes>) -> Result<(Channel, Message), U
         let what = "its channel has no name";
         unreadable(Channel::IoPub, WireError::Malformed { what })
     })?;
+    let raw = |part: Option<&'_ RawValue>| part.map_or("{}", RawValue::get).as_bytes();
+    let content = raw(parts.content);
     let parts = [
-        parts.header,
-        parts.parent_header,
-        parts.metadata,
-        parts.content,
-    ]
-    .map(raw);
-    let parts = parts.each_ref().map(|part| part.as_bytes());
-    wire::from_parts(parts, buffers)
-        .map(|message| (channel, message))
-        .map_err(|error| unreadable(channel, error))
+        raw(parts.header),
+        raw(parts.parent_header),
+        raw(parts.metadata),
+        content,
+    ];
+    let message =
+        wire::from_parts(parts, buffers).map_err(|error| unreadable(channel, error))?;
+    Ok(Decoded {
+        channel,
+        message,
+        content: Bytes::copy_from_slice(content),
+    })
 }
 
 fn channel_named(name: &[u8]) -> Option<Channel> {
@@ -277,6 +292,16 @@ mod tests {
             stop_on_error: true,
         });
         Message::request(content, "session", "me", "2026-11-22T00:00:00Z".to_owned())
+    }
+
+    /// What was read, and that its content came with it.
+    fn read(decoded: Result<Decoded, Unreadable>) -> Result<(Channel, Message), Unreadable> {
+        decoded.map(|decoded| {
+            let kind = &decoded.message.header.msg_type;
+            let content = Content::from_json(kind, &decoded.content).unwrap();
+            assert_eq!(content, decoded.message.content);
+            (decoded.channel, decoded.message)
+        })
     }
 
     fn stream(buffers: Vec<Bytes>) -> Message {
@@ -326,12 +351,12 @@ mod tests {
     fn what_a_server_sends_is_read() {
         let plain = v1("iopub", &STREAM);
         assert_eq!(
-            decode_binary(Dialect::V1, &plain),
+            read(decode_binary(Dialect::V1, &plain)),
             Ok((Channel::IoPub, stream(vec![])))
         );
         let with_buffers = v1("iopub", &[&STREAM[..], &[b"\x00\xff", b""]].concat());
         assert_eq!(
-            decode_binary(Dialect::V1, &with_buffers),
+            read(decode_binary(Dialect::V1, &with_buffers)),
             Ok((
                 Channel::IoPub,
                 stream(vec![Bytes::from_static(b"\x00\xff"), Bytes::new()])
@@ -341,7 +366,7 @@ mod tests {
             "parent_header":{"msg_id":"p"},"metadata":{},"content":{"name":"stdout","text":"h\u00e9llo\n"},
             "buffers":[],"channel":"iopub"}"#;
         assert_eq!(
-            decode_text(text.as_bytes()),
+            read(decode_text(text.as_bytes())),
             Ok((Channel::IoPub, stream(vec![])))
         );
         let mut legacy = Vec::new();
@@ -352,7 +377,7 @@ mod tests {
         legacy.extend(text.as_bytes());
         legacy.extend(b"\x00\xffrest");
         assert_eq!(
-            decode_binary(Dialect::Json, &legacy.into()),
+            read(decode_binary(Dialect::Json, &legacy.into())),
             Ok((
                 Channel::IoPub,
                 stream(vec![
@@ -377,7 +402,7 @@ mod tests {
                     Frame::Binary(bytes) => decode_binary(dialect, &bytes),
                     Frame::Text(text) => decode_text(text.as_bytes()),
                 };
-                assert_eq!(back, Ok((Channel::Stdin, message)));
+                assert_eq!(read(back), Ok((Channel::Stdin, message)));
             }
         }
         let Frame::Binary(frame) = encode(Dialect::V1, Channel::Shell, &request()) else {
@@ -456,8 +481,8 @@ mod tests {
             };
             let read = |frame: Bytes| {
                 let size = frame.len();
-                if let Ok((_, message)) = decode_binary(dialect, &frame) {
-                    assert!(message.buffers.iter().map(Bytes::len).sum::<usize>() <= size * 3);
+                if let Ok(decoded) = decode_binary(dialect, &frame) {
+                    assert!(decoded.message.buffers.iter().map(Bytes::len).sum::<usize>() <= size);
                 }
                 let _ = decode_text(&frame);
             };

@@ -70,7 +70,7 @@ type Socket = WebSocketStream<Box<dyn Transport>>;
 ///
 /// # Errors
 /// [`GatewayError`]; later losses come over the link.
-pub(in crate::kernel) async fn connect(
+pub(super) async fn connect(
     gateway: &Gateway,
     id: &str,
     session: &str,
