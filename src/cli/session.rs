@@ -200,6 +200,7 @@ pub(super) fn launch_options(
         username: std::env::var("USER").unwrap_or_else(|_| "sponde".to_owned()),
         ready_timeout: READY,
         oversize: None,
+        gateway: None,
     }
 }
 

@@ -24,8 +24,8 @@ use std::time::Duration;
 use reqwest::Url;
 use thiserror::Error;
 
-pub use rest::{Gateway, RemoteSpec, RemoteSpecs};
 pub(super) use remote::Remote;
+pub use rest::{Gateway, RemoteSpec, RemoteSpecs};
 use socket::connect;
 
 /// How `Authorization` names a token, unless the gateway was set up otherwise (`auth_scheme`).
@@ -40,8 +40,6 @@ pub struct GatewayOptions {
     pub token: Option<Token>,
     /// Mostly [`AUTH_SCHEME`]; some Enterprise Gateways want `Bearer`.
     pub auth_scheme: String,
-    /// `KERNEL_*` variables for the kernels it starts; Enterprise Gateway needs `KERNEL_USERNAME`.
-    pub env: Vec<(String, String)>,
 }
 
 /// Text that must not be shown: `Debug` hides it, and there is no `Display`.
@@ -114,7 +112,6 @@ impl GatewayOptions {
                 .filter(|token| !token.is_empty())
                 .map(Token::new),
             auth_scheme: AUTH_SCHEME.to_owned(),
-            env: Vec::new(),
         })
     }
 }

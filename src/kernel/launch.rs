@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::KernelError;
 use super::files::KernelFiles;
+use super::gateway::GatewayOptions;
 use super::host::{Host, Process};
 use super::oversize::Oversize;
 use crate::jupyter::kernelspec::KernelSpec;
@@ -46,6 +47,9 @@ pub struct LaunchOptions {
     pub ready_timeout: Duration,
     /// Where outputs go that are too large to pass through us; without it they are lost.
     pub oversize: Option<Oversize>,
+    /// The Jupyter server that starts it, instead of us; then `kernel.spec` is the server's, and directories are not
+    /// used.
+    pub gateway: Option<GatewayOptions>,
 }
 
 /// Makes the files and starts the process.
@@ -122,6 +126,21 @@ fn environment(base: &[(String, String)], kernel: &KernelSource) -> Vec<(String,
         });
         env.retain(|(existing, _)| existing != name);
         env.push((name.clone(), value));
+    }
+    env
+}
+
+/// What a gateway's kernel gets: the person's `KERNEL_*` variables without secrets, among them always their name.
+pub(super) fn gateway_environment(options: &LaunchOptions) -> Vec<(String, String)> {
+    const NAME: &str = "KERNEL_USERNAME";
+    let mut env: Vec<(String, String)> = options
+        .env
+        .iter()
+        .filter(|(name, _)| name.starts_with("KERNEL_") && !is_secret(name))
+        .cloned()
+        .collect();
+    if !env.iter().any(|(name, _)| name == NAME) {
+        env.push((NAME.to_owned(), options.username.clone()));
     }
     env
 }

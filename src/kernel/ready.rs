@@ -98,7 +98,11 @@ pub(super) async fn set_up(
             Incoming::Message { .. }
             | Incoming::Unreadable(..)
             | Incoming::Emptied { .. }
-            | Incoming::TooLarge { .. } => {}
+            | Incoming::Emptied { .. }
+            | Incoming::TooLarge { .. }
+            | Incoming::Truncated(_)
+            | Incoming::Reconnected => {}
+            Incoming::Lost(LinkLoss::Gone(what)) => return Err(what),
             Incoming::Lost(LinkLoss::Hostile(what)) => {
                 return Err(format!("its connection was cut because {what}"));
             }

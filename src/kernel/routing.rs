@@ -290,6 +290,31 @@ impl Table {
         self.sweep();
     }
 
+    /// The executions there are.
+    pub(super) fn ids(&self) -> Vec<String> {
+        self.entries.iter().map(|entry| entry.id.clone()).collect()
+    }
+
+    /// The connection broke, and what was asked when it stood again has been answered: those in `before` will get
+    /// nothing more. Whether one without a reply ran to its end, ran in part or never came there cannot be told.
+    pub(super) fn gap_passed(&mut self, before: &[String]) {
+        for entry in &mut self.entries {
+            if !before.contains(&entry.id) || (entry.reply.is_some() && entry.idle) {
+                continue;
+            }
+            entry.reply.get_or_insert_with(|| ExecuteReply {
+                status: ReplyStatus::Error,
+                ename: "ConnectionLost".to_owned(),
+                evalue: "the connection to the gateway broke, and with it what the kernel said about this cell: \
+                    whether it ran to its end is not known"
+                    .to_owned(),
+                ..ExecuteReply::default()
+            });
+            entry.mark_lost();
+        }
+        self.sweep();
+    }
+
     /// Marks the running execution as interrupted by the person. Returns whether there is one.
     pub(super) fn interrupt(&mut self, now: Instant) -> bool {
         let unanswered = self.quirks.after_interrupt == AfterInterrupt::Unanswered;

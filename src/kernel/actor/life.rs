@@ -8,6 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::asked::Asked;
+use super::gap::Gap;
 use super::open::{Target, open};
 use super::{About, Command, End};
 use crate::jupyter::content::{Content, ExecuteRequest, ExecutionState, KernelInfo};
@@ -50,6 +51,8 @@ pub(super) struct Life {
     untold: Option<Tapped>,
     /// `msg_id` of the fence that is on its way.
     fence: Option<String>,
+    /// The connection broke and stands again: what came of it is not known yet.
+    gap: Option<Gap>,
     /// A socket was closed: when the process must be gone.
     disconnected: Option<Instant>,
     /// Messages that were emptied for their size and will not be readable.
@@ -57,13 +60,13 @@ pub(super) struct Life {
     // In the order in which they are to be dropped.
     link: Link,
     host: Host,
-    files: KernelFiles,
+    files: Option<KernelFiles>,
 }
 
 impl Life {
     /// Starts or finds the kernel and waits until it answers. `tap` is who listened to the life before.
     pub(super) async fn start(
-        target: &Target,
+        target: &mut Target,
         tap: Option<mpsc::Sender<Tapped>>,
     ) -> Result<Self, KernelError> {
         let opened = open(target).await?;
@@ -78,6 +81,7 @@ impl Life {
             tap,
             untold: None,
             fence: None,
+            gap: None,
             disconnected: None,
             emptied: 0,
             link: opened.link,
@@ -117,7 +121,8 @@ impl Life {
                     let Some(incoming) = incoming else {
                         return End::Died(self.kill(ExitReason::Unknown).await);
                     };
-                    match self.take(incoming) {
+                    match self.take(incoming).await {
+                        Some(LinkLoss::Gone(what)) => return End::Died(ExitReason::Gone(what)),
                         Some(LinkLoss::Hostile(what)) => {
                             return End::Died(self.kill(ExitReason::Hostile(what)).await);
                         }
@@ -212,7 +217,10 @@ impl Life {
             Command::About { reply } => {
                 let _ = reply.send(About {
                     info: self.info.clone(),
-                    connection_file: self.files.connection_file.clone(),
+                    connection_file: self
+                        .files
+                        .as_ref()
+                        .map(|files| files.connection_file.clone()),
                     pid: self.host.pid(),
                     busy: !self.table.is_empty(),
                 });
@@ -222,7 +230,7 @@ impl Life {
     }
 
     /// Handles what came from the kernel; a loss is given back.
-    fn take(&mut self, incoming: Incoming) -> Option<LinkLoss> {
+    async fn take(&mut self, incoming: Incoming) -> Option<LinkLoss> {
         match incoming {
             Incoming::Message {
                 channel,
@@ -243,6 +251,19 @@ impl Life {
             }
             Incoming::TooLarge { bytes, file } => {
                 self.table.lost_output(&too_large(bytes, file.as_deref()));
+                None
+            }
+            Incoming::Truncated(words) => {
+                self.table.lost_output(&words);
+                None
+            }
+            Incoming::Reconnected => {
+                if !self.table.is_empty() {
+                    let request = self.request(Content::KernelInfoRequest);
+                    let asked = request.header.msg_id.clone();
+                    self.gap = Some(Gap::new(asked, self.table.ids()));
+                    self.send(Channel::Shell, request).await;
+                }
                 None
             }
             Incoming::Unreadable(_, WireError::BadSignature) if self.emptied > 0 => {
@@ -275,6 +296,13 @@ impl Life {
         {
             self.fence = None;
             self.table.fence_passed();
+        }
+        if let Some(before) = self
+            .gap
+            .take_if(|gap| gap.is_passed_by(channel, &message))
+            .map(Gap::before)
+        {
+            self.table.gap_passed(&before);
         }
         let message = match channel {
             Channel::Shell | Channel::Control => self.asked.answer(message),
@@ -330,9 +358,11 @@ impl Life {
     }
 
     async fn shut_down(&mut self, restart: bool, grace: Duration) -> ExitReason {
-        let request = self.request(Content::ShutdownRequest { restart });
-        self.send(Channel::Control, request).await;
-        let end = self.host.end(grace);
+        if self.host.ends_by_message() {
+            let request = self.request(Content::ShutdownRequest { restart });
+            self.send(Channel::Control, request).await;
+        }
+        let end = self.host.end(restart, grace);
         // Outputs are still taken, or a kernel that writes could not end.
         tokio::pin!(end);
         loop {
@@ -343,7 +373,14 @@ impl Life {
                         // Strays have nobody to go to.
                         let _ = self.table.route(channel, *message, permit, Instant::now());
                     }
-                    Some(Incoming::Unreadable(..) | Incoming::Emptied { .. } | Incoming::TooLarge { .. } | Incoming::Lost(_)) => {}
+                    Some(
+                        Incoming::Unreadable(..)
+                        | Incoming::Emptied { .. }
+                        | Incoming::TooLarge { .. }
+                        | Incoming::Truncated(_)
+                        | Incoming::Reconnected
+                        | Incoming::Lost(_),
+                    ) => {}
                     None => {
                         end.await;
                         return ExitReason::Requested;
@@ -362,7 +399,7 @@ impl Life {
         )
         .await
         {
-            self.take(incoming);
+            self.take(incoming).await;
         }
     }
 

@@ -233,6 +233,9 @@ fn decode_json(text: &[u8], buffers: Vec<Bytes>) -> Result<Decoded, Unreadable> 
         #[serde(borrow)]
         content: Option<&'a RawValue>,
     }
+    fn raw(part: Option<&RawValue>) -> &[u8] {
+        part.map_or("{}", RawValue::get).as_bytes()
+    }
     let parts: Parts<'_> = serde_json::from_slice(text).map_err(|error| {
         let error = WireError::NotJson {
             frame: "whole",
@@ -248,7 +251,6 @@ fn decode_json(text: &[u8], buffers: Vec<Bytes>) -> Result<Decoded, Unreadable> 
         let what = "its channel has no name";
         unreadable(Channel::IoPub, WireError::Malformed { what })
     })?;
-    let raw = |part: Option<&'_ RawValue>| part.map_or("{}", RawValue::get).as_bytes();
     let content = raw(parts.content);
     let parts = [
         raw(parts.header),
@@ -256,8 +258,7 @@ fn decode_json(text: &[u8], buffers: Vec<Bytes>) -> Result<Decoded, Unreadable> 
         raw(parts.metadata),
         content,
     ];
-    let message =
-        wire::from_parts(parts, buffers).map_err(|error| unreadable(channel, error))?;
+    let message = wire::from_parts(parts, buffers).map_err(|error| unreadable(channel, error))?;
     Ok(Decoded {
         channel,
         message,
@@ -482,7 +483,15 @@ mod tests {
             let read = |frame: Bytes| {
                 let size = frame.len();
                 if let Ok(decoded) = decode_binary(dialect, &frame) {
-                    assert!(decoded.message.buffers.iter().map(Bytes::len).sum::<usize>() <= size);
+                    assert!(
+                        decoded
+                            .message
+                            .buffers
+                            .iter()
+                            .map(Bytes::len)
+                            .sum::<usize>()
+                            <= size
+                    );
                 }
                 let _ = decode_text(&frame);
             };

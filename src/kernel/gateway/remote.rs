@@ -28,6 +28,7 @@ impl Remote {
     pub(in crate::kernel) async fn start(
         gateway: Gateway,
         kernelspec: &str,
+        env: &[(String, String)],
         previous: Option<&str>,
         limit: Duration,
     ) -> Result<Self, GatewayError> {
@@ -37,7 +38,7 @@ impl Remote {
         };
         let id = match restarted {
             Some(id) => id,
-            None => gateway.start(kernelspec, limit).await?,
+            None => gateway.start(kernelspec, env, limit).await?,
         };
         Ok(Self {
             gateway,

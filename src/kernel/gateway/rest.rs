@@ -148,14 +148,18 @@ impl Gateway {
     }
 
     /// Starts a kernel and returns its id. On a cluster that may take as long as a machine takes to boot: `limit`.
+    /// Of `env` gateways take `KERNEL_*` and what they were told to; jupyter_server takes nothing.
     ///
     /// # Errors
     /// [`GatewayError`].
-    pub async fn start(&self, kernelspec: &str, limit: Duration) -> Result<String, GatewayError> {
+    pub async fn start(
+        &self,
+        kernelspec: &str,
+        env: &[(String, String)],
+        limit: Duration,
+    ) -> Result<String, GatewayError> {
         let doing = "start a kernel";
-        let env: Map<String, Value> = self
-            .options
-            .env
+        let env: Map<String, Value> = env
             .iter()
             .map(|(name, value)| (name.clone(), json!(value)))
             .collect();

@@ -24,7 +24,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message as WsMessage};
 
 use super::dial::{Transport, dial};
-use super::frame::{self, Dialect, Frame};
+use super::frame::{self, Decoded, Dialect, Frame};
 use super::{Gateway, GatewayError, root_cause};
 use crate::jupyter::content::{Content, ExecutionState};
 use crate::jupyter::message::{Channel, Message};
@@ -299,7 +299,9 @@ impl Pump {
                         return Over::Unwanted;
                     };
                     slot.send(match item.incoming {
-                        Incoming::Message(channel, message, _) => Incoming::Message(channel, message, permit),
+                        Incoming::Message { channel, message, content, .. } => {
+                            Incoming::Message { channel, message, content, permit }
+                        }
                         other => other,
                     });
                     if let Some(loss) = item.end {
@@ -386,7 +388,11 @@ fn take(read: Option<Result<WsMessage, tungstenite::Error>>, dialect: Dialect) -
         Some(Err(error)) => return Taken::Broken(root_cause(&error)),
         None => return Taken::Broken("the server closed it".to_owned()),
     };
-    let (channel, message) = match decoded {
+    let Decoded {
+        channel,
+        message,
+        content,
+    } = match decoded {
         Ok(decoded) => decoded,
         Err(unreadable) => {
             return Taken::Item(Item {
@@ -419,7 +425,12 @@ fn take(read: Option<Result<WsMessage, tungstenite::Error>>, dialect: Dialect) -
     Taken::Item(Item {
         incoming: match words {
             Some(words) => Incoming::Truncated(words),
-            None => Incoming::Message(channel, Box::new(message), None),
+            None => Incoming::Message {
+                channel,
+                message: Box::new(message),
+                content,
+                permit: None,
+            },
         },
         bytes,
         end: end.map(|words| LinkLoss::Gone(words.to_owned())),
