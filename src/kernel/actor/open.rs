@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::jupyter::content::KernelInfo;
 use crate::jupyter::kernelspec::InterruptMode;
@@ -211,13 +211,14 @@ async fn open_remote(
     let deadline = Instant::now() + patience;
     let gateway = Gateway::new(gateway.clone()).map_err(failed)?;
     let env = gateway_environment(options);
-    let remote = Remote::start(gateway, kernel, &env, id.as_deref(), patience)
+    let mut remote = Remote::start(gateway, kernel, &env, id.as_deref(), patience)
         .await
         .map_err(failed)?;
     *id = Some(remote.id().to_owned());
     let session = uuid::Uuid::new_v4().to_string();
+    let connecting = remote.connect(&session);
     let ready = async {
-        let mut link = remote.connect(&session).await.map_err(failed)?;
+        let mut link = connecting.await.map_err(failed)?;
         match greet(&mut link, &session, &options.username).await {
             Ok((info, quirks)) => Ok((link, info, quirks)),
             Err(reason) => Err(KernelError::Prepare {
@@ -226,13 +227,19 @@ async fn open_remote(
             }),
         }
     };
-    let ready = timeout_at(deadline, ready).await.unwrap_or_else(|_| {
-        Err(KernelError::NotReady {
+    let ready = tokio::select! {
+        ready = ready => ready,
+        reason = remote.wait() => Err(KernelError::DiedAtStart {
+            kernel: kernel.clone(),
+            reason,
+            log: String::new(),
+        }),
+        () = sleep_until(deadline) => Err(KernelError::NotReady {
             kernel: kernel.clone(),
             after: patience,
             log: String::new(),
-        })
-    });
+        }),
+    };
     match ready {
         Ok((link, info, quirks)) => Ok(Opened {
             session,

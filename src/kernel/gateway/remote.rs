@@ -56,8 +56,12 @@ impl Remote {
     ///
     /// # Errors
     /// [`GatewayError`].
-    pub(in crate::kernel) async fn connect(&self, session: &str) -> Result<Link, GatewayError> {
-        connect(&self.gateway, &self.id, session).await
+    pub(in crate::kernel) fn connect(
+        &self,
+        session: &str,
+    ) -> impl Future<Output = Result<Link, GatewayError>> + Send + 'static {
+        let (gateway, id, session) = (self.gateway.clone(), self.id.clone(), session.to_owned());
+        async move { connect(&gateway, &id, &session).await }
     }
 
     /// Asks for an interrupt and does not wait for it: the cell's end tells whether it came.

@@ -75,62 +75,90 @@ pub(super) async fn connect(
     id: &str,
     session: &str,
 ) -> Result<Link, GatewayError> {
-    let url = channels_url(gateway, id, session)?;
-    let (socket, dialect) = open(gateway, &url).await?;
+    let at = Place::of(gateway, id, session)?;
+    let (at, socket) = at.find(gateway).await?;
     let (incoming_tx, incoming) = mpsc::channel(QUEUE);
     let (outgoing, requests) = mpsc::channel(QUEUE);
     let pump = Pump {
         gateway: gateway.clone(),
-        url,
+        at,
         incoming: incoming_tx,
         requests,
         unsent: None,
         failures: 0,
         budget: Arc::new(Semaphore::new(IN_FLIGHT_BYTES)),
     };
-    let task = task::spawn("gateway socket", pump.run(socket, dialect));
+    let task = task::spawn("gateway socket", pump.run(socket));
     Ok(Link::over(outgoing, incoming, task))
 }
 
-fn channels_url(gateway: &Gateway, id: &str, session: &str) -> Result<Url, GatewayError> {
-    let bad = |reason: &str| GatewayError::BadUrl {
-        reason: reason.to_owned(),
-    };
-    let mut url = gateway
-        .base()
-        .join(&format!("api/kernels/{id}/channels"))
-        .map_err(|error| bad(&error.to_string()))?;
-    url.query_pairs_mut().append_pair("session_id", session);
-    let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
-    url.set_scheme(scheme)
-        .map_err(|()| bad("it cannot be that of a websocket"))?;
-    Ok(url)
-}
-
-/// Opens the websocket: with the binary protocol, and without it on servers that have never heard of it.
-async fn open(gateway: &Gateway, url: &Url) -> Result<(Socket, Dialect), GatewayError> {
-    let after = HANDSHAKE_TIMEOUT;
-    let both = async {
-        match shake_hands(gateway, url, Dialect::V1).await {
-            Err(Refused::NoSubprotocol) => shake_hands(gateway, url, Dialect::Json).await,
-            other => other,
-        }
-    };
-    match timeout(after, both).await {
-        Ok(Ok(open)) => Ok(open),
-        Ok(Err(Refused::Because(error))) => Err(error),
-        Ok(Err(Refused::NoSubprotocol)) => {
-            Err(gateway.not_jupyter(DOING, "it wants a websocket protocol that we do not know"))
-        }
-        Err(_) => Err(GatewayError::TimedOut {
-            doing: DOING,
-            url: gateway.url().to_owned(),
-            after,
-        }),
-    }
+/// Where a kernel's websocket is, and what is spoken there.
+struct Place {
+    url: Url,
+    dialect: Dialect,
 }
 
 const DOING: &str = "connect to the kernel";
+
+impl Place {
+    fn of(gateway: &Gateway, id: &str, session: &str) -> Result<Self, GatewayError> {
+        let bad = |reason: &str| GatewayError::BadUrl {
+            reason: reason.to_owned(),
+        };
+        let mut url = gateway
+            .base()
+            .join(&format!("api/kernels/{id}/channels"))
+            .map_err(|error| bad(&error.to_string()))?;
+        url.query_pairs_mut().append_pair("session_id", session);
+        let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
+        url.set_scheme(scheme)
+            .map_err(|()| bad("it cannot be that of a websocket"))?;
+        let dialect = Dialect::V1;
+        Ok(Self { url, dialect })
+    }
+
+    /// Opens the websocket with the binary protocol, and without it on servers that have never heard of it.
+    async fn find(self, gateway: &Gateway) -> Result<(Self, Socket), GatewayError> {
+        match self.open_as(gateway).await {
+            Ok(socket) => Ok((self, socket)),
+            Err(Refused::Because(error)) => Err(error),
+            Err(Refused::NoSubprotocol) => {
+                // The server still takes leave of the first connection: to it the second is another session.
+                let mut at = self;
+                let session = at.url.query().unwrap_or_default().to_owned() + "-json";
+                at.url.set_query(Some(&session));
+                at.dialect = Dialect::Json;
+                let socket = at.open(gateway).await?;
+                Ok((at, socket))
+            }
+        }
+    }
+
+    /// Opens the websocket as it was found to work.
+    async fn open(&self, gateway: &Gateway) -> Result<Socket, GatewayError> {
+        self.open_as(gateway)
+            .await
+            .map_err(|refused| match refused {
+                Refused::Because(error) => error,
+                Refused::NoSubprotocol => {
+                    gateway.not_jupyter(DOING, "it wants a websocket protocol that we do not know")
+                }
+            })
+    }
+
+    async fn open_as(&self, gateway: &Gateway) -> Result<Socket, Refused> {
+        let after = HANDSHAKE_TIMEOUT;
+        timeout(after, shake_hands(gateway, &self.url, self.dialect))
+            .await
+            .unwrap_or_else(|_| {
+                Err(Refused::Because(GatewayError::TimedOut {
+                    doing: DOING,
+                    url: gateway.url().to_owned(),
+                    after,
+                }))
+            })
+    }
+}
 
 enum Refused {
     /// The server took the connection but does not speak the protocol we offered.
@@ -138,11 +166,7 @@ enum Refused {
     Because(GatewayError),
 }
 
-async fn shake_hands(
-    gateway: &Gateway,
-    url: &Url,
-    dialect: Dialect,
-) -> Result<(Socket, Dialect), Refused> {
+async fn shake_hands(gateway: &Gateway, url: &Url, dialect: Dialect) -> Result<Socket, Refused> {
     let unreachable = |error: &dyn std::error::Error| {
         Refused::Because(GatewayError::Unreachable {
             doing: DOING,
@@ -168,7 +192,7 @@ async fn shake_hands(
         .max_frame_size(Some(MAX_MESSAGE))
         .max_write_buffer_size(MAX_UNSENT);
     match tokio_tungstenite::client_async_with_config(request, stream, Some(config)).await {
-        Ok((socket, _)) => Ok((socket, dialect)),
+        Ok((socket, _)) => Ok(socket),
         Err(tungstenite::Error::Http(response)) => {
             let body = response.body().as_deref().unwrap_or_default();
             Err(Refused::Because(gateway.refusal(
@@ -187,7 +211,7 @@ async fn shake_hands(
 /// Moves messages between the websocket and the link's queues.
 struct Pump {
     gateway: Gateway,
-    url: Url,
+    at: Place,
     incoming: mpsc::Sender<Incoming>,
     requests: mpsc::Receiver<(Channel, Message)>,
     /// Taken from the queue and not all written yet.
@@ -216,9 +240,9 @@ struct Item {
 }
 
 impl Pump {
-    async fn run(mut self, mut socket: Socket, mut dialect: Dialect) {
+    async fn run(mut self, mut socket: Socket) {
         let loss = loop {
-            match self.serve(&mut socket, dialect).await {
+            match self.serve(&mut socket).await {
                 Over::Unwanted => {
                     // The server is told, so that it does not wait for our pongs; it may be gone itself.
                     let _ = timeout(Duration::from_secs(1), socket.close(None)).await;
@@ -234,7 +258,7 @@ impl Pump {
                 }
             }
             match self.reconnect().await {
-                Ok(open) => (socket, dialect) = open,
+                Ok(again) => socket = again,
                 Err(loss) => break loss,
             }
             if self.incoming.send(Incoming::Reconnected).await.is_err() {
@@ -246,7 +270,7 @@ impl Pump {
     }
 
     /// The same session again, until it works or cannot work any more.
-    async fn reconnect(&mut self) -> Result<(Socket, Dialect), LinkLoss> {
+    async fn reconnect(&mut self) -> Result<Socket, LinkLoss> {
         let mut last = format!(
             "the connection to gateway {} breaks again and again",
             self.gateway.url()
@@ -254,8 +278,8 @@ impl Pump {
         while let Some(pause) = BACK_OFF.get(self.failures) {
             self.failures += 1;
             sleep(*pause).await;
-            match open(&self.gateway, &self.url).await {
-                Ok(open) => return Ok(open),
+            match self.at.open(&self.gateway).await {
+                Ok(socket) => return Ok(socket),
                 Err(error) if error.may_pass() => {
                     tracing::debug!(%error, "could not connect again yet");
                     last = error.to_string();
@@ -266,7 +290,8 @@ impl Pump {
         Err(LinkLoss::Gone(last))
     }
 
-    async fn serve(&mut self, socket: &mut Socket, dialect: Dialect) -> Over {
+    async fn serve(&mut self, socket: &mut Socket) -> Over {
+        let dialect = self.at.dialect;
         let mut waiting: Option<Item> = None;
         let mut heard = Instant::now();
         let mut asked = false;
@@ -470,7 +495,8 @@ mod tests {
             let url = options.url.clone();
             Gateway::new(options).map(|gateway| {
                 assert_eq!(gateway.base(), &url);
-                channels_url(&gateway, "id-1", "s 1").unwrap().to_string()
+                let place = Place::of(&gateway, "id-1", "s 1").unwrap();
+                place.url.to_string()
             })
         };
         assert_eq!(
