@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::args::{Installable, KernelsArgs, KernelsCommand};
+use super::args::{GatewayArgs, Installable, KernelsArgs, KernelsCommand};
 use super::style::{GOOD, NAME, paint, stdout_colours};
-use super::{Context, block_on, filter, print, python, reap, run};
+use super::{Context, block_on, filter, gateway, print, python, reap, run};
 use crate::error::{Exit, Failure};
 use crate::kernel::FoundKernel;
 
@@ -17,8 +17,15 @@ const PYTHON_SPEC: &str = include_str!("../../kernelspecs/python3/kernel.json");
 
 /// Runs it.
 pub(super) fn kernels(args: KernelsArgs, context: &Context) -> Result<Exit, Failure> {
-    match args.command.unwrap_or(KernelsCommand::List { json: false }) {
-        KernelsCommand::List { json } => list(json, context),
+    let default = KernelsCommand::List {
+        json: false,
+        gateway: GatewayArgs::default(),
+    };
+    match args.command.unwrap_or(default) {
+        KernelsCommand::List { json, gateway } => match gateway::named(&gateway, context)? {
+            Some(options) => block_on(gateway::list(options, json)),
+            None => list(json, context),
+        },
         KernelsCommand::Install {
             name: Installable::Python3,
         } => block_on(install_python(context)),

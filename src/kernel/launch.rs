@@ -162,7 +162,8 @@ fn is_secret(name: &str) -> bool {
         "SSHPASS",
     ];
     // The agent's socket lets whoever has it log in as the person.
-    const NAMES: [&str; 1] = ["SSH_AUTH_SOCK"];
+    // The URL of a gateway may hold its token.
+    const NAMES: [&str; 3] = ["SSH_AUTH_SOCK", "SPONDE_GATEWAY", "JUPYTER_GATEWAY_URL"];
     const HARMLESS: [&str; 2] = ["PWD", "OLDPWD"];
     let name = name.to_ascii_uppercase();
     if HARMLESS.contains(&name.as_str()) {
@@ -204,6 +205,9 @@ mod tests {
             ("PGPASSWORD", "p"),
             ("MYSQL_PWD", "p"),
             ("SSH_AUTH_SOCK", "/run/agent"),
+            ("SPONDE_GATEWAY", "http://h/?token=t"),
+            ("SPONDE_GATEWAY_TOKEN", "t"),
+            ("JUPYTER_GATEWAY_AUTH_TOKEN", "t"),
             ("PWD", "/here"),
             ("TOKENIZERS_PARALLELISM", "true"),
             ("KEYBOARD", "us"),

@@ -98,7 +98,6 @@ pub(super) async fn set_up(
             Incoming::Message { .. }
             | Incoming::Unreadable(..)
             | Incoming::Emptied { .. }
-            | Incoming::Emptied { .. }
             | Incoming::TooLarge { .. }
             | Incoming::Truncated(_)
             | Incoming::Reconnected => {}

@@ -74,7 +74,7 @@ impl Target {
 
     fn oversize(&self) -> Option<Oversize> {
         match self {
-            Self::Launch(options) => options.oversize.clone(),
+            Self::Launch(options) | Self::Gateway { options, .. } => options.oversize.clone(),
             Self::Attach(_) => None,
         }
     }
