@@ -6,6 +6,7 @@
 mod asked;
 mod gap;
 mod life;
+mod numbers;
 mod open;
 
 use tokio::sync::{mpsc, oneshot, watch};

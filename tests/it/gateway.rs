@@ -12,7 +12,7 @@ use sponde::kernel::{
     KernelSource, KernelState, LaunchOptions, Outcome, OutputEvent, Verdict,
 };
 
-use crate::support::launch_options;
+use crate::support::{NOBODY, Sponde, assert_is_valid_notebook, launch_options};
 use server::{Kind, Proxy, Server, TOKEN};
 
 fn stream(name: &str, text: &str) -> OutputEvent {
@@ -199,20 +199,32 @@ async fn die_and_come_back(kernel: &Kernel) {
     );
 }
 
-/// The connection is cut while a cell prints; all lines arrive, once and in order.
+/// The connection is cut in the middle of a cell that goes on to print; all lines arrive, once and in order.
 async fn lose_the_connection(server: &Server) {
     let proxy = Proxy::before(server).await;
     let kernel = Kernel::launch(at(server::options(&proxy.url())))
         .await
         .unwrap();
+    let signs = tempfile::tempdir().unwrap();
+    let (cut, printed_unheard) = (signs.path().join("cut"), signs.path().join("printed"));
     let lines: String = (0..300).map(|n| format!("{n}\n")).collect();
-    let code =
-        "import time\nfor n in range(300):\n    print(n, flush=True); time.sleep(0.005)\n'end'";
-    let mut execution = begin(&kernel, code).await;
-    let mut text = until_printed(&mut execution, "\n20\n").await;
+    let code = format!(
+        "import os, time\n\
+        for n in range(300):\n\
+        \x20   print(n, flush=True); time.sleep(0.001)\n\
+        \x20   if n == 99:\n\
+        \x20       while not os.path.exists({cut:?}): time.sleep(0.01)\n\
+        \x20   if n == 199: open({printed_unheard:?}, 'w')\n\
+        'end'"
+    );
+    let mut execution = begin(&kernel, &code).await;
+    let mut text = until_printed(&mut execution, "\n99\n").await;
     proxy.cut();
-    text += &until_printed(&mut execution, "\n150\n").await;
-    proxy.cut();
+    proxy.is_cut().await;
+    std::fs::write(&cut, "").unwrap();
+    server::until(|| printed_unheard.exists()).await;
+    proxy.heal();
+    text += &until_printed(&mut execution, "\n210\n").await;
     let (outputs, outcome) = execution.collect().await;
     text += &printed(&outputs);
     assert_eq!(text, lines);
@@ -223,13 +235,44 @@ async fn lose_the_connection(server: &Server) {
         outputs.last()
     );
     let websockets = proxy.websockets();
-    assert_eq!(websockets.len(), 3, "{websockets:?}");
+    assert_eq!(websockets.len(), 2, "{websockets:?}");
     assert!(
         websockets.iter().all(|line| *line == websockets[0]),
         "{websockets:?}"
     );
     assert!(!websockets[0].contains(TOKEN), "{websockets:?}");
     assert_eq!(run(&kernel, "n").await.1, ok(2));
+    kernel.shutdown().await;
+}
+
+/// Cut while messages are on their way, again and again: what a server was just sending it does not keep. Every line
+/// comes once and in order, and where one is missing that is said.
+async fn lose_the_connection_at_the_worst_time(server: &Server) {
+    let proxy = Proxy::before(server).await;
+    let kernel = Kernel::launch(at(server::options(&proxy.url())))
+        .await
+        .unwrap();
+    for round in 1..=3 {
+        let code = "import time\nfor n in range(600): print(n, flush=True); time.sleep(0.002)\nprint('end')";
+        let mut execution = begin(&kernel, code).await;
+        let mut text = until_printed(&mut execution, "\n20\n").await;
+        for line in ["\n100\n", "\n300\n", "\n500\n"] {
+            proxy.cut();
+            proxy.heal();
+            // Any line of that hundred: a single one may be lost.
+            text += &until_printed(&mut execution, &line[..2]).await;
+        }
+        let (outputs, outcome) = execution.collect().await;
+        text += &printed(&outputs);
+        assert_eq!(outcome, ok(round));
+        let numbers: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{text}");
+        let said = outputs
+            .iter()
+            .any(|output| matches!(output, OutputEvent::Lost(_)));
+        let complete = numbers.len() == 600 && text.ends_with("end\n");
+        assert_eq!(complete, !said, "{} lines, {outputs:?}", numbers.len());
+    }
     kernel.shutdown().await;
 }
 
@@ -243,6 +286,7 @@ async fn everything(kind: Kind) {
     kernel.shutdown().await;
     assert_eq!(kernel.state(), KernelState::Dead(ExitReason::Requested));
     lose_the_connection(&server).await;
+    lose_the_connection_at_the_worst_time(&server).await;
     wrong_token(&server).await;
 }
 
@@ -329,6 +373,7 @@ async fn what_the_server_could_not_keep_is_missed_and_said() {
         .has_swallowed(&["\"execute_reply\"", "\"idle\""])
         .await;
     proxy.cut();
+    proxy.heal();
     let (outputs, outcome) = execution.collect().await;
     assert_eq!(
         outputs,
@@ -454,4 +499,68 @@ async fn a_server_is_asked_for_its_kernels() {
         matches!(error, GatewayError::NotJupyter { .. }),
         "{error:?}"
     );
+}
+
+#[tokio::test]
+async fn the_program_runs_code_there() {
+    let server = Server::start(Kind::KernelGateway).await;
+    let url = server.url();
+    let sponde = Sponde::new().with("SPONDE_GATEWAY_TOKEN", TOKEN);
+    let code = "import os; print(6 * 7, os.environ.get('KERNEL_USERNAME'))";
+    let ended = sponde.run(&["run", "--gateway", &url, "-c", code, "-o", "out.ipynb"]);
+    insta::assert_snapshot!(ended, @r"
+    exit: 0
+    --- stdout
+    42 test
+    ");
+    assert!(!sponde.read("out.ipynb").contains(TOKEN));
+    assert_is_valid_notebook(&sponde.path("out.ipynb"));
+    // As Jupyter prints it, and from the environment; a notebook asks for a kernel that only has another name there.
+    sponde.write_notebook("in.ipynb", "my-python", &[("", "print('there')")]);
+    let with_token = format!("{url}tree?token={TOKEN}");
+    let sponde = sponde
+        .with("SPONDE_GATEWAY_TOKEN", "")
+        .with("SPONDE_GATEWAY", &with_token);
+    let ended = sponde.run(&["run", "in.ipynb", "-vv"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "there\n"));
+    assert!(
+        ended
+            .stderr
+            .contains("note: the gateway has no kernel `my-python`; using `python3`\n"),
+        "{}",
+        ended.stderr
+    );
+    assert!(!ended.stderr.contains(TOKEN), "{}", ended.stderr);
+    // A kernel of this machine does not get it.
+    let code = "import os; print([n for n in os.environ if 'GATEWAY' in n])";
+    let ended = sponde.run(&["run", "--gateway", "", "-c", code]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "[]\n"));
+    let ended = sponde.run(&["kernels", "list"]);
+    let listed = format!("  {url}  (Python 3 (ipykernel); its default)\n");
+    assert!(ended.stdout.contains(&listed), "{}", ended.stdout);
+    assert!(!sponde.run(&["run", "--help"]).stdout.contains(TOKEN));
+    let ended = sponde.run(&["run", "--gateway", &url, "-c", "1"]);
+    insta::assert_snapshot!(ended, @r"
+    exit: 4
+    --- stderr
+    error: could not list the kernels: gateway http://127.0.0.1:[PORT]/ wants a token (status 401)
+
+    hint: set SPONDE_GATEWAY_TOKEN (or JUPYTER_GATEWAY_AUTH_TOKEN) to the server's token
+    ");
+    let ended = sponde.run(&["run", "--gateway", &format!("{NOBODY}/?token=x"), "-c", "1"]);
+    insta::assert_snapshot!(ended, @r"
+    exit: 4
+    --- stderr
+    error: could not list the kernels: gateway http://127.0.0.1:1/ cannot be reached (Connection refused (os error 111))
+
+    hint: is it running, and can this machine reach it? A certificate of your own is trusted with SSL_CERT_FILE
+    ");
+    let ended = sponde.run(&["run", "--gateway", "http://me:pw@h/", "-c", "1"]);
+    insta::assert_snapshot!(ended, @r"
+    exit: 2
+    --- stderr
+    error: the gateway's URL cannot be used: it must not hold a name or a password
+
+    hint: name it as the browser shows it, for example http://127.0.0.1:8888/ or https://hub.example.org/user/me/
+    ");
 }

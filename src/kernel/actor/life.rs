@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::asked::Asked;
 use super::gap::Gap;
+use super::numbers::Numbers;
 use super::open::{Target, open};
 use super::{About, Command, End};
 use crate::jupyter::content::{Content, ExecuteRequest, ExecutionState, KernelInfo};
@@ -53,6 +54,8 @@ pub(super) struct Life {
     fence: Option<String>,
     /// The connection broke and stands again: what came of it is not known yet.
     gap: Option<Gap>,
+    /// Of a gateway's kernel, whose connection may break.
+    numbers: Option<Numbers>,
     /// A socket was closed: when the process must be gone.
     disconnected: Option<Instant>,
     /// Messages that were emptied for their size and will not be readable.
@@ -82,6 +85,7 @@ impl Life {
             untold: None,
             fence: None,
             gap: None,
+            numbers: matches!(opened.host, Host::Gateway(_)).then(Numbers::default),
             disconnected: None,
             emptied: 0,
             link: opened.link,
@@ -238,6 +242,13 @@ impl Life {
                 content,
                 permit,
             } => {
+                if let Some(numbers) = &mut self.numbers
+                    && numbers.see(channel, &message)
+                {
+                    self.table.lost_output(
+                        "the connection to the gateway broke while this cell ran: some of its output may be missing",
+                    );
+                }
                 let routed = self.table.route(channel, *message, permit, Instant::now());
                 if let Err((stray, permit)) = routed {
                     self.stray(channel, *stray, &content, permit);
@@ -261,6 +272,9 @@ impl Life {
                 if !self.table.is_empty() {
                     let request = self.request(Content::KernelInfoRequest);
                     let asked = request.header.msg_id.clone();
+                    if let Some(numbers) = &mut self.numbers {
+                        numbers.broke(self.table.ids());
+                    }
                     self.gap = Some(Gap::new(asked, self.table.ids()));
                     self.send(Channel::Shell, request).await;
                 }

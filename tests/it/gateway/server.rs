@@ -152,6 +152,15 @@ impl Drop for Server {
     }
 }
 
+/// Waits for something of which nobody tells.
+pub(crate) async fn until(mut there: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !there() {
+        assert!(begun.elapsed() < START, "it did not come");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
@@ -174,6 +183,7 @@ pub(crate) struct Proxy {
     mode: watch::Sender<Mode>,
     swallowed: Arc<Mutex<Vec<u8>>>,
     websockets: Arc<Mutex<Vec<String>>>,
+    open: watch::Sender<usize>,
     _accepting: tokio::task::JoinHandle<()>,
 }
 
@@ -195,13 +205,21 @@ impl Proxy {
         let websockets = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&swallowed);
         let seen = Arc::clone(&websockets);
+        let open = watch::Sender::new(0);
+        let counted = open.clone();
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                if *modes.borrow() == Mode::Cut {
+                    continue;
+                }
                 let server = TcpStream::connect(("127.0.0.1", upstream)).await.unwrap();
                 let (kept, seen, modes) = (Arc::clone(&kept), Arc::clone(&seen), modes.clone());
+                let counted = counted.clone();
                 tokio::spawn(async move {
+                    counted.send_modify(|open| *open += 1);
                     // A connection that breaks is what this is for.
                     let _ = copy(client, server, modes, kept, seen, without_subprotocols).await;
+                    counted.send_modify(|open| *open -= 1);
                 });
             }
         });
@@ -210,6 +228,7 @@ impl Proxy {
             mode,
             swallowed,
             websockets,
+            open,
             _accepting: accepting,
         }
     }
@@ -218,31 +237,35 @@ impl Proxy {
         format!("http://127.0.0.1:{}/", self.port)
     }
 
-    /// Ends all connections there are; new ones are copied again.
+    /// Ends all connections there are, and takes no new ones.
     pub(crate) fn cut(&self) {
         self.mode.send_replace(Mode::Cut);
-        self.swallowed.lock().unwrap().clear();
     }
 
-    /// From now on nothing of the server arrives, until the next [`Proxy::cut`].
+    /// Takes connections again.
+    pub(crate) fn heal(&self) {
+        self.mode.send_replace(Mode::Copy);
+    }
+
+    /// Waits until the server has closed its end of all connections.
+    pub(crate) async fn is_cut(&self) {
+        let mut open = self.open.subscribe();
+        open.wait_for(|&open| open == 0).await.unwrap();
+    }
+
+    /// From now on nothing of the server arrives on the connections there are.
     pub(crate) fn swallow(&self) {
         self.mode.send_replace(Mode::Swallow);
     }
 
     /// Waits until all of `texts` have been swallowed.
     pub(crate) async fn has_swallowed(&self, texts: &[&str]) {
-        let begun = Instant::now();
-        loop {
-            {
-                let swallowed = self.swallowed.lock().unwrap();
-                let swallowed = String::from_utf8_lossy(&swallowed);
-                if texts.iter().all(|text| swallowed.contains(text)) {
-                    return;
-                }
-                assert!(begun.elapsed() < START, "swallowed only {swallowed}");
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until(|| {
+            let swallowed = self.swallowed.lock().unwrap();
+            let swallowed = String::from_utf8_lossy(&swallowed);
+            texts.iter().all(|text| swallowed.contains(text))
+        })
+        .await;
     }
 
     /// The id of the kernel of the last websocket.
@@ -267,9 +290,7 @@ async fn copy(
     websockets: Arc<Mutex<Vec<String>>>,
     without_subprotocols: bool,
 ) -> std::io::Result<()> {
-    // What was before this connection does not concern it.
-    let mut mode = Mode::Copy;
-    modes.mark_unchanged();
+    let mut mode = *modes.borrow_and_update();
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
     let mut up = vec![0; 64 * 1024];
@@ -278,10 +299,12 @@ async fn copy(
         tokio::select! {
             changed = modes.changed() => {
                 changed.map_err(std::io::Error::other)?;
-                mode = *modes.borrow_and_update();
-                if mode == Mode::Cut {
+                // A cut that has been healed since is a cut.
+                let now = *modes.borrow_and_update();
+                if now == Mode::Cut || now == Mode::Copy {
                     break;
                 }
+                mode = now;
             }
             read = from_client.read(&mut up) => {
                 let bytes = &mut up[..read?];
