@@ -220,7 +220,7 @@ impl GatewayError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::BadUrl { .. } => {
-                "name it as the browser shows it, for example http://127.0.0.1:8888/ or https://hub.example.org/user/me/"
+                "name it as the browser shows it, for example http://gpu-box:8888/ or https://hub.example.org/user/me/"
                     .to_owned()
             }
             Self::Tls { .. } => "install the system's root certificates (`ca-certificates`)".to_owned(),

@@ -27,7 +27,7 @@ use crate::jupyter::wire::{self, Signer, WireError};
 pub(super) const IN_FLIGHT_BYTES: usize = 32 << 20;
 
 /// What a message may take in memory: small values take up to twenty times what they take on the wire.
-const HEAVIEST: usize = 128 << 20;
+pub(super) const HEAVIEST: usize = 128 << 20;
 
 /// Messages waiting in a queue; they are bounded in bytes as well, this only bounds the count.
 pub(super) const QUEUE: usize = 1024;

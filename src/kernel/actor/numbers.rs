@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use crate::jupyter::content::{Content, ExecutionState};
 use crate::jupyter::message::{Channel, Message};
 
-/// Most numbers that are looked after; a larger leap is a kernel that does not count.
+/// Most numbers that are looked for; where more are missing the kernel does not count.
 const MOST: u64 = 10_000;
 
 /// The numbers of one kernel's messages.
@@ -62,11 +62,12 @@ impl Numbers {
         let Some(watch) = &mut self.watch else {
             return false;
         };
-        if number.saturating_sub(last) > MOST {
+        let leap = number.saturating_sub(last);
+        if leap.saturating_add(watch.missing.len() as u64) > MOST {
             self.watch = None;
             return false;
         }
-        watch.missing.extend(last + 1..number.max(last + 1));
+        watch.missing.extend(last.saturating_add(1)..number);
         watch.missing.remove(&number);
         let Some(parent) = message.parent_id() else {
             return false;
@@ -74,7 +75,9 @@ impl Numbers {
         let Some(at) = watch.cells.iter().position(|(id, ..)| id == parent) else {
             return false;
         };
-        let (_, replied, idle) = &mut watch.cells[at];
+        let Some((_, replied, idle)) = watch.cells.get_mut(at) else {
+            return false;
+        };
         match (channel, &message.content) {
             (Channel::Shell, Content::ExecuteReply(_)) => *replied = true,
             (Channel::IoPub, Content::Status(ExecutionState::Idle)) => *idle = Some(number),
@@ -84,13 +87,13 @@ impl Numbers {
             return false;
         };
         watch.cells.remove(at);
-        let lost = watch.missing.range(..end).next().is_some();
+        let incomplete = watch.missing.range(..end).next().is_some();
         // Said once; the next cell has lost only what comes from now on.
         watch.missing = watch.missing.split_off(&end);
         if watch.cells.is_empty() {
             self.watch = None;
         }
-        lost
+        incomplete
     }
 }
 
@@ -162,5 +165,19 @@ mod tests {
             "k_1_4000000002"
         ));
         assert!(!cell(&["k_1_18446744073709551615"], "k_1_1", "k_1_2"));
+        let mut kernel = Numbers::default();
+        let output = |id: String| message(&id, Content::Stream(Stream::default()));
+        kernel.see(Channel::IoPub, &output(format!("k_1_{}", u64::MAX)));
+        kernel.broke(vec!["cell".to_owned()]);
+        assert!(!kernel.see(Channel::IoPub, &output("k_1_5".to_owned())));
+        for n in 0..100 {
+            kernel.broke(vec!["cell".to_owned()]);
+            kernel.see(Channel::IoPub, &output(format!("k_1_{}", 5_000 * n)));
+        }
+        assert!(
+            kernel
+                .watch
+                .is_none_or(|watch| watch.missing.len() as u64 <= MOST)
+        );
     }
 }

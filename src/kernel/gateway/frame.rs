@@ -337,7 +337,9 @@ mod tests {
             frame.extend(offset.to_le_bytes());
         }
         frame.extend(channel.as_bytes());
-        parts.iter().for_each(|part| frame.extend(*part));
+        for part in parts {
+            frame.extend(*part);
+        }
         frame.into()
     }
 

@@ -28,7 +28,8 @@ use super::frame::{self, Decoded, Dialect, Frame};
 use super::{Gateway, GatewayError, root_cause};
 use crate::jupyter::content::{Content, ExecutionState};
 use crate::jupyter::message::{Channel, Message};
-use crate::kernel::link::{IN_FLIGHT_BYTES, Incoming, Link, LinkLoss, QUEUE};
+use crate::jupyter::wire;
+use crate::kernel::link::{HEAVIEST, IN_FLIGHT_BYTES, Incoming, Link, LinkLoss, QUEUE};
 use crate::kernel::task;
 
 /// Most bytes of one message, as the guard of a local kernel has it. `tungstenite` sets a frame's length aside before
@@ -346,7 +347,7 @@ impl Pump {
                         Taken::Nothing => {}
                         Taken::TooLarge(bytes) => {
                             // What is left of it cannot be skipped; the server keeps what comes after it.
-                            if self.incoming.send(Incoming::Emptied { bytes }).await.is_err() {
+                            if self.incoming.send(Incoming::Emptied { bytes, file: None }).await.is_err() {
                                 return Over::Unwanted;
                             }
                             return Over::Broken(format!("a message of {bytes} bytes is too large"));
@@ -397,9 +398,9 @@ enum Taken {
 }
 
 fn take(read: Option<Result<WsMessage, tungstenite::Error>>, dialect: Dialect) -> Taken {
-    let (size, decoded) = match read {
-        Some(Ok(WsMessage::Binary(bytes))) => (bytes.len(), frame::decode_binary(dialect, &bytes)),
-        Some(Ok(WsMessage::Text(text))) => (text.len(), frame::decode_text(text.as_bytes())),
+    let (bytes, is_text) = match read {
+        Some(Ok(WsMessage::Binary(bytes))) => (bytes, false),
+        Some(Ok(WsMessage::Text(text))) => (text.into(), true),
         Some(Ok(WsMessage::Ping(_) | WsMessage::Pong(_) | WsMessage::Frame(_))) => {
             return Taken::Nothing;
         }
@@ -412,6 +413,21 @@ fn take(read: Option<Result<WsMessage, tungstenite::Error>>, dialect: Dialect) -
         }
         Some(Err(error)) => return Taken::Broken(root_cause(&error)),
         None => return Taken::Broken("the server closed it".to_owned()),
+    };
+    // Read as if all of it were JSON: rather too much than too little.
+    let weight = wire::weight(std::slice::from_ref(&bytes));
+    if weight > HEAVIEST {
+        let bytes = bytes.len() as u64;
+        return Taken::Item(Item {
+            incoming: Incoming::TooLarge { bytes, file: None },
+            bytes: 0,
+            end: None,
+        });
+    }
+    let decoded = if is_text {
+        frame::decode_text(&bytes)
+    } else {
+        frame::decode_binary(dialect, &bytes)
     };
     let Decoded {
         channel,
@@ -444,7 +460,7 @@ fn take(read: Option<Result<WsMessage, tungstenite::Error>>, dialect: Dialect) -
     };
     // Only what a cell can produce without end is counted: a reply is small, and must not wait for room.
     let bytes = match channel {
-        Channel::IoPub => u32::try_from(size.clamp(1, IN_FLIGHT_BYTES)).unwrap_or(u32::MAX),
+        Channel::IoPub => u32::try_from(weight.clamp(1, IN_FLIGHT_BYTES)).unwrap_or(u32::MAX),
         Channel::Shell | Channel::Control | Channel::Stdin => 0,
     };
     Taken::Item(Item {

@@ -81,7 +81,7 @@ impl Kind {
 pub(crate) struct Server {
     child: Child,
     pub(crate) port: u16,
-    _home: tempfile::TempDir,
+    home: tempfile::TempDir,
 }
 
 impl Server {
@@ -103,15 +103,11 @@ impl Server {
             .process_group(0)
             .spawn()
             .unwrap();
-        let mut server = Self {
-            child,
-            port,
-            _home: home,
-        };
+        let mut server = Self { child, port, home };
         let begun = Instant::now();
         let gateway = Gateway::new(server.options()).unwrap();
         while let Err(error) = gateway.kernelspecs().await {
-            let log = || std::fs::read_to_string(server._home.path().join("log")).unwrap();
+            let log = || std::fs::read_to_string(server.home.path().join("log")).unwrap();
             assert!(begun.elapsed() < START, "{kind:?}: {error}\n{}", log());
             let ended = server.child.try_wait().unwrap();
             assert_eq!(ended, None, "{kind:?} ended\n{}", log());
