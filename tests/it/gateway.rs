@@ -207,15 +207,19 @@ async fn lose_the_connection(server: &Server) {
         .unwrap();
     let signs = tempfile::tempdir().unwrap();
     let (cut, printed_unheard) = (signs.path().join("cut"), signs.path().join("printed"));
-    let lines: String = (0..300).map(|n| format!("{n}\n")).collect();
+    let lines: String = (0..300)
+        .flat_map(|n| [n.to_string(), "\n".to_owned()])
+        .collect();
     let code = format!(
         "import os, time\n\
         for n in range(300):\n\
         \x20   print(n, flush=True); time.sleep(0.001)\n\
         \x20   if n == 99:\n\
-        \x20       while not os.path.exists({cut:?}): time.sleep(0.01)\n\
-        \x20   if n == 199: open({printed_unheard:?}, 'w')\n\
-        'end'"
+        \x20       while not os.path.exists('{}'): time.sleep(0.01)\n\
+        \x20   if n == 199: open('{}', 'w')\n\
+        'end'",
+        cut.display(),
+        printed_unheard.display()
     );
     let mut execution = begin(&kernel, &code).await;
     let mut text = until_printed(&mut execution, "\n99\n").await;
@@ -521,7 +525,7 @@ async fn the_program_runs_code_there() {
     let sponde = sponde
         .with("SPONDE_GATEWAY_TOKEN", "")
         .with("SPONDE_GATEWAY", &with_token);
-    let ended = sponde.run(&["run", "in.ipynb", "-vv"]);
+    let ended = sponde.run(&["run", "in.ipynb", "-vvv"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "there\n"));
     assert!(
         ended
@@ -561,6 +565,6 @@ async fn the_program_runs_code_there() {
     --- stderr
     error: the gateway's URL cannot be used: it must not hold a name or a password
 
-    hint: name it as the browser shows it, for example http://127.0.0.1:8888/ or https://hub.example.org/user/me/
+    hint: name it as the browser shows it, for example http://gpu-box:8888/ or https://hub.example.org/user/me/
     ");
 }
