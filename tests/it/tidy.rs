@@ -192,6 +192,7 @@ const RULES: &[Rule] = &[
             "kernel::Types",
             "kernel::attach",
             "kernel::discover",
+            "kernel::gateway",
             "kernel::reap",
             "kernel::task",
             // The name of a default, and a server that lives as long as its session.
