@@ -5,13 +5,13 @@ use crate::jupyter::content::{ExecuteReply, ReplyStatus};
 
 impl Table {
     /// The executions there are.
-    pub(super) fn ids(&self) -> Vec<String> {
+    pub(in crate::kernel) fn ids(&self) -> Vec<String> {
         self.entries.iter().map(|entry| entry.id.clone()).collect()
     }
 
     /// The connection broke, and what was asked when it stood again has been answered: those in `before` will get
     /// nothing more. Whether one without a reply ran to its end, ran in part or never came there cannot be told.
-    pub(super) fn gap_passed(&mut self, before: &[String]) {
+    pub(in crate::kernel) fn gap_passed(&mut self, before: &[String]) {
         for entry in &mut self.entries {
             if !before.contains(&entry.id) || (entry.reply.is_some() && entry.idle) {
                 continue;
