@@ -133,15 +133,14 @@ fn find_kernels(
     let mut others: Vec<KernelSource> = Vec::new();
     let [first, rest @ ..] = named else {
         let main = find(context.config.kernel.as_deref())?;
-        let all = match far {
-            Some(far) => far.all(),
-            None => {
-                let found = context.paths.kernels().list();
-                found
-                    .into_iter()
-                    .filter_map(|found| found.source.ok())
-                    .collect()
-            }
+        let all = if let Some(far) = far {
+            far.all()
+        } else {
+            let found = context.paths.kernels().list();
+            found
+                .into_iter()
+                .filter_map(|found| found.source.ok())
+                .collect()
         };
         for source in all {
             let taken = same(&source, &main) || others.iter().any(|other| same(&source, other));
