@@ -4,7 +4,6 @@ mod server;
 
 use std::time::Duration;
 
-use sponde::jupyter::content::Stream;
 use sponde::jupyter::kernelspec::KernelSpec;
 use sponde::kernel::gateway::{Gateway, GatewayError};
 use sponde::kernel::{
@@ -14,13 +13,6 @@ use sponde::kernel::{
 
 use crate::support::{NOBODY, Sponde, assert_is_valid_notebook, launch_options};
 use server::{Kind, Proxy, Server, TOKEN};
-
-fn stream(name: &str, text: &str) -> OutputEvent {
-    OutputEvent::Stream(Stream {
-        name: name.to_owned(),
-        text: text.to_owned(),
-    })
-}
 
 fn ok(count: i64) -> Outcome {
     Outcome {
@@ -89,10 +81,8 @@ async fn until_printed(execution: &mut Execution, text: &str) -> String {
 /// Cells, errors, pictures, input.
 async fn talk(kernel: &Kernel) {
     assert_eq!(run(kernel, "x = 20").await, (vec![], ok(1)));
-    assert_eq!(
-        run(kernel, "print(x + 3, 'größe')").await,
-        (vec![stream("stdout", "23 größe\n")], ok(2))
-    );
+    let (outputs, outcome) = run(kernel, "print(x + 3, 'größe')").await;
+    assert_eq!((printed(&outputs).as_str(), outcome), ("23 größe\n", ok(2)));
     let (outputs, outcome) = run(kernel, "1/0").await;
     assert_eq!(
         outcome.verdict,
@@ -135,7 +125,7 @@ async fn talk(kernel: &Kernel) {
             ExecutionEvent::Started { .. } | ExecutionEvent::StillRunning { .. } => {}
         }
     }
-    assert_eq!(outputs, [stream("stdout", "Ada!\n")]);
+    assert_eq!(printed(&outputs), "Ada!\n");
 }
 
 /// An endless cell is interrupted and variables are kept; a restart loses them.
@@ -150,8 +140,8 @@ async fn interrupt_and_restart(kernel: &Kernel) {
     let (_, outcome) = execution.collect().await;
     assert_eq!(outcome.verdict, Verdict::Interrupted);
     assert_eq!(
-        run(kernel, "print(x)").await.0,
-        [stream("stdout", "20\n")],
+        printed(&run(kernel, "print(x)").await.0),
+        "20\n",
         "variables are kept"
     );
     let mut execution = begin(
@@ -349,8 +339,8 @@ async fn enterprise_gateway_wants_a_name_that_is_not_root() {
     let kernel = Kernel::launch(options).await.unwrap();
     let code = "import os; print([os.environ.get(n) for n in ('KERNEL_USERNAME', 'KERNEL_NOTE', 'KERNEL_API_TOKEN', 'OTHER')])";
     assert_eq!(
-        run(&kernel, code).await.0,
-        [stream("stdout", "['test', 'hello', None, None]\n")]
+        printed(&run(&kernel, code).await.0),
+        "['test', 'hello', None, None]\n"
     );
     kernel.shutdown().await;
 }
@@ -394,10 +384,8 @@ async fn what_the_server_could_not_keep_is_missed_and_said() {
                 .to_owned(),
         }
     );
-    assert_eq!(
-        run(&kernel, "print('c')").await,
-        (vec![stream("stdout", "c\n")], ok(2))
-    );
+    let (outputs, outcome) = run(&kernel, "print('c')").await;
+    assert_eq!((printed(&outputs).as_str(), outcome), ("c\n", ok(2)));
     kernel.shutdown().await;
 }
 
@@ -436,10 +424,8 @@ async fn output_that_the_server_drops_is_marked() {
         ]
     );
     assert!(printed(&outputs).len() < 6_000_000);
-    assert_eq!(
-        run(&kernel, "print('on')").await,
-        (vec![stream("stdout", "on\n")], ok(2))
-    );
+    let (outputs, outcome) = run(&kernel, "print('on')").await;
+    assert_eq!((printed(&outputs).as_str(), outcome), ("on\n", ok(2)));
     kernel.shutdown().await;
 }
 
