@@ -56,6 +56,7 @@ async fn serve(prefix: PathBuf) {
         username: "bench".to_owned(),
         ready_timeout: Duration::from_mins(2),
         oversize: None,
+        gateway: None,
     };
     let mut open: Option<Kernel> = None;
     let mut many: Vec<Kernel> = Vec::new();

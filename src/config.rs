@@ -15,6 +15,8 @@ pub struct Config {
     pub model: Option<String>,
     /// Name or path of a kernel.
     pub kernel: Option<String>,
+    /// URL of a Jupyter server that runs the kernels.
+    pub gateway: Option<String>,
     /// `ask` or `never`.
     pub approval: Option<Approval>,
     /// Requests to the model in one turn.

@@ -76,6 +76,9 @@ pub struct SessionArgs {
     /// at most 5 questions of a cell, and never one for a password.
     #[arg(long, value_enum, value_name = "WHO")]
     pub stdin: Option<StdinArg>,
+    /// Where it runs.
+    #[command(flatten)]
+    pub gateway: GatewayArgs,
     /// Run the model's code without asking.
     #[arg(short, long)]
     pub yes: bool,
@@ -102,6 +105,20 @@ pub enum StdinArg {
     Refuse,
     /// The model.
     Model,
+}
+
+/// Where kernels run.
+#[derive(Debug, Clone, Default, Args)]
+pub struct GatewayArgs {
+    /// A Jupyter server that runs the kernels instead of this machine (docs/gateway.md); its token comes from
+    /// SPONDE_GATEWAY_TOKEN.
+    #[arg(
+        long,
+        env = "SPONDE_GATEWAY",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    pub gateway: Option<String>,
 }
 
 /// `sponde ask`.
@@ -138,6 +155,9 @@ pub struct RunArgs {
     /// The kernel; default is the notebook's own, else python3.
     #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL")]
     pub kernel: Option<String>,
+    /// Where it runs.
+    #[command(flatten)]
+    pub gateway: GatewayArgs,
     /// Print events as JSON, one a line.
     #[arg(long)]
     pub json: bool,
@@ -177,6 +197,9 @@ pub enum KernelsCommand {
         /// As JSON.
         #[arg(long)]
         json: bool,
+        /// Whose.
+        #[command(flatten)]
+        gateway: GatewayArgs,
     },
     /// Make kernels work, in Sponde's private environment.
     Install(InstallArgs),

@@ -3,10 +3,12 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
+use super::args::GatewayArgs;
+use super::gateway::{self, Far};
 use super::style::{BAD, GOOD, HINT, WARN, paint, stdout_colours};
 use super::{Context, print, session};
 use crate::error::{Exit, Failure};
-use crate::kernel::{ExecuteOptions, Kernel, OutputEvent};
+use crate::kernel::{ExecuteOptions, Kernel, LaunchOptions, OutputEvent};
 use crate::llm::detect::{self, Found};
 use crate::llm::local;
 
@@ -84,13 +86,34 @@ fn python(context: &Context) -> Finding {
 async fn kernel(context: &Context) -> Finding {
     const HINT: &str =
         "`sponde kernels install python3` makes one; `sponde kernels` shows what was found";
-    let source = match session::find_kernel(context.config.kernel.as_deref(), context) {
-        Ok(source) => source,
-        Err(failure) => return Finding::Bad(failure.message, HINT),
+    const GATEWAY: &str =
+        "set SPONDE_GATEWAY and SPONDE_GATEWAY_TOKEN as docs/gateway.md says, or unset them";
+    let named = context.config.kernel.as_deref();
+    let args = GatewayArgs {
+        gateway: std::env::var("SPONDE_GATEWAY").ok(),
     };
+    let far = match gateway::open(&args, context).await {
+        Ok(far) => far,
+        Err(failure) => return Finding::Bad(failure.message, GATEWAY),
+    };
+    let (source, hint) = match &far {
+        Some(far) => (far.find(named, None), GATEWAY),
+        None => (session::find_kernel(named, context), HINT),
+    };
+    let source = match source {
+        Ok(source) => source,
+        Err(failure) => return Finding::Bad(failure.message, hint),
+    };
+    let gateway = far.as_ref().map(Far::options);
+    let place = gateway
+        .as_ref()
+        .map_or_else(String::new, |gateway| format!(" of {}", gateway.url));
     let (name, python) = (source.name.clone(), source.spec.language == "python");
     let begin = Instant::now();
-    let options = session::launch_options(source, std::env::temp_dir(), context);
+    let options = LaunchOptions {
+        gateway,
+        ..session::launch_options(source, std::env::temp_dir(), context)
+    };
     let kernel = match Kernel::launch(options).await {
         Ok(kernel) => kernel,
         Err(error) => {
@@ -98,7 +121,7 @@ async fn kernel(context: &Context) -> Finding {
                 .log()
                 .and_then(|log| log.lines().last())
                 .unwrap_or_default();
-            return Finding::Bad(format!("{error} {log}"), HINT);
+            return Finding::Bad(format!("{error} {log}"), hint);
         }
     };
     let ready = begin.elapsed().as_millis();
@@ -109,7 +132,7 @@ async fn kernel(context: &Context) -> Finding {
     };
     kernel.shutdown().await;
     Finding::Good(format!(
-        "kernel `{name}` answers after {ready} ms{libraries}"
+        "kernel `{name}`{place} answers after {ready} ms{libraries}"
     ))
 }
 

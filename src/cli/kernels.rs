@@ -6,16 +6,23 @@ mod recipe;
 mod system;
 mod test;
 
-use super::args::{KernelsArgs, KernelsCommand};
-use super::{Context, block_on, reap};
+use super::args::{GatewayArgs, KernelsArgs, KernelsCommand};
+use super::{Context, block_on, gateway, reap};
 use crate::error::{Exit, Failure};
 use system::System;
 
 /// Runs it.
 pub(super) fn kernels(args: KernelsArgs, context: &Context) -> Result<Exit, Failure> {
-    match args.command.unwrap_or(KernelsCommand::List { json: false }) {
+    let default = KernelsCommand::List {
+        json: false,
+        gateway: GatewayArgs::default(),
+    };
+    match args.command.unwrap_or(default) {
+        KernelsCommand::List { json, gateway } => match gateway::named(&gateway, context)? {
+            Some(options) => block_on(gateway::list(options, json)),
+            None => list::list(json, context),
+        },
         KernelsCommand::Reap => reap::run(context),
-        KernelsCommand::List { json } => list::list(json, context),
         KernelsCommand::Test(args) => block_on(test::test(args, context)),
         KernelsCommand::Install(args) => {
             if let Some(env) = &args.into {

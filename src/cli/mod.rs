@@ -6,6 +6,7 @@ mod chat;
 mod doctor;
 mod export;
 mod filter;
+mod gateway;
 mod interact;
 mod kernels;
 mod model;

@@ -8,6 +8,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::sync::mpsc;
 
 use super::args::RunArgs;
+use super::gateway::{self, Far};
 use super::screen::Screen;
 use super::signals::{self, Ask};
 use super::style::{self, BAD, WARN, paint};
@@ -26,7 +27,9 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
     if let Some(output) = &args.output {
         check_output(output)?;
     }
-    let (kernel_source, mut notebook) = prepare(source, args.kernel.as_deref(), context)?;
+    let far = gateway::open(&args.gateway, context).await?;
+    let (kernel_source, mut notebook) =
+        prepare(source, args.kernel.as_deref(), far.as_ref(), context)?;
     let (mut signals, _listening) = signals::listen();
     let name = kernel_source.name.clone();
     let limits = context.config.limits.resolve();
@@ -40,6 +43,7 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
         .and_then(|output| spill::oversize(output, &limits));
     let options = LaunchOptions {
         oversize: oversize.clone(),
+        gateway: far.as_ref().map(Far::options),
         ..session::launch_options(kernel_source, workdir.clone(), context)
     };
     let kernel = tokio::select! {
@@ -57,8 +61,12 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
     };
     let json = args.json;
     let mut others = OtherKernels::new(|cell| {
-        let source = other_kernel(cell, context)?;
+        let source = match &far {
+            Some(far) => far.for_cell(cell.kernel, cell.language)?,
+            None => other_kernel(cell, context)?,
+        };
         Ok(LaunchOptions {
+            gateway: far.as_ref().map(Far::options),
             oversize: oversize.clone(),
             ..session::launch_options(source, workdir.clone(), context)
         })
@@ -175,12 +183,16 @@ fn check_output(output: &Path) -> Result<(), Failure> {
 fn prepare(
     source: Source,
     kernel: Option<&str>,
+    far: Option<&Far>,
     context: &Context,
 ) -> Result<(KernelSource, Notebook), Failure> {
     match source {
         Source::Code(code) => {
-            let kernel =
-                session::find_kernel(kernel.or(context.config.kernel.as_deref()), context)?;
+            let named = kernel.or(context.config.kernel.as_deref());
+            let kernel = match far {
+                Some(far) => far.find(named, None)?,
+                None => session::find_kernel(named, context)?,
+            };
             let mut notebook = replay::notebook_for(
                 &kernel.name,
                 &kernel.spec.display_name,
@@ -190,7 +202,7 @@ fn prepare(
             Ok((kernel, notebook))
         }
         Source::Notebook(mut notebook) => {
-            let kernel = notebook_kernel(&notebook, kernel, context)?;
+            let kernel = notebook_kernel(&notebook, kernel, far, context)?;
             if kernel.name != "python3" || !notebook.metadata.contains_key("kernelspec") {
                 let fresh = replay::notebook_for(
                     &kernel.name,
@@ -208,6 +220,7 @@ fn prepare(
 fn notebook_kernel(
     notebook: &Notebook,
     wanted: Option<&str>,
+    far: Option<&Far>,
     context: &Context,
 ) -> Result<KernelSource, Failure> {
     let text = |object: &str, key: &str| {
@@ -218,6 +231,14 @@ fn notebook_kernel(
             .as_str()
             .map(str::to_owned)
     };
+    let language = || text("kernelspec", "language").or_else(|| text("language_info", "name"));
+    if let Some(far) = far {
+        let named = text("kernelspec", "name").or_else(|| context.config.kernel.clone());
+        return match wanted {
+            Some(wanted) => far.find(Some(wanted), None),
+            None => far.find(named.as_deref(), language().as_deref()),
+        };
+    }
     if let Some(wanted) = wanted {
         return session::find_kernel(Some(wanted), context);
     }
@@ -225,8 +246,7 @@ fn notebook_kernel(
         return session::find_kernel(context.config.kernel.as_deref(), context);
     };
     session::find_kernel(Some(&named), context).or_else(|failure| {
-        let language = text("kernelspec", "language").or_else(|| text("language_info", "name"));
-        let other = language.and_then(|language| context.paths.kernels().for_language(&language));
+        let other = language().and_then(|language| context.paths.kernels().for_language(&language));
         match other {
             Some(kernel) => {
                 let text = format!(
@@ -411,6 +431,9 @@ fn finish(
 
 /// A kernel that could not be used, with what its process wrote.
 pub(super) fn kernel_failure(error: &KernelError) -> Failure {
+    if let KernelError::Gateway { error, .. } = error {
+        return gateway::failure(error);
+    }
     let log = error.log().map(str::to_owned);
     let hint = if log
         .as_deref()

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Context;
 use super::args::{SessionArgs, StdinArg};
+use super::gateway::{self, Far};
 use super::model::{self, Chosen, OwnServer};
 use crate::agent::approval::Approval;
 use crate::agent::{Agent, AgentOptions, StdinPolicy, facts, spill};
@@ -40,9 +41,15 @@ pub(super) async fn start(
     context: &Context,
 ) -> Result<Session, Failure> {
     let stdin = stdin_policy(args.stdin, interactive)?;
-    let (kernel, others) = find_kernels(&args.kernel, context)?;
+    let far = gateway::open(&args.gateway, context).await?;
+    let (kernel, others) = find_kernels(&args.kernel, far.as_ref(), context)?;
     let cwd = current_dir()?;
-    let facts = workspace_facts(&args.files, &cwd)?;
+    let facts = if far.is_some() && args.files.is_empty() {
+        // What is here says nothing about there.
+        None
+    } else {
+        workspace_facts(&args.files, &cwd)?
+    };
     let notebook = notebook_path(args.notebook.as_deref(), context)?;
     let Chosen {
         provider,
@@ -64,6 +71,7 @@ pub(super) async fn start(
     let limits = context.config.limits.resolve();
     let main = LaunchOptions {
         oversize: spill::oversize(&notebook, &limits),
+        gateway: far.as_ref().map(Far::options),
         ..launch_options(kernel, cwd, context)
     };
     let agent = Agent::start(AgentOptions {
@@ -113,15 +121,28 @@ pub(super) async fn end(session: Session) {
 /// The main kernel and those of other languages: the named ones, or else the main one and whatever else there is.
 fn find_kernels(
     named: &[String],
+    far: Option<&Far>,
     context: &Context,
 ) -> Result<(KernelSource, Vec<KernelSource>), Failure> {
+    let find = |name: Option<&str>| match far {
+        Some(far) => far.find(name, None),
+        None => find_kernel(name, context),
+    };
     let same =
         |a: &KernelSource, b: &KernelSource| a.spec.language.eq_ignore_ascii_case(&b.spec.language);
     let mut others: Vec<KernelSource> = Vec::new();
     let [first, rest @ ..] = named else {
-        let main = find_kernel(context.config.kernel.as_deref(), context)?;
-        for found in context.paths.kernels().list() {
-            let Ok(source) = found.source else { continue };
+        let main = find(context.config.kernel.as_deref())?;
+        let all = if let Some(far) = far {
+            far.all()
+        } else {
+            let found = context.paths.kernels().list();
+            found
+                .into_iter()
+                .filter_map(|found| found.source.ok())
+                .collect()
+        };
+        for source in all {
             let taken = same(&source, &main) || others.iter().any(|other| same(&source, other));
             if !taken && !source.spec.language.is_empty() && others.len() < OTHERS {
                 others.push(source);
@@ -129,9 +150,9 @@ fn find_kernels(
         }
         return Ok((main, others));
     };
-    let main = find_kernel(Some(first), context)?;
+    let main = find(Some(first))?;
     for name in rest {
-        let source = find_kernel(Some(name), context)?;
+        let source = find(Some(name))?;
         if let Some(twin) = std::iter::once(&main)
             .chain(&others)
             .find(|other| same(&source, other))
@@ -200,6 +221,7 @@ pub(super) fn launch_options(
         username: std::env::var("USER").unwrap_or_else(|_| "sponde".to_owned()),
         ready_timeout: READY,
         oversize: None,
+        gateway: None,
     }
 }
 

@@ -40,6 +40,12 @@ pub enum WireError {
         /// What the parser said.
         reason: String,
     },
+    /// Lengths or names in a websocket frame do not fit (jupyter_server, "WebSocket kernel wire protocols").
+    #[error("websocket frame is malformed: {what}")]
+    Malformed {
+        /// What does not fit.
+        what: &'static str,
+    },
 }
 
 /// Signs and verifies with a connection file's key. An empty key means: no signing.
@@ -133,6 +139,24 @@ fn tree(json: &[u8]) -> usize {
         }
     }
     cost
+}
+
+/// Header, parent header, metadata and content as JSON, as every transport carries them.
+pub fn to_parts(message: &Message) -> [Bytes; 4] {
+    fn json<T: serde::Serialize>(value: &T) -> Bytes {
+        // Serialising our own maps and strings cannot fail; an empty object keeps the frame count.
+        serde_json::to_vec(value).map_or_else(|_| Bytes::from_static(b"{}"), Bytes::from)
+    }
+    let parent = message
+        .parent
+        .as_ref()
+        .map_or_else(|| Bytes::from_static(b"{}"), json);
+    [
+        json(&message.header),
+        parent,
+        json(&message.metadata),
+        json(&message.content.to_json()),
+    ]
 }
 
 /// Reads the frames of one multipart message.

@@ -4,7 +4,9 @@
 //! last handle is gone a kernel that we started is shut down, and one that was there before is left alone.
 
 mod asked;
+mod gap;
 mod life;
+mod numbers;
 mod open;
 mod worker;
 
@@ -76,7 +78,8 @@ pub(super) enum Command {
 #[derive(Debug, Clone)]
 pub(super) struct About {
     pub(super) info: KernelInfo,
-    pub(super) connection_file: std::path::PathBuf,
+    /// Where it has one.
+    pub(super) connection_file: Option<std::path::PathBuf>,
     /// Of the kernel's own process, where it is one of ours.
     pub(super) pid: Option<u32>,
     /// A cell is running.
@@ -97,7 +100,7 @@ enum End {
 
 /// Runs until the last handle is gone or the kernel is shut down.
 pub(super) async fn run(
-    target: Target,
+    mut target: Target,
     mut inbox: mpsc::Receiver<Command>,
     state: watch::Sender<KernelState>,
     ready: oneshot::Sender<Result<(), KernelError>>,
@@ -106,7 +109,7 @@ pub(super) async fn run(
     let mut tap = None;
     loop {
         state.send_replace(KernelState::Starting);
-        let end = match Life::start(&target, tap.take()).await {
+        let end = match Life::start(&mut target, tap.take()).await {
             Ok(mut life) => {
                 state.send_replace(KernelState::Idle);
                 // A caller that stopped waiting has dropped its handle too; the inbox tells.
@@ -140,7 +143,7 @@ pub(super) async fn run(
                 tap = None;
                 match lie_dead(target.name(), &reason, &mut inbox).await {
                     Some(reply) => reply,
-                    None => return,
+                    None => return target.give_up().await,
                 }
             }
         };

@@ -8,11 +8,15 @@ use std::time::Duration;
 
 pub(super) use process::Process;
 
+use super::gateway::Remote;
+
 /// What stands behind a connection.
 #[derive(Debug)]
 pub(super) enum Host {
     /// A process of ours: it ends when we do.
     Local(Box<Process>),
+    /// A kernel that a gateway runs for us: it ends when we say so.
+    Gateway(Box<Remote>),
     /// A kernel that somebody else started and will end.
     Attached,
 }
@@ -21,15 +25,25 @@ impl Host {
     /// Whether it is ours to end, and so to restart.
     pub(super) fn is_ours(&self) -> bool {
         match self {
-            Self::Local(_) => true,
+            Self::Local(_) | Self::Gateway(_) => true,
             Self::Attached => false,
         }
     }
 
-    /// SIGINT, where there is a process to send it to.
+    /// Whether it is asked to end by a `shutdown_request`. A gateway would take that for a death and start the kernel
+    /// again.
+    pub(super) fn ends_by_message(&self) -> bool {
+        match self {
+            Self::Local(_) => true,
+            Self::Gateway(_) | Self::Attached => false,
+        }
+    }
+
+    /// SIGINT, where there is a process to send it to; a gateway does what the kernelspec says.
     pub(super) fn interrupt(&self) {
         match self {
             Self::Local(process) => process.interrupt(),
+            Self::Gateway(remote) => remote.interrupt(),
             Self::Attached => {}
         }
     }
@@ -41,6 +55,7 @@ impl Host {
                 process.kill();
                 process.wait().await;
             }
+            Self::Gateway(remote) => remote.end().await,
             Self::Attached => {}
         }
     }
@@ -49,15 +64,21 @@ impl Host {
     pub(super) async fn wait(&mut self) -> ExitReason {
         match self {
             Self::Local(process) => process.wait().await,
+            Self::Gateway(remote) => remote.wait().await,
             // Its sockets tell.
             Self::Attached => std::future::pending().await,
         }
     }
 
-    /// Gives it `grace` to end by itself, then makes it.
-    pub(super) async fn end(&mut self, grace: Duration) -> ExitReason {
+    /// Gives it `grace` to end by itself, then makes it. What a gateway shall start again it ends by itself.
+    pub(super) async fn end(&mut self, restart: bool, grace: Duration) -> ExitReason {
         match self {
             Self::Local(process) => process.end(grace).await,
+            Self::Gateway(_) if restart => ExitReason::Requested,
+            Self::Gateway(remote) => {
+                remote.end().await;
+                ExitReason::Requested
+            }
             Self::Attached => ExitReason::Requested,
         }
     }
@@ -66,7 +87,7 @@ impl Host {
     pub(super) async fn log(&mut self) -> String {
         match self {
             Self::Local(process) => process.log().await,
-            Self::Attached => String::new(),
+            Self::Gateway(_) | Self::Attached => String::new(),
         }
     }
 
@@ -74,7 +95,7 @@ impl Host {
     pub(super) fn pid(&self) -> Option<u32> {
         match self {
             Self::Local(process) => process.id(),
-            Self::Attached => None,
+            Self::Gateway(_) | Self::Attached => None,
         }
     }
 }
@@ -90,6 +111,8 @@ pub enum ExitReason {
     Hostile(String),
     /// It closed its connection although its process lived, and was killed.
     Disconnected,
+    /// It was a gateway's kernel, and the gateway lost it or its state; in words.
+    Gone(String),
     /// It did not react to interrupts after its time was up, and was killed.
     KilledAfterTimeout,
     /// It did not react to interrupts after its time was up; it is not ours to kill, so we left it.
@@ -111,6 +134,7 @@ impl fmt::Display for ExitReason {
             Self::Signalled(signal) => write!(f, "signal {signal}"),
             Self::Hostile(what) => write!(f, "it was killed because {what}"),
             Self::Disconnected => f.write_str("it closed its connection and was killed"),
+            Self::Gone(what) => f.write_str(what),
             Self::KilledAfterTimeout => {
                 f.write_str("it was killed because it did not stop when its time was up")
             }

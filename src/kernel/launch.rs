@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::KernelError;
 use super::files::KernelFiles;
+use super::gateway::GatewayOptions;
 use super::host::{Host, Process};
 use super::oversize::Oversize;
 use super::quirks;
@@ -47,6 +48,9 @@ pub struct LaunchOptions {
     pub ready_timeout: Duration,
     /// Where outputs go that are too large to pass through us; without it they are lost.
     pub oversize: Option<Oversize>,
+    /// The Jupyter server that starts it, instead of us; then `kernel.spec` is the server's, and directories are not
+    /// used.
+    pub gateway: Option<GatewayOptions>,
 }
 
 /// Makes the files and starts the process.
@@ -142,6 +146,21 @@ fn environment(base: &[(String, String)], kernel: &KernelSource) -> Vec<(String,
     env
 }
 
+/// What a gateway's kernel gets: the person's `KERNEL_*` variables without secrets, among them always their name.
+pub(super) fn gateway_environment(options: &LaunchOptions) -> Vec<(String, String)> {
+    const NAME: &str = "KERNEL_USERNAME";
+    let mut env: Vec<(String, String)> = options
+        .env
+        .iter()
+        .filter(|(name, _)| name.starts_with("KERNEL_") && !is_secret(name))
+        .cloned()
+        .collect();
+    if !env.iter().any(|(name, _)| name == NAME) {
+        env.push((NAME.to_owned(), options.username.clone()));
+    }
+    env
+}
+
 /// Whether a variable's name says that its value must not reach code that a model wrote.
 fn is_secret(name: &str) -> bool {
     const WORDS: [&str; 8] = [
@@ -159,7 +178,8 @@ fn is_secret(name: &str) -> bool {
         "SSHPASS",
     ];
     // The agent's socket lets whoever has it log in as the person.
-    const NAMES: [&str; 1] = ["SSH_AUTH_SOCK"];
+    // The URL of a gateway may hold its token.
+    const NAMES: [&str; 3] = ["SSH_AUTH_SOCK", "SPONDE_GATEWAY", "JUPYTER_GATEWAY_URL"];
     const HARMLESS: [&str; 2] = ["PWD", "OLDPWD"];
     let name = name.to_ascii_uppercase();
     if HARMLESS.contains(&name.as_str()) {
@@ -201,6 +221,9 @@ mod tests {
             ("PGPASSWORD", "p"),
             ("MYSQL_PWD", "p"),
             ("SSH_AUTH_SOCK", "/run/agent"),
+            ("SPONDE_GATEWAY", "http://h/?token=t"),
+            ("SPONDE_GATEWAY_TOKEN", "t"),
+            ("JUPYTER_GATEWAY_AUTH_TOKEN", "t"),
             ("PWD", "/here"),
             ("TOKENIZERS_PARALLELISM", "true"),
             ("KEYBOARD", "us"),

@@ -25,13 +25,13 @@ use crate::jupyter::raw::RawMessage;
 use crate::jupyter::wire::{self, Signer, WireError};
 
 /// Bytes of iopub messages that may be on their way through us at any time. A single larger message passes alone.
-const IN_FLIGHT_BYTES: usize = 32 << 20;
+pub(super) const IN_FLIGHT_BYTES: usize = 32 << 20;
 
 /// What a message may take in memory: small values take up to twenty times what they take on the wire.
-const HEAVIEST: usize = 128 << 20;
+pub(super) const HEAVIEST: usize = 128 << 20;
 
 /// Messages waiting in a queue; they are bounded in bytes as well, this only bounds the count.
-const QUEUE: usize = 1024;
+pub(super) const QUEUE: usize = 1024;
 
 /// The channels of one connection.
 #[derive(Debug)]
@@ -63,6 +63,10 @@ pub(super) enum Incoming {
     Emptied { bytes: u64, file: Option<PathBuf> },
     /// A message that would take too much memory was dropped.
     TooLarge { bytes: u64, file: Option<PathBuf> },
+    /// A gateway says that it dropped output of the running cell; in words.
+    Truncated(String),
+    /// The connection to a gateway broke and stands again: what was on its way may be lost.
+    Reconnected,
     /// A socket is gone.
     Lost(LinkLoss),
 }
@@ -74,6 +78,25 @@ pub(super) enum LinkLoss {
     Closed,
     /// The kernel sent something that could have hurt us.
     Hostile(String),
+    /// A gateway cannot be reached any more, or says that the kernel or its state is gone; in words.
+    Gone(String),
+}
+
+impl Link {
+    /// A link whose queues are served by one task.
+    pub(super) fn over(
+        outgoing: mpsc::Sender<(Channel, Message)>,
+        incoming: mpsc::Receiver<Incoming>,
+        task: Task,
+    ) -> Self {
+        Self {
+            outgoing,
+            raw_outgoing: None,
+            incoming,
+            _tasks: vec![task],
+            _guards: Vec::new(),
+        }
+    }
 }
 
 /// Connects to the kernel of `info`, through guards that listen in `guard_dir` (0700, ours alone).

@@ -8,6 +8,7 @@ pub mod attach;
 pub mod discover;
 mod execution;
 mod files;
+pub mod gateway;
 pub mod guard;
 mod host;
 mod late;
@@ -32,6 +33,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub use attach::AttachOptions;
 pub use discover::{FoundKernel, SearchPath, SearchPaths};
 pub use execution::{Execution, ExecutionEvent, Outcome, OutputEvent, Verdict};
+pub use gateway::GatewayOptions;
 pub use host::ExitReason;
 pub use late::{Late, late_outputs};
 pub use launch::{KernelSource, LaunchOptions};
@@ -43,6 +45,7 @@ pub use tap::{Tap, TapSender, Tapped};
 
 use crate::jupyter::content::KernelInfo;
 use actor::Target;
+use gateway::GatewayError;
 use guard::GuardLimits;
 
 /// A handle to a running kernel. Cheap to clone; the kernel is shut down when the last one is dropped.
@@ -114,6 +117,14 @@ pub enum KernelError {
         /// How it ended.
         reason: ExitReason,
     },
+    /// A gateway did not do its part.
+    #[error("kernel `{kernel}`: {error}")]
+    Gateway {
+        /// The kernelspec's name.
+        kernel: String,
+        /// What was tried, and what came of it.
+        error: GatewayError,
+    },
     /// Only who started it may end or restart it.
     #[error("kernel `{kernel}` was not started by us, so it is not ours to restart")]
     NotOurs {
@@ -153,6 +164,7 @@ impl KernelError {
             Self::Spawn { .. }
             | Self::Prepare { .. }
             | Self::Dead { .. }
+            | Self::Gateway { .. }
             | Self::NotOurs { .. }
             | Self::NoAnswer { .. }
             | Self::Unsupported { .. }
@@ -204,7 +216,7 @@ impl ExecuteOptions {
 }
 
 impl Kernel {
-    /// Starts a kernel and waits until it answers on shell and iopub.
+    /// Starts a kernel, here or at [`LaunchOptions::gateway`], and waits until it answers on shell and iopub.
     ///
     /// # Errors
     /// [`KernelError`], with the process already cleaned up.
@@ -217,7 +229,7 @@ impl Kernel {
         options: LaunchOptions,
         limits: GuardLimits,
     ) -> Result<Self, KernelError> {
-        Self::open(Target::Launch(Box::new(options), limits)).await
+        Self::open(Target::launch(options, limits)).await
     }
 
     /// Connects to a kernel that somebody else has started. It is never shut down by us, and cannot be restarted.
@@ -292,7 +304,7 @@ impl Kernel {
         self.ask(|reply| actor::Command::Restart { reply }).await?
     }
 
-    /// Shuts the kernel down: `shutdown_request`, 5 s, SIGTERM to the group, 2 s, SIGKILL.
+    /// Shuts the kernel down: `shutdown_request`, 5 s, SIGTERM to the group, 2 s, SIGKILL; or through its gateway.
     pub async fn shutdown(&self) {
         // A closed actor has already done it.
         let _ = self.ask(|reply| actor::Command::Shutdown { reply }).await;
@@ -306,12 +318,16 @@ impl Kernel {
         Ok(self.about().await?.info)
     }
 
-    /// Path of the connection file, for `jupyter console --existing`.
+    /// Path of the connection file, for `jupyter console --existing`; a gateway's kernel has none.
     ///
     /// # Errors
-    /// [`KernelError::Closed`].
+    /// [`KernelError::Unsupported`] or [`KernelError::Closed`].
     pub async fn connection_file(&self) -> Result<std::path::PathBuf, KernelError> {
-        Ok(self.about().await?.connection_file)
+        let about = self.about().await?;
+        about.connection_file.ok_or(KernelError::Unsupported {
+            kernel: about.info.implementation,
+            what: "be reached by a connection file: it belongs to a gateway",
+        })
     }
 
     /// What the kernel is doing now.

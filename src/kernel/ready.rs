@@ -46,13 +46,17 @@ pub(super) async fn wait_ready(
                         _ => {}
                     }
                 }
-                Incoming::Emptied { .. } | Incoming::TooLarge { .. } => {}
+                Incoming::Emptied { .. }
+                | Incoming::TooLarge { .. }
+                | Incoming::Truncated(_)
+                | Incoming::Reconnected => {}
                 Incoming::Unreadable(channel, error) => {
                     tracing::warn!(channel = channel.name(), %error, "dropped an unreadable message");
                 }
                 Incoming::Lost(LinkLoss::Hostile(what)) => {
                     return Err(format!("its connection was cut because {what}"));
                 }
+                Incoming::Lost(LinkLoss::Gone(what)) => return Err(what),
                 Incoming::Lost(LinkLoss::Closed) => return Err(closed()),
             }
             if published && let Some(info) = info.take_if(|_| published) {
@@ -99,7 +103,10 @@ pub(super) async fn set_up(
             Incoming::Message { .. }
             | Incoming::Unreadable(..)
             | Incoming::Emptied { .. }
-            | Incoming::TooLarge { .. } => {}
+            | Incoming::TooLarge { .. }
+            | Incoming::Truncated(_)
+            | Incoming::Reconnected => {}
+            Incoming::Lost(LinkLoss::Gone(what)) => return Err(what),
             Incoming::Lost(LinkLoss::Hostile(what)) => {
                 return Err(format!("its connection was cut because {what}"));
             }

@@ -6,6 +6,7 @@
 //! parent is not in the table never reaches a cell.
 
 mod entry;
+mod gap;
 
 use std::time::Duration;
 

@@ -10,6 +10,7 @@ mod agent;
 mod agent_http;
 mod aimock;
 mod cli;
+mod gateway;
 mod kernel;
 mod kernel_life;
 mod kernel_requests;

@@ -85,6 +85,7 @@ pub(crate) fn launch_options(kernel: KernelSource, dir: &Path) -> LaunchOptions 
         username: "test".to_owned(),
         ready_timeout: Duration::from_mins(1),
         oversize: None,
+        gateway: None,
     }
 }
 

@@ -63,6 +63,22 @@ const RULES: &[Rule] = &[
             "std::time",
         ],
     },
+    // The one place of that floor that speaks HTTP.
+    Rule {
+        files: &["kernel/gateway.rs", "kernel/gateway"],
+        may: &["jupyter", "kernel"],
+        crates: Crates::AllBut(&[
+            "rig",
+            "axum",
+            "crossterm",
+            "clap",
+            "anstream",
+            "anstyle",
+            "indicatif",
+            "zeromq",
+        ]),
+        never: &["std::env::var", "std::env::vars", "std::env::var_os"],
+    },
     Rule {
         files: &["kernel"],
         may: &["jupyter"],
@@ -176,6 +192,7 @@ const RULES: &[Rule] = &[
             "kernel::Types",
             "kernel::attach",
             "kernel::discover",
+            "kernel::gateway",
             "kernel::probe",
             "kernel::reap",
             "kernel::task",

@@ -7,6 +7,8 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::asked::Asked;
+use super::gap::Gap;
+use super::numbers::Numbers;
 use super::open::{Target, open};
 use super::worker::{self, Worker};
 use super::{About, Command, End};
@@ -49,6 +51,10 @@ pub(super) struct Life {
     listener: Listener,
     /// `msg_id` of the fence that is on its way.
     fence: Option<String>,
+    /// The connection broke and stands again: what came of it is not known yet.
+    gap: Option<Gap>,
+    /// Of a gateway's kernel, whose connection may break.
+    numbers: Option<Numbers>,
     /// A socket was closed: when the process must be gone.
     disconnected: Option<Instant>,
     /// Messages that were emptied for their size and will not be readable.
@@ -57,13 +63,13 @@ pub(super) struct Life {
     // In the order in which they are to be dropped.
     link: Link,
     host: Host,
-    files: KernelFiles,
+    files: Option<KernelFiles>,
 }
 
 impl Life {
     /// Starts or finds the kernel and waits until it answers. `tap` is who listened to the life before.
     pub(super) async fn start(
-        target: &Target,
+        target: &mut Target,
         tap: Option<mpsc::Sender<Tapped>>,
     ) -> Result<Self, KernelError> {
         let opened = open(target).await?;
@@ -77,6 +83,8 @@ impl Life {
             asked: Asked::default(),
             listener: Listener::new(tap),
             fence: None,
+            gap: None,
+            numbers: matches!(opened.host, Host::Gateway(_)).then(Numbers::default),
             disconnected: None,
             emptied: 0,
             worker: Worker::of(&opened.quirks, opened.host.pid()),
@@ -123,7 +131,8 @@ impl Life {
                     let Some(incoming) = incoming else {
                         return End::Died(self.kill(ExitReason::Unknown).await);
                     };
-                    match self.take(incoming) {
+                    match self.take(incoming).await {
+                        Some(LinkLoss::Gone(what)) => return End::Died(ExitReason::Gone(what)),
                         Some(LinkLoss::Hostile(what)) => {
                             return End::Died(self.kill(ExitReason::Hostile(what)).await);
                         }
@@ -224,7 +233,10 @@ impl Life {
             Command::About { reply } => {
                 let _ = reply.send(About {
                     info: self.info.clone(),
-                    connection_file: self.files.connection_file.clone(),
+                    connection_file: self
+                        .files
+                        .as_ref()
+                        .map(|files| files.connection_file.clone()),
                     pid: self.host.pid(),
                     busy: !self.table.is_empty(),
                     interrupt_mode: self.interrupt_mode,
@@ -235,7 +247,7 @@ impl Life {
     }
 
     /// Handles what came from the kernel; a loss is given back.
-    fn take(&mut self, incoming: Incoming) -> Option<LinkLoss> {
+    async fn take(&mut self, incoming: Incoming) -> Option<LinkLoss> {
         match incoming {
             Incoming::Message {
                 channel,
@@ -243,6 +255,13 @@ impl Life {
                 raw,
                 permit,
             } => {
+                if let Some(numbers) = &mut self.numbers
+                    && numbers.see(channel, &message)
+                {
+                    self.table.lost_output(
+                        "the connection to the gateway broke while this cell ran: some of its output may be missing",
+                    );
+                }
                 let routed = self.table.route(channel, *message, permit, Instant::now());
                 if let Err((stray, permit)) = routed {
                     self.stray(channel, *stray, raw, permit);
@@ -256,6 +275,22 @@ impl Life {
             }
             Incoming::TooLarge { bytes, file } => {
                 self.table.lost_output(&too_large(bytes, file.as_deref()));
+                None
+            }
+            Incoming::Truncated(words) => {
+                self.table.lost_output(&words);
+                None
+            }
+            Incoming::Reconnected => {
+                if !self.table.is_empty() {
+                    let request = self.request(Content::KernelInfoRequest);
+                    let asked = request.header.msg_id.clone();
+                    if let Some(numbers) = &mut self.numbers {
+                        numbers.broke(self.table.ids());
+                    }
+                    self.gap = Some(Gap::new(asked, self.table.ids()));
+                    self.send(Channel::Shell, request).await;
+                }
                 None
             }
             Incoming::Unreadable(_, WireError::BadSignature) if self.emptied > 0 => {
@@ -288,6 +323,13 @@ impl Life {
         {
             self.fence = None;
             self.table.fence_passed();
+        }
+        if let Some(before) = self
+            .gap
+            .take_if(|gap| gap.is_passed_by(channel, &message))
+            .map(Gap::before)
+        {
+            self.table.gap_passed(&before);
         }
         let message = match channel {
             Channel::Shell | Channel::Control => self.asked.answer(message),
@@ -335,9 +377,11 @@ impl Life {
     }
 
     async fn shut_down(&mut self, restart: bool, grace: Duration) -> ExitReason {
-        let request = self.request(Content::ShutdownRequest { restart });
-        self.send(Channel::Control, request).await;
-        self.wait_for_end(grace).await;
+        if self.host.ends_by_message() {
+            let request = self.request(Content::ShutdownRequest { restart });
+            self.send(Channel::Control, request).await;
+        }
+        self.wait_for_end(restart, grace).await;
         if self.listener.is_there() {
             // The answer to a request to end comes with the end.
             self.last_words().await;
@@ -346,8 +390,8 @@ impl Life {
     }
 
     /// Outputs are still taken, or a kernel that writes could not end.
-    async fn wait_for_end(&mut self, grace: Duration) {
-        let end = self.host.end(grace);
+    async fn wait_for_end(&mut self, restart: bool, grace: Duration) {
+        let end = self.host.end(restart, grace);
         tokio::pin!(end);
         loop {
             tokio::select! {
@@ -362,7 +406,14 @@ impl Life {
                             self.listener.offer(Tapped { channel, message: raw, permit });
                         }
                     }
-                    Some(Incoming::Unreadable(..) | Incoming::Emptied { .. } | Incoming::TooLarge { .. } | Incoming::Lost(_)) => {}
+                    Some(
+                        Incoming::Unreadable(..)
+                        | Incoming::Emptied { .. }
+                        | Incoming::TooLarge { .. }
+                        | Incoming::Truncated(_)
+                        | Incoming::Reconnected
+                        | Incoming::Lost(_),
+                    ) => {}
                     None => {
                         end.await;
                         return;
@@ -386,7 +437,7 @@ impl Life {
             let Ok(Some(incoming)) = timeout_at(quiet, self.link.incoming.recv()).await else {
                 return;
             };
-            self.take(incoming);
+            self.take(incoming).await;
         }
     }
 

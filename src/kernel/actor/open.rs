@@ -1,4 +1,4 @@
-//! How a life begins: the kernel is started, or one that is there is taken, and answers.
+//! How a life begins: the kernel is started, here or by a gateway, or one that is there is taken, and answers.
 
 use std::time::Duration;
 
@@ -9,9 +9,10 @@ use crate::jupyter::kernelspec::InterruptMode;
 use crate::kernel::KernelError;
 use crate::kernel::attach::{self, AttachOptions};
 use crate::kernel::files::KernelFiles;
+use crate::kernel::gateway::{Gateway, GatewayOptions, Remote};
 use crate::kernel::guard::GuardLimits;
 use crate::kernel::host::Host;
-use crate::kernel::launch::{LaunchOptions, launch};
+use crate::kernel::launch::{LaunchOptions, gateway_environment, launch};
 use crate::kernel::link::{self, Link};
 use crate::kernel::oversize::Oversize;
 use crate::kernel::quirks::Quirks;
@@ -20,39 +21,61 @@ use crate::kernel::ready::{set_up, wait_ready};
 /// How long a process may take to end by itself when the connection to it failed.
 const LAST_BREATH: Duration = Duration::from_millis(500);
 
+/// How long a gateway may take to end a kernel that nobody wants any more.
+const GIVE_UP: Duration = Duration::from_secs(5);
+
 /// Which kernel, and where it comes from.
 pub(in crate::kernel) enum Target {
     /// A process of ours, and how much it may send at once.
     Launch(Box<LaunchOptions>, GuardLimits),
+    /// A kernel that a gateway starts for us.
+    Gateway {
+        gateway: GatewayOptions,
+        options: Box<LaunchOptions>,
+        /// How the gateway calls the one of the last life.
+        id: Option<String>,
+    },
     /// A kernel that somebody else started.
     Attach(AttachOptions),
 }
 
 impl Target {
+    /// A kernel to be started, here or by a gateway.
+    pub(in crate::kernel) fn launch(mut options: LaunchOptions, limits: GuardLimits) -> Self {
+        match options.gateway.take() {
+            Some(gateway) => Self::Gateway {
+                gateway,
+                options: Box::new(options),
+                id: None,
+            },
+            None => Self::Launch(Box::new(options), limits),
+        }
+    }
+
     pub(super) fn name(&self) -> &str {
         match self {
-            Self::Launch(options, _) => &options.kernel.name,
+            Self::Launch(options, _) | Self::Gateway { options, .. } => &options.kernel.name,
             Self::Attach(options) => &options.name,
         }
     }
 
     pub(super) fn username(&self) -> &str {
         match self {
-            Self::Launch(options, _) => &options.username,
+            Self::Launch(options, _) | Self::Gateway { options, .. } => &options.username,
             Self::Attach(options) => &options.username,
         }
     }
 
     fn ready_timeout(&self) -> Duration {
         match self {
-            Self::Launch(options, _) => options.ready_timeout,
+            Self::Launch(options, _) | Self::Gateway { options, .. } => options.ready_timeout,
             Self::Attach(options) => options.ready_timeout,
         }
     }
 
     fn oversize(&self) -> Option<Oversize> {
         match self {
-            Self::Launch(options, _) => options.oversize.clone(),
+            Self::Launch(options, _) | Self::Gateway { options, .. } => options.oversize.clone(),
             Self::Attach(_) => None,
         }
     }
@@ -61,7 +84,7 @@ impl Target {
     fn limits(&self, connect: Duration) -> GuardLimits {
         let limits = match self {
             Self::Launch(_, limits) => *limits,
-            Self::Attach(_) => GuardLimits::default(),
+            Self::Gateway { .. } | Self::Attach(_) => GuardLimits::default(),
         };
         GuardLimits { connect, ..limits }
     }
@@ -69,8 +92,24 @@ impl Target {
     fn interrupt_mode(&self) -> InterruptMode {
         match self {
             Self::Launch(options, _) => options.kernel.spec.interrupt_mode,
+            // A request to the gateway, which knows what the kernelspec says.
+            Self::Gateway { .. } => InterruptMode::Signal,
             // We do not know its process.
             Self::Attach(_) => InterruptMode::Message,
+        }
+    }
+
+    /// A kernel that died for us may still live at its gateway, which started it again: it is ended there.
+    pub(super) async fn give_up(self) {
+        if let Self::Gateway {
+            gateway,
+            id: Some(id),
+            ..
+        } = self
+            && let Ok(gateway) = Gateway::new(gateway)
+            && !matches!(timeout(GIVE_UP, gateway.delete(&id)).await, Ok(Ok(())))
+        {
+            tracing::warn!(url = gateway.url(), "the kernel may still run");
         }
     }
 }
@@ -83,14 +122,20 @@ pub(super) struct Opened {
     pub(super) interrupt_mode: InterruptMode,
     pub(super) link: Link,
     pub(super) host: Host,
-    pub(super) files: KernelFiles,
+    /// Of a kernel on this machine.
+    pub(super) files: Option<KernelFiles>,
 }
 
 /// Starts or finds the kernel and waits until it answers.
-pub(super) async fn open(target: &Target) -> Result<Opened, KernelError> {
+pub(super) async fn open(target: &mut Target) -> Result<Opened, KernelError> {
     let (files, mut host) = match target {
         Target::Launch(options, _) => launch(options)?,
         Target::Attach(options) => attach::attach(options)?,
+        Target::Gateway {
+            gateway,
+            options,
+            id,
+        } => return open_remote(gateway, options, id).await,
     };
     files.started(host.pid());
     let kernel = target.name().to_owned();
@@ -103,11 +148,7 @@ pub(super) async fn open(target: &Target) -> Result<Opened, KernelError> {
         let guard_dir = files.guard_dir();
         let oversize = target.oversize();
         let mut link = link::connect(&files.info, &session, &guard_dir, limits, oversize).await?;
-        let info = wait_ready(&mut link, &session, target.username()).await?;
-        let quirks = Quirks::of(&info.implementation);
-        if let Some(code) = quirks.set_up {
-            set_up(&mut link, &session, target.username(), code).await?;
-        }
+        let (info, quirks) = greet(&mut link, &session, target.username()).await?;
         Ok::<_, String>((link, info, quirks))
     };
     let failed = tokio::select! {
@@ -115,7 +156,7 @@ pub(super) async fn open(target: &Target) -> Result<Opened, KernelError> {
         ready = ready => match ready {
             Ok((link, info, quirks)) => {
                 let interrupt_mode = quirks.interrupt.unwrap_or_else(|| target.interrupt_mode());
-                return Ok(Opened { session, info, quirks, interrupt_mode, link, host, files });
+                return Ok(Opened { session, info, quirks, interrupt_mode, link, host, files: Some(files) });
             }
             Err(reason) => Some(reason),
         },
@@ -144,4 +185,80 @@ pub(super) async fn open(target: &Target) -> Result<Opened, KernelError> {
             log,
         },
     })
+}
+
+/// Waits until the kernel answers, and makes it ready for the first cell.
+async fn greet(
+    link: &mut Link,
+    session: &str,
+    username: &str,
+) -> Result<(KernelInfo, Quirks), String> {
+    let info = wait_ready(link, session, username).await?;
+    let quirks = Quirks::of(&info.implementation);
+    if let Some(code) = quirks.set_up {
+        set_up(link, session, username, code).await?;
+    }
+    Ok((info, quirks))
+}
+
+/// The same through a gateway. `id` names the kernel of the last life, and then that of this one.
+async fn open_remote(
+    gateway: &GatewayOptions,
+    options: &LaunchOptions,
+    id: &mut Option<String>,
+) -> Result<Opened, KernelError> {
+    let kernel = &options.kernel.name;
+    let failed = |error| KernelError::Gateway {
+        kernel: kernel.clone(),
+        error,
+    };
+    let patience = options.ready_timeout;
+    let deadline = Instant::now() + patience;
+    let gateway = Gateway::new(gateway.clone()).map_err(failed)?;
+    let env = gateway_environment(options);
+    let mut remote = Remote::start(gateway, kernel, &env, id.as_deref(), patience)
+        .await
+        .map_err(failed)?;
+    *id = Some(remote.id().to_owned());
+    let session = uuid::Uuid::new_v4().to_string();
+    let connecting = remote.connect(&session);
+    let ready = async {
+        let mut link = connecting.await.map_err(failed)?;
+        match greet(&mut link, &session, &options.username).await {
+            Ok((info, quirks)) => Ok((link, info, quirks)),
+            Err(reason) => Err(KernelError::Prepare {
+                kernel: kernel.clone(),
+                reason,
+            }),
+        }
+    };
+    let ready = tokio::select! {
+        ready = ready => ready,
+        reason = remote.wait() => Err(KernelError::DiedAtStart {
+            kernel: kernel.clone(),
+            reason,
+            log: String::new(),
+        }),
+        () = sleep_until(deadline) => Err(KernelError::NotReady {
+            kernel: kernel.clone(),
+            after: patience,
+            log: String::new(),
+        }),
+    };
+    match ready {
+        Ok((link, info, quirks)) => Ok(Opened {
+            session,
+            info,
+            quirks,
+            interrupt_mode: quirks.interrupt.unwrap_or(InterruptMode::Signal),
+            link,
+            host: Host::Gateway(Box::new(remote)),
+            files: None,
+        }),
+        Err(error) => {
+            remote.end().await;
+            *id = None;
+            Err(error)
+        }
+    }
 }

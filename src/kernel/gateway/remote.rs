@@ -1,0 +1,126 @@
+//! A gateway's kernel: what can be done with it besides talking to it.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::{Gateway, GatewayError, connect};
+use crate::kernel::ExitReason;
+use crate::kernel::link::Link;
+use crate::kernel::task;
+
+/// How often we ask whether the kernel is still there. The websocket tells of most ends; culling it does not.
+const LOOK_EVERY: Duration = Duration::from_secs(15);
+
+/// A kernel that a gateway started for us.
+#[derive(Debug)]
+pub(in crate::kernel) struct Remote {
+    gateway: Gateway,
+    id: String,
+    next_look: Instant,
+}
+
+impl Remote {
+    /// Starts a kernel, or starts `previous` again where it is still there: the place on a cluster is kept.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub(in crate::kernel) async fn start(
+        gateway: Gateway,
+        kernelspec: &str,
+        env: &[(String, String)],
+        previous: Option<&str>,
+        limit: Duration,
+    ) -> Result<Self, GatewayError> {
+        let restarted = match previous {
+            Some(id) => restart(&gateway, id, limit).await?,
+            None => None,
+        };
+        let id = match restarted {
+            Some(id) => id,
+            None => gateway.start(kernelspec, env, limit).await?,
+        };
+        Ok(Self {
+            gateway,
+            id,
+            next_look: Instant::now() + LOOK_EVERY,
+        })
+    }
+
+    /// How the gateway calls it.
+    pub(in crate::kernel) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Connects to its channels; `session` must be unique.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub(in crate::kernel) fn connect(
+        &self,
+        session: &str,
+    ) -> impl Future<Output = Result<Link, GatewayError>> + Send + 'static {
+        let (gateway, id, session) = (self.gateway.clone(), self.id.clone(), session.to_owned());
+        async move { connect(&gateway, &id, &session).await }
+    }
+
+    /// Asks for an interrupt and does not wait for it: the cell's end tells whether it came.
+    pub(in crate::kernel) fn interrupt(&self) {
+        let (gateway, id) = (self.gateway.clone(), self.id.clone());
+        task::spawn("gateway interrupt", async move {
+            if let Err(error) = gateway.interrupt(&id).await {
+                tracing::warn!(%error, "the kernel was not interrupted");
+            }
+        })
+        .detach();
+    }
+
+    /// Ends it.
+    pub(in crate::kernel) async fn end(&self) {
+        if let Err(error) = self.gateway.delete(&self.id).await {
+            tracing::warn!(%error, "the kernel may still run");
+        }
+    }
+
+    /// Waits until the gateway no longer has it. Cancel-safe.
+    pub(in crate::kernel) async fn wait(&mut self) -> ExitReason {
+        loop {
+            sleep_until(self.next_look).await;
+            let seen = self.gateway.kernel(&self.id).await;
+            self.next_look = Instant::now() + LOOK_EVERY;
+            match seen {
+                Ok(kernel) if kernel.execution_state == "dead" => {
+                    return ExitReason::Gone("its process died, as the gateway says".to_owned());
+                }
+                Err(error @ GatewayError::NoSuchKernel { .. }) => {
+                    return ExitReason::Gone(error.to_string());
+                }
+                Ok(_) => {}
+                // The websocket notices when the gateway is gone for good.
+                Err(error) => tracing::debug!(%error, "could not look after the kernel"),
+            }
+        }
+    }
+}
+
+/// Starts a kernel again under its id; `None` when it is gone or will not.
+async fn restart(
+    gateway: &Gateway,
+    id: &str,
+    limit: Duration,
+) -> Result<Option<String>, GatewayError> {
+    match gateway.kernel(id).await {
+        Ok(_) => {}
+        Err(GatewayError::NoSuchKernel { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    match gateway.restart(id, limit).await {
+        Ok(()) => Ok(Some(id.to_owned())),
+        Err(error @ (GatewayError::Refused { .. } | GatewayError::NoSuchKernel { .. })) => {
+            tracing::debug!(%error, "a new kernel takes the place of one that cannot be restarted");
+            gateway.delete(id).await?;
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
