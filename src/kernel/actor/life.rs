@@ -270,11 +270,11 @@ impl Life {
             }
             Incoming::Emptied { bytes, file } => {
                 self.emptied += 1;
-                self.table.lost_output(&too_large(bytes, file.as_deref()));
+                self.lost_large(&too_large(bytes, file.as_deref()));
                 None
             }
             Incoming::TooLarge { bytes, file } => {
-                self.table.lost_output(&too_large(bytes, file.as_deref()));
+                self.lost_large(&too_large(bytes, file.as_deref()));
                 None
             }
             Incoming::Truncated(words) => {
@@ -306,6 +306,14 @@ impl Life {
             }
             Incoming::Lost(loss) => Some(loss),
         }
+    }
+
+    fn lost_large(&mut self, words: &str) {
+        if self.listener.is_there() {
+            // It may have been for who listens, who cannot be told which message it was.
+            tracing::error!(kernel = self.kernel, "{words}");
+        }
+        self.table.lost_output(words);
     }
 
     /// A message that belongs to no execution: a reply somebody waits for, a fence's `idle`, or for who listens.

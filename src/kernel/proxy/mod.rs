@@ -129,8 +129,8 @@ impl Proxy {
 /// A front end shall get what it would get from the kernel itself, within reason.
 fn limits() -> GuardLimits {
     GuardLimits {
-        frame: 512 << 20,
-        message: 1 << 30,
+        frame: 120 << 20,
+        message: 128 << 20,
         ..GuardLimits::default()
     }
 }
