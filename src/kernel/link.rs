@@ -113,7 +113,7 @@ pub(super) async fn connect(
     oversize: Option<Oversize>,
 ) -> Result<Link, String> {
     let signer = Signer::new(&info.key);
-    let (lost_tx, mut lost) = mpsc::channel(8);
+    let (lost_tx, lost) = mpsc::channel(8);
     let guard = |channel: Channel| {
         let upstream = info.endpoint(Socket::Channel(channel));
         // Those that know only TCP are those that send each line as a message (`quirks::transport`).
@@ -170,27 +170,7 @@ pub(super) async fn connect(
             }
         }
     });
-    let losses = {
-        let incoming = incoming_tx.clone();
-        task::spawn("kernel losses", async move {
-            while let Some(event) = lost.recv().await {
-                let item = match event {
-                    GuardEvent::Emptied { bytes, file, .. } => Incoming::Emptied { bytes, file },
-                    GuardEvent::Hostile { name, reason } => Incoming::Lost(LinkLoss::Hostile(
-                        format!("on its {name} socket it {reason}"),
-                    )),
-                    GuardEvent::Closed {
-                        cause: Closing::Client,
-                        ..
-                    } => continue,
-                    GuardEvent::Closed { .. } => Incoming::Lost(LinkLoss::Closed),
-                };
-                if incoming.send(item).await.is_err() {
-                    return;
-                }
-            }
-        })
-    };
+    let losses = task::spawn("kernel losses", tell_losses(lost, incoming_tx.clone()));
     let reader = |channel, socket| {
         task::spawn(
             "kernel reader",
@@ -218,6 +198,26 @@ pub(super) async fn connect(
         _tasks: tasks,
         _guards: guards.into(),
     })
+}
+
+/// What guards have to say, as something that came from the kernel.
+async fn tell_losses(mut lost: mpsc::Receiver<GuardEvent>, incoming: mpsc::Sender<Incoming>) {
+    while let Some(event) = lost.recv().await {
+        let item = match event {
+            GuardEvent::Emptied { bytes, file, .. } => Incoming::Emptied { bytes, file },
+            GuardEvent::Hostile { name, reason } => Incoming::Lost(LinkLoss::Hostile(format!(
+                "on its {name} socket it {reason}"
+            ))),
+            GuardEvent::Closed {
+                cause: Closing::Client,
+                ..
+            } => continue,
+            GuardEvent::Closed { .. } => Incoming::Lost(LinkLoss::Closed),
+        };
+        if incoming.send(item).await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Shell, control and stdin must have the same identity: the kernel routes its input requests by it.

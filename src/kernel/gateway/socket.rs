@@ -342,7 +342,7 @@ impl Pump {
                     match take(read, dialect) {
                         Taken::Item(item) => {
                             self.failures = 0;
-                            waiting = Some(item);
+                            waiting = Some(*item);
                         }
                         Taken::Nothing => {}
                         Taken::TooLarge(bytes) => {
@@ -390,7 +390,7 @@ async fn room<'a>(
 
 /// What was read.
 enum Taken {
-    Item(Item),
+    Item(Box<Item>),
     /// A ping (answered by `tungstenite`) or a pong.
     Nothing,
     TooLarge(u64),
@@ -418,11 +418,11 @@ fn take(read: Option<Result<WsMessage, tungstenite::Error>>, dialect: Dialect) -
     let weight = wire::weight(std::slice::from_ref(&bytes));
     if weight > HEAVIEST {
         let bytes = bytes.len() as u64;
-        return Taken::Item(Item {
+        return Taken::Item(Box::new(Item {
             incoming: Incoming::TooLarge { bytes, file: None },
             bytes: 0,
             end: None,
-        });
+        }));
     }
     let decoded = if is_text {
         frame::decode_text(&bytes)
@@ -436,11 +436,11 @@ fn take(read: Option<Result<WsMessage, tungstenite::Error>>, dialect: Dialect) -
     } = match decoded {
         Ok(decoded) => decoded,
         Err(unreadable) => {
-            return Taken::Item(Item {
+            return Taken::Item(Box::new(Item {
                 incoming: Incoming::Unreadable(unreadable.channel, unreadable.error),
                 bytes: 0,
                 end: None,
-            });
+            }));
         }
     };
     let (words, end) = match (channel, &message.content) {
@@ -463,7 +463,7 @@ fn take(read: Option<Result<WsMessage, tungstenite::Error>>, dialect: Dialect) -
         Channel::IoPub => u32::try_from(weight.clamp(1, IN_FLIGHT_BYTES)).unwrap_or(u32::MAX),
         Channel::Shell | Channel::Control | Channel::Stdin => 0,
     };
-    Taken::Item(Item {
+    Taken::Item(Box::new(Item {
         incoming: match words {
             Some(words) => Incoming::Truncated(words),
             None => Incoming::Message {
@@ -475,7 +475,7 @@ fn take(read: Option<Result<WsMessage, tungstenite::Error>>, dialect: Dialect) -
         },
         bytes,
         end: end.map(|words| LinkLoss::Gone(words.to_owned())),
-    })
+    }))
 }
 
 /// What to say about a server's notice that it dropped output.
