@@ -19,6 +19,7 @@ if sys.path and sys.path[0] == "":
 # Nothing that is imported here is ever garbage.
 gc.disable()
 try:
+    import zmq
     from ipykernel import iostream, kernelapp
 except ModuleNotFoundError as error:
     print(f"{sys.executable}: {error}", file=sys.stderr, flush=True)
@@ -55,6 +56,23 @@ def _in_pieces(write):
     return write_in_pieces
 
 
+def _with_a_longer_queue(init_iopub):
+    """`IPKernelApp.init_iopub` with a socket that holds 100,000 messages for who reads slowly, not 1,000.
+
+    What does not fit is dropped without a word.
+    """
+
+    def init(self, context):
+        context.setsockopt(zmq.SNDHWM, 100_000)  # For sockets that are made from now on.
+        try:
+            return init_iopub(self, context)
+        finally:
+            context.sockopts.pop(zmq.SNDHWM, None)
+
+    return init
+
+
+kernelapp.IPKernelApp.init_iopub = _with_a_longer_queue(kernelapp.IPKernelApp.init_iopub)
 iostream.OutStream._unpublished = 0
 iostream.OutStream.write = _in_pieces(iostream.OutStream.write)
 kernelapp.launch_new_instance()

@@ -15,6 +15,9 @@ use crate::jupyter::kernelspec::KernelSpec;
 /// modules apart at the end: about a fifth of the time of a short run (`scripts/bench cells`).
 const IPYKERNEL_START: &str = include_str!("ipykernel_start.py");
 
+/// The same for other kernels that are Python modules: with room for all that they print.
+const PYTHON_START: &str = include_str!("python_start.py");
+
 /// Which kernel to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelSource {
@@ -95,6 +98,12 @@ fn command(kernel: &KernelSource, connection_file: &Path) -> Vec<String> {
     {
         let start = ["-c".to_owned(), IPYKERNEL_START.to_owned()];
         command.splice(at..at + 2, start);
+    } else if let [program, module, ..] = &command[..]
+        && module == "-m"
+        && is_bare_python(program.rsplit('/').next().unwrap_or(program))
+    {
+        let start = ["-c".to_owned(), PYTHON_START.to_owned()];
+        command.splice(1..2, start);
     }
     if let (Some(program), Some(prefix)) = (command.first_mut(), &kernel.prefix)
         && is_bare_python(program)
@@ -298,8 +307,8 @@ mod tests {
         );
         let argv = ["python3", "-m", "bash_kernel", "-f", "{connection_file}"];
         assert_eq!(
-            command(&source(&argv, None), Path::new("/c"))[1..3],
-            ["-m", "bash_kernel"]
+            command(&source(&argv, None), Path::new("/c"))[1..4],
+            ["-c", PYTHON_START, "bash_kernel"]
         );
     }
 }

@@ -34,6 +34,9 @@ pub struct Quirks {
     /// What its output ends with when it has started its interpreter anew: all variables are lost, and it tells the
     /// cell's success.
     pub started_anew: Option<&'static str>,
+    /// It sends each line by itself, faster than anybody reads, and drops what its queue cannot hold without a word: from
+    /// how many outputs of a cell on that must be reckoned with.
+    pub drops_beyond: Option<u32>,
     /// Code that runs silently before the first cell.
     pub set_up: Option<&'static str>,
 }
@@ -60,6 +63,7 @@ impl Default for Quirks {
             answers_is_complete: true,
             worker: false,
             started_anew: None,
+            drops_beyond: None,
             set_up: None,
         }
     }
@@ -88,6 +92,11 @@ impl Quirks {
                 interrupt: Some(InterruptMode::Message),
                 late_outputs: Duration::from_millis(250),
                 ansi_in_plain: true,
+                ..usual
+            },
+            // JeroMQ's queue holds 1000 messages, which the JVM fills in some twenty milliseconds.
+            "jjava" | "java" => Self {
+                drops_beyond: Some(1000),
                 ..usual
             },
             "evcxr_jupyter" | "evcxr" => Self {

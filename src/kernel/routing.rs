@@ -74,6 +74,7 @@ struct Entry {
     stop: Stop,
     /// Reply and `idle` were seen, but outputs may still come.
     settling: Settling,
+    outputs: u32,
     wake: Option<(Instant, Wake)>,
 }
 
@@ -155,6 +156,7 @@ impl Table {
             asked: 0,
             stop: Stop::None,
             settling: Settling::of(&self.quirks),
+            outputs: 0,
             wake: None,
         });
         self.watch_first(now);
@@ -218,6 +220,7 @@ impl Table {
             (Channel::IoPub, content) => {
                 entry.start(now);
                 entry.settling.seen(entry.idle);
+                entry.outputs = entry.outputs.saturating_add(1);
                 if let Content::Error(error) = &content {
                     entry.error = Some((error.ename.clone(), error.evalue.clone()));
                 }
@@ -434,6 +437,7 @@ impl Table {
 
     fn sweep(&mut self) {
         let loses_state = self.quirks.after_interrupt != AfterInterrupt::Kept;
+        let drops_beyond = self.quirks.drops_beyond;
         self.entries.retain_mut(|entry| {
             let (Some(reply), true, Settling::Done) = (&entry.reply, entry.idle, entry.settling)
             else {
@@ -444,6 +448,13 @@ impl Table {
                 entry.send(ExecutionEvent::Output(OutputEvent::Lost(
                     "the interrupt restarted the kernel: all its variables are lost".to_owned(),
                 )));
+            }
+            if drops_beyond.is_some_and(|queue| entry.outputs > queue) {
+                let outputs = entry.outputs;
+                entry.send(ExecutionEvent::Output(OutputEvent::Lost(format!(
+                    "this kernel sends each line by itself and drops some when it is too fast: {outputs} outputs came, \
+                     more may be missing; print fewer lines, or write them to a file"
+                ))));
             }
             entry.finish(verdict);
             self.late.remember(std::mem::take(&mut entry.id));

@@ -969,7 +969,7 @@ fn a_configuration_with_a_mistake() {
       |
     2 | modle = "openai/gpt-5"
       | ^^^^^
-    unknown field `modle`, expected one of `model`, `kernel`, `approval`, `max-steps`, `cell-timeout`
+    unknown field `modle`, expected one of `model`, `kernel`, `gateway`, `approval`, `max-steps`, `cell-timeout`, `limits`
     "#);
 }
 
