@@ -295,7 +295,13 @@ impl Session {
                 }
                 Progress::Reasoning(text) => self.tell(EventKind::Reasoning { text }).await,
                 Progress::Code { cell, text } => {
+                    let cut =
+                        self.options.coaching == Coaching::Small && sampling.goes_in_circles();
+                    sampling.cut = cut;
                     self.tell(EventKind::CodeDelta { cell, text }).await;
+                    if cut && let Some(sampling) = self.sampling.take() {
+                        self.replied(sampling).await;
+                    }
                 }
                 Progress::Nothing => {}
                 Progress::Complete { usage, .. } => {

@@ -11,6 +11,8 @@ pub(super) struct Sampling {
     pub(super) text_cell: Option<String>,
     pub(super) text: String,
     pub(super) calls: Vec<PartialCall>,
+    /// It was stopped because it went in circles.
+    pub(super) cut: bool,
 }
 
 /// A call on its way.
@@ -47,6 +49,7 @@ impl Sampling {
             text_cell: None,
             text: String::new(),
             calls: Vec::new(),
+            cut: false,
         }
     }
 
@@ -89,6 +92,26 @@ impl Sampling {
         }
     }
 
+    /// Whether the code that is being written says the same line again and again: a small model that has begun so does not
+    /// end before its limit.
+    pub(super) fn goes_in_circles(&self) -> bool {
+        /// Characters below which a line may well be needed again.
+        const LONG: usize = 40;
+        const OFTEN: usize = 4;
+        let Some(code) = self.calls.last().map(|call| call.shown.as_str()) else {
+            return false;
+        };
+        // The last line is still being written, unless the next one has begun.
+        let Some((written, _)) = code.rsplit_once('\n') else {
+            return false;
+        };
+        let mut lines = written.lines().rev().map(str::trim);
+        let Some(last) = lines.next().filter(|line| line.len() >= LONG) else {
+            return false;
+        };
+        lines.filter(|line| *line == last).count() + 1 >= OFTEN
+    }
+
     fn call(&mut self, index: usize, new_id: &mut dyn FnMut() -> String) -> &mut PartialCall {
         // A reply with more calls than this is none; the rest goes to the last one and fails to parse.
         const MOST: usize = 64;
@@ -102,5 +125,26 @@ impl Sampling {
             });
         }
         &mut self.calls[index]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_that_goes_in_circles_is_noticed() {
+        let line = "frame['month'] = frame['month'].astype('category')";
+        let sampled = |code: &str| {
+            let mut sampling = Sampling::new(Box::pin(futures_util::stream::empty()), 1);
+            let fragment = serde_json::json!({ "code": code }).to_string();
+            let delta = Delta::CallArguments { index: 0, fragment };
+            sampling.take(delta, &mut || "cell".to_owned());
+            sampling.goes_in_circles()
+        };
+        assert!(!sampled(&format!("{line}\n").repeat(3)));
+        assert!(!sampled(&"plt.show()\n".repeat(9)));
+        assert!(sampled(&format!("{line}\n").repeat(4)));
+        assert!(sampled(&(format!("x = 1\n{line}\n").repeat(4) + "y")));
     }
 }

@@ -36,6 +36,14 @@ impl Session {
                 }
                 Err(reason) => {
                     let raw = Some(call.arguments.clone());
+                    let reason = if sampling.cut {
+                        format!(
+                            "the code says the same line again and again. Call `{}` again, with fewer lines",
+                            tools::RUN_CODE
+                        )
+                    } else {
+                        reason
+                    };
                     (String::new(), None, raw, Some(reason))
                 }
             };
