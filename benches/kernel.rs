@@ -57,6 +57,7 @@ async fn serve(prefix: PathBuf) {
         ready_timeout: Duration::from_mins(2),
         oversize: None,
         gateway: None,
+        existing: None,
     };
     let mut open: Option<Kernel> = None;
     let mut many: Vec<Kernel> = Vec::new();
@@ -85,7 +86,7 @@ async fn serve(prefix: PathBuf) {
                 let warm = pool.take(options.clone()).await.unwrap();
                 warm.shutdown().await;
                 pool.prepare(options.clone());
-                tokio::time::sleep(Duration::from_secs(4)).await;
+                tokio::time::sleep(Duration::from_secs(6)).await;
                 let begin = Instant::now();
                 let kernel = pool.take(options.clone()).await.unwrap();
                 execute(&kernel, FIRST_CELL).await;

@@ -77,6 +77,8 @@ pub struct AgentOptions {
     pub limits: OutputLimits,
     /// Sampling temperature, if it is to be set.
     pub temperature: Option<f64>,
+    /// Whether a spare kernel stands ready, so that a restart costs nothing but the memory.
+    pub spare: bool,
 }
 
 /// A running session. Dropping it ends the session and its kernel.
@@ -160,7 +162,11 @@ impl Session {
             transcript: Transcript::new(options.limits),
             spill: Spill::beside(&options.notebook, &options.kernel.cwd, options.limits.files),
             steps: 0,
-            kernels: Slots::starting(options.kernel.clone(), options.others.clone()),
+            kernels: Slots::starting(
+                options.kernel.clone(),
+                options.others.clone(),
+                options.spare,
+            ),
             current: MAIN,
             sampling: None,
             running: None,

@@ -76,6 +76,11 @@ pub struct SessionArgs {
     /// at most 5 questions of a cell, and never one for a password.
     #[arg(long, value_enum, value_name = "WHO")]
     pub stdin: Option<StdinArg>,
+    /// Use a kernel that runs already and leave it running: its connection file, a part of its name, or without a value
+    /// the newest one.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "",
+        conflicts_with = "gateway")]
+    pub existing: Option<String>,
     /// Where it runs.
     #[command(flatten)]
     pub gateway: GatewayArgs,
@@ -155,6 +160,11 @@ pub struct RunArgs {
     /// The kernel; default is the notebook's own, else python3.
     #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL")]
     pub kernel: Option<String>,
+    /// Use a kernel that runs already and leave it running: its connection file, a part of its name, or without a value
+    /// the newest one.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "",
+        conflicts_with = "gateway")]
+    pub existing: Option<String>,
     /// Where it runs.
     #[command(flatten)]
     pub gateway: GatewayArgs,

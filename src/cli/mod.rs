@@ -4,6 +4,7 @@ pub mod args;
 mod ask;
 mod chat;
 mod doctor;
+mod existing;
 mod export;
 mod filter;
 mod gateway;

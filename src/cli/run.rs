@@ -8,6 +8,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::sync::mpsc;
 
 use super::args::RunArgs;
+use super::existing;
 use super::gateway::{self, Far};
 use super::screen::Screen;
 use super::signals::{self, Ask};
@@ -28,8 +29,12 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
         check_output(output)?;
     }
     let far = gateway::open(&args.gateway, context).await?;
-    let (kernel_source, mut notebook) =
-        prepare(source, args.kernel.as_deref(), far.as_ref(), context)?;
+    let existing = existing::find(args.existing.as_deref(), args.kernel.as_deref(), context)?;
+    let named = existing
+        .as_ref()
+        .map(|existing| existing.kernel.name.as_str())
+        .or(args.kernel.as_deref());
+    let (kernel_source, mut notebook) = prepare(source, named, far.as_ref(), context)?;
     let (mut signals, _listening) = signals::listen();
     let name = kernel_source.name.clone();
     let limits = context.config.limits.resolve();
@@ -44,6 +49,7 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
     let options = LaunchOptions {
         oversize: oversize.clone(),
         gateway: far.as_ref().map(Far::options),
+        existing: existing.map(|existing| existing.file),
         ..session::launch_options(kernel_source, workdir.clone(), context)
     };
     let kernel = tokio::select! {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Context;
 use super::args::{SessionArgs, StdinArg};
+use super::existing;
 use super::gateway::{self, Far};
 use super::model::{self, Chosen, OwnServer};
 use crate::agent::approval::Approval;
@@ -42,7 +43,13 @@ pub(super) async fn start(
 ) -> Result<Session, Failure> {
     let stdin = stdin_policy(args.stdin, interactive)?;
     let far = gateway::open(&args.gateway, context).await?;
-    let (kernel, others) = find_kernels(&args.kernel, far.as_ref(), context)?;
+    let named = args.kernel.first().map(String::as_str);
+    let existing = existing::find(args.existing.as_deref(), named, context)?;
+    let (kernel, others) = match &existing {
+        // One kernel was asked for.
+        Some(existing) => (existing.kernel.clone(), Vec::new()),
+        None => find_kernels(&args.kernel, far.as_ref(), context)?,
+    };
     let cwd = current_dir()?;
     let facts = if far.is_some() && args.files.is_empty() {
         // What is here says nothing about there.
@@ -72,8 +79,11 @@ pub(super) async fn start(
     let main = LaunchOptions {
         oversize: spill::oversize(&notebook, &limits),
         gateway: far.as_ref().map(Far::options),
+        existing: existing.map(|existing| existing.file),
         ..launch_options(kernel, cwd, context)
     };
+    // A conversation goes on; one question is soon over, and far away memory is somebody else's.
+    let spare = interactive && far.is_none() && main.existing.is_none();
     let agent = Agent::start(AgentOptions {
         provider: Some(provider),
         system: system(&language),
@@ -102,6 +112,7 @@ pub(super) async fn start(
         output_budget,
         limits,
         temperature: None,
+        spare,
     });
     Ok(Session {
         agent,
@@ -222,6 +233,7 @@ pub(super) fn launch_options(
         ready_timeout: READY,
         oversize: None,
         gateway: None,
+        existing: None,
     }
 }
 

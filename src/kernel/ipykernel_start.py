@@ -19,8 +19,8 @@ if sys.path and sys.path[0] == "":
 # Nothing that is imported here is ever garbage.
 gc.disable()
 try:
-    import zmq
     from ipykernel import iostream, kernelapp
+    import zmq
 except ModuleNotFoundError as error:
     print(f"{sys.executable}: {error}", file=sys.stderr, flush=True)
     os._exit(1)

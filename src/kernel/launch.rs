@@ -54,6 +54,8 @@ pub struct LaunchOptions {
     /// The Jupyter server that starts it, instead of us; then `kernel.spec` is the server's, and directories are not
     /// used.
     pub gateway: Option<GatewayOptions>,
+    /// The connection file of a kernel that runs already: it is used instead, and left running.
+    pub existing: Option<PathBuf>,
 }
 
 /// Makes the files and starts the process.

@@ -17,7 +17,7 @@ use super::{ExecuteOptions, Kernel, KernelError, KernelState, LaunchOptions};
 /// Spares at the same time; the oldest goes when one more is wanted.
 const SPARES: usize = 4;
 /// From taking a spare to starting the next.
-const REFILL_AFTER: Duration = Duration::from_secs(1);
+const REFILL_AFTER: Duration = Duration::from_secs(2);
 /// How long the imports may take.
 const WARM_UP_WITHIN: Duration = Duration::from_mins(1);
 /// Leaves no names behind; what is not installed is no error.

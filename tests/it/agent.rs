@@ -64,6 +64,7 @@ pub(crate) fn start_with(
         stdin: StdinPolicy::Ask,
         output_budget: 4000,
         limits: sponde::session::OutputLimits::default(),
+        spare: false,
         temperature: None,
     };
     change(&mut options, dir.path());

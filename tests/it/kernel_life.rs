@@ -94,8 +94,17 @@ async fn a_kernel_that_runs_is_used_and_left_running() {
         ready_timeout: LIMIT,
     };
 
+    let sponde = Sponde::new();
+    let existing = format!("--existing={}", file.display());
+    let ended = sponde.run(&["run", &existing, "-c", "x = 20; x"]);
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "20\n"),
+        "{}",
+        ended.stderr
+    );
+
     let first = Kernel::attach(options.clone()).await.unwrap();
-    run(&first, "x = 20").await;
     let refused = first.restart().await.unwrap_err();
     assert!(matches!(refused, KernelError::NotOurs { .. }), "{refused}");
     let endless = ExecuteOptions::cell("print('go', flush=True)\nwhile True: pass");

@@ -86,6 +86,7 @@ pub(crate) fn launch_options(kernel: KernelSource, dir: &Path) -> LaunchOptions 
         ready_timeout: Duration::from_mins(1),
         oversize: None,
         gateway: None,
+        existing: None,
     }
 }
 

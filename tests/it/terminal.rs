@@ -185,3 +185,36 @@ fn ctrl_c_stops_the_cell_and_not_the_chat() {
     );
     assert_eq!(screen.code, 0, "{}", screen.all);
 }
+
+/// A kernel that ends itself is followed by the spare, which knows nothing of the first one's variables.
+#[test]
+fn a_kernel_that_died_is_followed_by_the_spare() {
+    let sponde = Sponde::new().with("OPENAI_BASE_URL", "http://127.0.0.1:1/v1");
+    let screen = play(
+        &sponde,
+        &["--model", "gpt-4o"],
+        &json!([
+            ["wait", PROMPT],
+            ["type", "!x = 1\n"],
+            ["wait", PROMPT],
+            // The spare starts two seconds after the first kernel, and imports what most cells do.
+            [
+                "type",
+                "!import time; time.sleep(8); print('slept', 'well')\n"
+            ],
+            ["wait", "slept well"],
+            ["wait", PROMPT],
+            ["type", "!import os; os._exit(3)\n"],
+            ["wait", "all variables are lost"],
+            ["wait", PROMPT],
+            [
+                "type",
+                "!import sys; print('x' in globals(), 'pandas' in sys.modules)\n"
+            ],
+            ["wait", "False True"],
+            ["wait", PROMPT],
+            ["type", "\u{4}"],
+        ]),
+    );
+    assert_eq!(screen.code, 0, "{}", screen.all);
+}

@@ -3,6 +3,7 @@
 //! concern the others.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use tokio::sync::oneshot;
@@ -10,13 +11,17 @@ use tokio::sync::oneshot;
 use crate::agent::event::KernelOffer;
 use crate::agent::tools;
 use crate::kernel::task::{self, Task};
-use crate::kernel::{Kernel, KernelError, LaunchOptions};
+use crate::kernel::{Kernel, KernelError, LaunchOptions, Pool};
 
 /// The main kernel among the [`Slots`].
 pub(super) const MAIN: usize = 0;
 
 /// The kernels of a session.
-pub(super) struct Slots(Vec<Slot>);
+pub(super) struct Slots {
+    slots: Vec<Slot>,
+    /// Spares of the main kernel, if it is to have one.
+    pool: Option<Arc<Pool>>,
+}
 
 /// One kernel, and how it is started.
 pub(super) struct Slot {
@@ -42,21 +47,22 @@ pub(super) enum KernelSlot {
 
 impl Slots {
     /// Starts `main` in the background; `others` wait until they are needed.
-    pub(super) fn starting(main: LaunchOptions, others: Vec<LaunchOptions>) -> Self {
+    pub(super) fn starting(main: LaunchOptions, others: Vec<LaunchOptions>, spare: bool) -> Self {
+        let pool = spare.then(|| Arc::new(Pool::new()));
         let mut slots = vec![Slot {
-            state: KernelSlot::starting(main.clone()),
+            state: KernelSlot::starting(main.clone(), pool.clone()),
             options: main,
         }];
         slots.extend(others.into_iter().map(|options| Slot {
             options,
             state: KernelSlot::Asleep,
         }));
-        Self(slots)
+        Self { slots, pool }
     }
 
     /// What there is, the main kernel first.
     pub(super) fn offers(&self) -> Vec<KernelOffer> {
-        self.0
+        self.slots
             .iter()
             .map(|slot| KernelOffer {
                 kernel: slot.options.kernel.name.clone(),
@@ -73,12 +79,12 @@ impl Slots {
     }
 
     pub(super) fn get(&self, index: usize) -> Option<&Slot> {
-        self.0.get(index)
+        self.slots.get(index)
     }
 
     /// The kernel at `index` if it can take code.
     pub(super) fn ready(&self, index: usize) -> Option<&Kernel> {
-        match &self.0.get(index)?.state {
+        match &self.slots.get(index)?.state {
             KernelSlot::Ready(kernel) => Some(kernel),
             KernelSlot::Asleep | KernelSlot::Starting { .. } | KernelSlot::Failed(_) => None,
         }
@@ -86,7 +92,7 @@ impl Slots {
 
     /// Its kernelspec's name.
     pub(super) fn name(&self, index: usize) -> String {
-        self.0
+        self.slots
             .get(index)
             .map(|slot| slot.options.kernel.name.clone())
             .unwrap_or_default()
@@ -95,11 +101,11 @@ impl Slots {
     /// Starts the kernel at `index` if it sleeps. One that failed gets another chance, but for the main one: without
     /// it there is no session.
     pub(super) fn need(&mut self, index: usize) {
-        if let Some(slot) = self.0.get_mut(index) {
+        if let Some(slot) = self.slots.get_mut(index) {
             match &slot.state {
                 KernelSlot::Failed(_) if index == MAIN => {}
                 KernelSlot::Asleep | KernelSlot::Failed(_) => {
-                    slot.state = KernelSlot::starting(slot.options.clone());
+                    slot.state = KernelSlot::starting(slot.options.clone(), None);
                 }
                 KernelSlot::Starting { .. } | KernelSlot::Ready(_) => {}
             }
@@ -109,16 +115,26 @@ impl Slots {
     /// Restarts the kernel at `index` in the background, if it is there.
     pub(super) fn restart(&mut self, index: usize) {
         if let Some(kernel) = self.ready(index).cloned()
-            && let Some(slot) = self.0.get_mut(index)
+            && let Some(slot) = self.slots.get_mut(index)
         {
-            slot.state = KernelSlot::restarting(kernel);
+            slot.state = match self.pool.clone().filter(|_| index == MAIN) {
+                Some(pool) => {
+                    let options = slot.options.clone();
+                    KernelSlot::when(async move {
+                        // The old one may take its time to end; nobody waits for it.
+                        task::spawn("old kernel", async move { kernel.shutdown().await }).detach();
+                        pool.take(options).await
+                    })
+                }
+                None => KernelSlot::restarting(kernel),
+            };
         }
     }
 
     /// Waits until one that is starting is there or has failed, and says so once.
     pub(super) async fn changed(&mut self) -> (usize, Result<(), KernelError>) {
         std::future::poll_fn(|context| {
-            for (index, slot) in self.0.iter_mut().enumerate() {
+            for (index, slot) in self.slots.iter_mut().enumerate() {
                 let KernelSlot::Starting { ready, .. } = &mut slot.state else {
                     continue;
                 };
@@ -144,7 +160,7 @@ impl Slots {
 
     /// Ends them all at the same time.
     pub(super) async fn shutdown(self) {
-        let ready = self.0.into_iter().filter_map(|slot| match slot.state {
+        let ready = self.slots.into_iter().filter_map(|slot| match slot.state {
             KernelSlot::Ready(kernel) => Some(kernel),
             // A start that nobody wants any more is given up; the process goes with its task.
             KernelSlot::Asleep | KernelSlot::Starting { .. } | KernelSlot::Failed(_) => None,
@@ -156,8 +172,13 @@ impl Slots {
 
 impl KernelSlot {
     /// Starts a kernel in the background.
-    fn starting(options: LaunchOptions) -> Self {
-        Self::when(async move { Kernel::launch(options).await })
+    fn starting(options: LaunchOptions, pool: Option<Arc<Pool>>) -> Self {
+        Self::when(async move {
+            match pool {
+                Some(pool) => pool.take(options).await,
+                None => Kernel::launch(options).await,
+            }
+        })
     }
 
     /// Restarts `kernel` in the background.

@@ -42,6 +42,15 @@ pub(in crate::kernel) enum Target {
 impl Target {
     /// A kernel to be started, here or by a gateway.
     pub(in crate::kernel) fn launch(mut options: LaunchOptions, limits: GuardLimits) -> Self {
+        if let Some(connection_file) = options.existing {
+            return Self::Attach(AttachOptions {
+                name: options.kernel.name,
+                connection_file,
+                socket_root: options.socket_root,
+                username: options.username,
+                ready_timeout: options.ready_timeout,
+            });
+        }
         match options.gateway.take() {
             Some(gateway) => Self::Gateway {
                 gateway,

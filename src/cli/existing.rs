@@ -1,0 +1,50 @@
+//! `--existing`: a kernel that somebody else has started.
+
+use std::path::PathBuf;
+
+use super::{Context, session};
+use crate::error::{Exit, Failure};
+use crate::jupyter::connection::ConnectionInfo;
+use crate::kernel::KernelSource;
+use crate::kernel::attach::find_connection_file;
+
+/// A kernel that runs, as far as its connection file tells.
+pub(super) struct Existing {
+    /// The connection file.
+    pub file: PathBuf,
+    /// The kernelspec that it was started from, or else the one that is named or usual: it tells the language.
+    pub kernel: KernelSource,
+}
+
+/// What `--existing` means; `named` is the kernel that the person says it is.
+pub(super) fn find(
+    wanted: Option<&str>,
+    named: Option<&str>,
+    context: &Context,
+) -> Result<Option<Existing>, Failure> {
+    let Some(wanted) = wanted else {
+        return Ok(None);
+    };
+    let wanted = Some(wanted).filter(|wanted| !wanted.is_empty());
+    let file = find_connection_file(wanted, &context.paths.jupyter_runtime).map_err(|error| {
+        Failure::new(Exit::Kernel, error.to_string())
+            .hint("`jupyter kernel` starts one; every Jupyter front end writes such a file for each of its kernels")
+    })?;
+    let unusable = |reason: String| {
+        Failure::new(
+            Exit::Kernel,
+            format!("`{}` cannot be used: {reason}", file.display()),
+        )
+    };
+    let text = std::fs::read(&file).map_err(|error| unusable(error.to_string()))?;
+    let info = ConnectionInfo::parse(&text).map_err(|error| unusable(error.to_string()))?;
+    let said = Some(info.kernel_name.as_str()).filter(|name| !name.is_empty());
+    let kernel = match (named, said) {
+        (Some(named), _) => session::find_kernel(Some(named), context)?,
+        // One that is not installed here is taken for the usual one.
+        (None, said) => {
+            session::find_kernel(said, context).or_else(|_| session::find_kernel(None, context))?
+        }
+    };
+    Ok(Some(Existing { file, kernel }))
+}
