@@ -18,6 +18,9 @@ const IPYKERNEL_START: &str = include_str!("ipykernel_start.py");
 /// The same for other kernels that are Python modules: with room for all that they print.
 const PYTHON_START: &str = include_str!("python_start.py");
 
+/// Variables that say in which encoding a program writes (POSIX, section 8.2).
+const LOCALE: [&str; 3] = ["LC_ALL", "LC_CTYPE", "LANG"];
+
 /// Which kernel to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelSource {
@@ -141,6 +144,13 @@ fn environment(base: &[(String, String)], kernel: &KernelSource) -> Vec<(String,
         .filter(|(name, _)| !is_secret(name))
         .cloned()
         .collect();
+    // Without a locale, as in most containers, R and others write no letters but ASCII.
+    if !env
+        .iter()
+        .any(|(name, value)| LOCALE.contains(&name.as_str()) && !value.is_empty())
+    {
+        env.push(("LANG".to_owned(), "C.UTF-8".to_owned()));
+    }
     // ipykernel ends itself when this process is gone, and keeps its start-up note to itself.
     env.push(("JPY_PARENT_PID".to_owned(), std::process::id().to_string()));
     for (name, value) in &kernel.spec.env {
@@ -253,6 +263,7 @@ mod tests {
                 ("TOKENIZERS_PARALLELISM", "true"),
                 ("KEYBOARD", "us"),
                 ("MONKEY_HOME", "m"),
+                ("LANG", "C.UTF-8"),
                 ("JPY_PARENT_PID", pid.as_str()),
                 ("PATH", "/own:/bin"),
                 ("X", "${OPENAI_API_KEY}"),
