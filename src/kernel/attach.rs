@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 use super::KernelError;
 use super::files::{KernelFiles, is_connection_file};
 use super::host::Host;
-use crate::jupyter::connection::ConnectionInfo;
+use crate::jupyter::connection::{ConnectionInfo, Endpoint, Socket};
+use crate::jupyter::message::Channel;
 
 /// Which running kernel to use.
 #[derive(Debug, Clone)]
@@ -95,7 +96,21 @@ pub(super) fn attach(options: &AttachOptions) -> Result<(KernelFiles, Host), Ker
     };
     let text = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
     let info = ConnectionInfo::parse(&text).map_err(|error| failed(error.to_string()))?;
+    // A kernel that runs listens already; files of those that have ended stay behind everywhere.
+    listens(&info.endpoint(Socket::Channel(Channel::Shell))).map_err(|error| {
+        failed(format!(
+            "no kernel listens there any more ({error}): it has ended, and the file can be removed"
+        ))
+    })?;
     let files = KernelFiles::beside(info, path.clone(), &options.socket_root)
         .map_err(|error| error.of(&options.name))?;
     Ok((files, Host::Attached))
+}
+
+/// Whether anybody accepts a connection, which a kernel's io thread does also while a cell runs.
+fn listens(endpoint: &Endpoint) -> std::io::Result<()> {
+    match endpoint {
+        Endpoint::Ipc(path) => std::os::unix::net::UnixStream::connect(path).map(drop),
+        Endpoint::Tcp(host, port) => std::net::TcpStream::connect((host.as_str(), *port)).map(drop),
+    }
 }
