@@ -115,8 +115,12 @@ fn tree(json: &[u8]) -> usize {
     const ENTRY: usize = 64;
     // Not worth a closer look.
     const LITTLE: usize = 1 << 20;
-    let values = |byte: &&u8| matches!(**byte, b',' | b'[' | b'{');
-    let most = json.iter().filter(values).count() * (VALUE + ENTRY);
+    let value = |byte: &u8| u8::from(matches!(*byte, b',' | b'[' | b'{'));
+    // Counted in bytes, 255 at a time, which compilers turn into vector instructions: a picture is 27 MB of text.
+    let values = json
+        .chunks(usize::from(u8::MAX))
+        .map(|some| usize::from(some.iter().map(value).sum::<u8>()));
+    let most = values.sum::<usize>() * (VALUE + ENTRY);
     if most <= LITTLE {
         return most;
     }

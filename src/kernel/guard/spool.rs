@@ -13,6 +13,8 @@ use tokio::io::AsyncWrite;
 
 /// Capacity that is kept for the next messages; a flood does not cost its memory for ever.
 const KEPT: usize = 256 * 1024;
+/// So much is not copied if nothing waits; less waits for company, since a system call costs more than a copy.
+const LARGE: usize = 16 * 1024;
 
 /// Keeps what is written until it is drained into `inner`: many frames then pass in one system call.
 #[derive(Debug)]
@@ -72,6 +74,14 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Spool<W> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        if bytes.len() >= LARGE
+            && let Poll::Ready(drained) = this.poll_drain(cx)
+        {
+            drained?;
+            if let Poll::Ready(written) = Pin::new(&mut this.inner).poll_write(cx, bytes) {
+                return Poll::Ready(written);
+            }
+        }
         if this.waiting.len() >= this.limit {
             ready!(this.poll_drain(cx))?;
         }
