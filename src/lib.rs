@@ -11,6 +11,8 @@ pub mod llm;
 
 pub mod session;
 
+pub mod export;
+
 pub mod agent;
 
 pub mod cli;

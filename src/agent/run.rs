@@ -16,7 +16,6 @@ use super::approval::Approval;
 use super::coach::{self, Coaching, Novelty, Topic};
 use super::event::{self, Command, Event, EventKind, KernelOffer, TurnEnd};
 use super::sampling::Sampling;
-use super::save::write_atomically_with;
 use super::spill::Spill;
 use super::stdin::StdinPolicy;
 use super::tools;
@@ -29,17 +28,19 @@ use crate::kernel::{
     late_outputs,
 };
 use crate::llm::types::{Prompt, Provider, ProviderError, ToolChoice};
-use crate::session::notebook::{self, verdict_name};
+use crate::session::notebook::verdict_name;
 use crate::session::summarize::Budget;
 use crate::session::transcript::{Author, KernelIdentity};
 use crate::session::{CodeStatus, Edit, OutputLimits, Transcript, context};
 
 mod answering;
+mod disk;
 mod effects;
 mod kernel_slot;
 mod reply;
 
 use answering::{Answering, next_answer};
+use disk::Stamp;
 use kernel_slot::{MAIN, Slots};
 
 /// At most one output event a cell in this time.
@@ -63,6 +64,8 @@ pub struct AgentOptions {
     pub others: Vec<LaunchOptions>,
     /// Where the notebook is kept; its directory exists.
     pub notebook: PathBuf,
+    /// The conversation that goes on, as `notebook` has it; `None` for a new one.
+    pub transcript: Option<Transcript>,
     /// When to ask.
     pub approval: Approval,
     /// Requests to the model in one turn.
@@ -140,6 +143,9 @@ struct Session {
     sequence: u64,
     begun: Instant,
     saved_revision: u64,
+    /// The notebook's file as it was read or written last.
+    stamp: Option<Stamp>,
+    is_touched: bool,
 }
 
 /// The cell that is in the kernel, or waits for it.
@@ -156,12 +162,21 @@ struct Running {
 }
 
 impl Session {
-    fn new(options: AgentOptions, events: mpsc::Sender<Event>) -> Self {
+    fn new(mut options: AgentOptions, events: mpsc::Sender<Event>) -> Self {
         Self {
             turn: Turn::new(options.approval, options.max_steps),
-            transcript: Transcript::new(options.limits),
+            // Until something happens the file stays as it is.
+            is_touched: options.transcript.is_none(),
+            stamp: options
+                .transcript
+                .as_ref()
+                .and_then(|_| Stamp::of(&options.notebook)),
+            steps: options.transcript.as_ref().map_or(0, Transcript::last_step),
+            transcript: options
+                .transcript
+                .take()
+                .unwrap_or_else(|| Transcript::new(options.limits)),
             spill: Spill::beside(&options.notebook, &options.kernel.cwd, options.limits.files),
-            steps: 0,
             kernels: Slots::starting(
                 options.kernel.clone(),
                 options.others.clone(),
@@ -225,6 +240,12 @@ impl Session {
     }
 
     async fn obey(&mut self, command: Command) {
+        if let (State::Idle, Command::Submit { .. } | Command::Run { .. }) =
+            (&self.turn.state, &command)
+        {
+            self.is_touched = true;
+            self.look_at_disk().await;
+        }
         match command {
             Command::Submit { text } if self.turn.state == State::Idle => {
                 self.question.clone_from(&text);
@@ -411,33 +432,6 @@ impl Session {
             message: message.to_owned(),
         })
         .await;
-    }
-
-    /// Writes the notebook if anything changed. Says so when it cannot; the session goes on.
-    async fn save(&mut self) -> bool {
-        if self.saved_revision == self.transcript.revision() {
-            return true;
-        }
-        let notebook = notebook::render(&self.transcript);
-        let path = self.options.notebook.clone();
-        let written = tokio::task::spawn_blocking(move || {
-            write_atomically_with(&path, |file| notebook.write_to(file))
-        })
-        .await;
-        let reason = match written {
-            Ok(Ok(())) => {
-                self.saved_revision = self.transcript.revision();
-                return true;
-            }
-            Ok(Err(error)) => error.to_string(),
-            Err(error) => error.to_string(),
-        };
-        let path = self.options.notebook.display().to_string();
-        self.notice(&format!(
-            "could not write the notebook `{path}`: {reason}; it is tried again after the next cell"
-        ))
-        .await;
-        false
     }
 
     async fn finish(mut self) {

@@ -52,7 +52,7 @@ pub enum Command {
     Kernels(KernelsArgs),
     /// The models there are, and how to get one.
     Models(ModelsArgs),
-    /// Turn a notebook into a script, Markdown or a clean notebook.
+    /// Turn a notebook into a web page, Markdown, a script or a clean notebook.
     Export(ExportArgs),
     /// Stand in for a kernel: Jupyter front ends talk to us, we talk to the real kernel (docs/proxy.md).
     KernelProxy(ProxyArgs),
@@ -90,8 +90,8 @@ pub struct SessionArgs {
     /// A file the model is told about; can be given several times.
     #[arg(short, long = "file", value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Keep the notebook here instead of with the other sessions.
-    #[arg(long, value_name = "OUT.ipynb")]
+    /// Keep the notebook here instead of with the other sessions; one that is there goes on.
+    #[arg(long, value_name = "NOTEBOOK.ipynb")]
     pub notebook: Option<PathBuf>,
     /// How often the model may be asked for one question.
     #[arg(long, value_name = "N")]
@@ -276,21 +276,26 @@ pub enum ModelsCommand {
 pub struct ExportArgs {
     /// The notebook.
     pub notebook: PathBuf,
-    /// Into what.
-    #[arg(long, value_enum, default_value = "script")]
-    pub to: ExportFormat,
-    /// Where to; default is stdout.
+    /// Into what; default is what the ending of --output says, else script.
+    #[arg(long, value_enum)]
+    pub to: Option<ExportFormat>,
+    /// Where to; default is stdout, as `-` is.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Only answers and code: without questions, notes to the model, and code that was declined or failed.
+    #[arg(long)]
+    pub clean: bool,
 }
 
 /// What a notebook can be turned into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ExportFormat {
-    /// The code, in percent format (`# %%`).
-    Script,
-    /// Text, code and outputs; images go beside the file.
-    Md,
     /// The notebook itself, normalised to nbformat 4.5.
     Ipynb,
+    /// A page for a browser, in one file that needs no other.
+    Html,
+    /// Text, code and outputs in Markdown; images go beside the file.
+    Md,
+    /// The code, in percent format (`# %%`).
+    Script,
 }

@@ -1,27 +1,55 @@
-//! `sponde export`: a notebook as a script, as Markdown, or normalised.
+//! `sponde export`: a notebook as a page, as Markdown, as a script, or as a notebook for others.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
 
 use super::args::{ExportArgs, ExportFormat};
-use super::picture::PictureFiles;
 use super::{print, run, session};
 use crate::agent::write_atomically;
 use crate::error::{Exit, Failure};
-use crate::jupyter::nbformat::{Cell, CellType, Notebook, Output};
-use crate::session::notebook::foreign;
+use crate::export::{self, Options};
+
+/// Larger pictures beside a notebook are not put into its page.
+const LARGEST: u64 = 16 << 20;
 
 /// Runs it.
 pub(super) fn export(args: &ExportArgs) -> Result<Exit, Failure> {
     let shown = args.notebook.display().to_string();
+    let output = args
+        .output
+        .as_deref()
+        .filter(|path| *path != Path::new("-"));
+    let to = format(args, output)?;
+    if let Some(output) = output {
+        check(args, output, to)?;
+    }
     let bytes = std::fs::read(&args.notebook)
         .map_err(|error| Failure::usage(format!("could not read `{shown}`: {error}")))?;
     let notebook = run::parse(&bytes, &shown)?;
-    let text = match args.to {
-        ExportFormat::Ipynb => notebook.to_json(),
-        ExportFormat::Script => script(&notebook),
-        ExportFormat::Md => markdown(&notebook, args.output.as_deref())?,
+    let options = Options { clean: args.clean };
+    let text = match to {
+        ExportFormat::Ipynb => export::notebook(&notebook, options),
+        ExportFormat::Script => export::script(&notebook, options),
+        ExportFormat::Html => {
+            let name = args.notebook.file_stem();
+            let name =
+                name.map_or_else(|| shown.clone(), |name| name.to_string_lossy().into_owned());
+            let beside = args.notebook.parent().unwrap_or(Path::new(""));
+            export::html(&notebook, &name, options, &|path| picture(beside, path))
+        }
+        ExportFormat::Md => {
+            let mut files = output.map(Beside::new);
+            let mut keep =
+                |name: &str, ending: &str, bytes: &[u8]| files.as_mut()?.keep(name, ending, bytes);
+            let text = export::markdown(&notebook, options, output.map(|_| &mut keep as _));
+            if let Some(error) = files.and_then(|files| files.failed) {
+                return Err(error);
+            }
+            text
+        }
     };
-    match &args.output {
+    match output {
         Some(path) => write_atomically(path, text.as_bytes()).map_err(|error| {
             Failure::new(
                 Exit::Failed,
@@ -33,172 +61,205 @@ pub(super) fn export(args: &ExportArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Percent format: `# %%` before each cell, text and other languages as comments. What must not run does not.
-fn script(notebook: &Notebook) -> String {
-    let comment = comment_of(notebook);
-    let mut cells = Vec::new();
-    for cell in &notebook.cells {
-        let lines = |prefix: &str| -> String {
-            cell.source
-                .lines()
-                .map(|line| format!("{prefix} {line}").trim_end().to_owned() + "\n")
-                .collect()
-        };
-        cells.push(match &cell.kind {
-            CellType::Code { .. } if let Some(other) = foreign(cell) => {
-                let language = other.language;
-                format!("{comment} %% language=\"{language}\"\n{}", lines(comment))
-            }
-            CellType::Code { .. } if is_skipped(cell) => {
-                format!("{comment} %% not run\n{}", lines(comment))
-            }
-            CellType::Code { .. } => format!("{comment} %%\n{}\n", cell.source.trim_end()),
-            CellType::Markdown => format!("{comment} %% [markdown]\n{}", lines(comment)),
-            CellType::Raw | CellType::Other { .. } => {
-                format!("{comment} %% [raw]\n{}", lines(comment))
-            }
-        });
+/// What was asked for, else what the name of the output says, else a script.
+fn format(args: &ExportArgs, output: Option<&Path>) -> Result<ExportFormat, Failure> {
+    if let Some(to) = args.to {
+        return Ok(to);
     }
-    cells.join("\n")
-}
-
-fn is_skipped(cell: &Cell) -> bool {
-    cell.metadata
-        .get("tags")
-        .and_then(|tags| tags.as_array())
-        .is_some_and(|tags| tags.iter().any(|tag| tag == "skip-execution"))
-}
-
-fn language(notebook: &Notebook) -> String {
-    ["language_info", "kernelspec"]
-        .iter()
-        .zip(["name", "language"])
-        .find_map(|(object, key)| notebook.metadata.get(*object)?.get(key)?.as_str())
-        .unwrap_or("python")
-        .to_lowercase()
-}
-
-fn comment_of(notebook: &Notebook) -> &'static str {
-    match language(notebook).as_str() {
-        "javascript" | "typescript" | "java" | "rust" | "c++" | "c" | "go" | "scala" | "kotlin" => {
-            "//"
+    let Some(output) = output else {
+        return Ok(ExportFormat::Script);
+    };
+    let ending = output
+        .extension()
+        .map(|ending| ending.to_string_lossy().to_lowercase());
+    match ending.as_deref() {
+        Some("html" | "htm") => Ok(ExportFormat::Html),
+        Some("md" | "markdown") => Ok(ExportFormat::Md),
+        Some("ipynb") => Ok(ExportFormat::Ipynb),
+        Some("py" | "r" | "js" | "ts" | "sh" | "java" | "rs" | "jl" | "sql" | "txt" | "gp") => {
+            Ok(ExportFormat::Script)
         }
-        _ => "#",
+        _ => Err(
+            Failure::usage(format!("what should `{}` be?", output.display()))
+                .hint("name the format with --to: ipynb, html, md or script"),
+        ),
     }
 }
 
-/// Text, code and outputs; pictures go to files beside `output`, or stay a word where there is none.
-fn markdown(notebook: &Notebook, output: Option<&Path>) -> Result<String, Failure> {
-    let language = language(notebook);
-    let mut pictures = output.map(|path| PictureFiles::new(session::pictures_dir(path)));
-    let mut parts = Vec::new();
-    for cell in &notebook.cells {
-        match &cell.kind {
-            CellType::Markdown => parts.push(cell.source.trim_end().to_owned()),
-            CellType::Code { outputs, .. } => {
-                let own = foreign(cell).map_or(&*language, |cell| cell.language);
-                parts.push(fenced(own, &cell.source));
-                for output_ in outputs {
-                    parts.extend(output_markdown(output_, pictures.as_mut(), output)?);
-                }
-            }
-            CellType::Raw | CellType::Other { .. } => parts.push(fenced("", &cell.source)),
+/// A notebook is never lost: no export over the notebook itself, and none over another one.
+fn check(args: &ExportArgs, output: &Path, to: ExportFormat) -> Result<(), Failure> {
+    let shown = output.display();
+    let same = |path: &Path| path.canonicalize().ok();
+    if output.exists() && same(output) == same(&args.notebook) {
+        return Err(Failure::usage(format!("`{shown}` is the notebook itself"))
+            .hint("name another file with -o"));
+    }
+    let is_notebook = output
+        .extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("ipynb"));
+    if is_notebook && output.exists() {
+        return Err(Failure::usage(format!("`{shown}` is already there"))
+            .hint("name another file with -o: a notebook is never overwritten"));
+    }
+    if is_notebook && to != ExportFormat::Ipynb {
+        return Err(Failure::usage(format!("`{shown}` would not be a notebook"))
+            .hint("leave --to out, or name a file with another ending"));
+    }
+    Ok(())
+}
+
+/// A picture beside the notebook, as a URL that holds it; never one that is elsewhere.
+fn picture(beside: &Path, path: &str) -> Option<String> {
+    let path = path.replace("%20", " ");
+    let beside = if beside.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        beside
+    };
+    let beside = beside.canonicalize().ok()?;
+    let file = beside.join(path).canonicalize().ok()?;
+    if !file.starts_with(&beside) || std::fs::metadata(&file).ok()?.len() > LARGEST {
+        return None;
+    }
+    let bytes = std::fs::read(&file).ok()?;
+    let mime = match bytes.as_slice() {
+        [0x89, b'P', b'N', b'G', ..] => "image/png",
+        [0xff, 0xd8, 0xff, ..] => "image/jpeg",
+        [b'G', b'I', b'F', b'8', ..] => "image/gif",
+        [
+            b'R',
+            b'I',
+            b'F',
+            b'F',
+            _,
+            _,
+            _,
+            _,
+            b'W',
+            b'E',
+            b'B',
+            b'P',
+            ..,
+        ] => "image/webp",
+        _ if file.extension().is_some_and(|ending| ending == "svg") => "image/svg+xml",
+        _ => return None,
+    };
+    let encoded = base64::engine::general_purpose::STANDARD.encode(bytes);
+    Some(format!("data:{mime};base64,{encoded}"))
+}
+
+/// Pictures in a folder beside a file: one that is there already is used again, and none is overwritten.
+struct Beside {
+    dir: PathBuf,
+    next: usize,
+    failed: Option<Failure>,
+}
+
+impl Beside {
+    fn new(output: &Path) -> Self {
+        Self {
+            dir: session::pictures_dir(output),
+            next: 1,
+            failed: None,
         }
     }
-    Ok(format!("{}\n", parts.join("\n\n")))
-}
 
-fn output_markdown(
-    output: &Output,
-    pictures: Option<&mut PictureFiles>,
-    beside: Option<&Path>,
-) -> Result<Option<String>, Failure> {
-    Ok(match output {
-        Output::Stream { text, .. } => Some(fenced("text", text)),
-        Output::Error { traceback, .. } => Some(fenced(
-            "text",
-            &crate::session::summarize::plain(&traceback.join("\n")),
-        )),
-        Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
-            if let Some(mime) = data.raster()
-                && let Some(Ok(bytes)) = data.bytes(mime)
+    /// Writes a picture and gives its path as the file links to it.
+    fn keep(&mut self, name: &str, ending: &str, bytes: &[u8]) -> Option<String> {
+        if self.failed.is_some() {
+            return None;
+        }
+        match self.write(name, ending, bytes) {
+            Ok(link) => Some(link),
+            Err(error) => {
+                let dir = self.dir.display();
+                self.failed = Some(Failure::new(
+                    Exit::Failed,
+                    format!("could not write a picture to `{dir}`: {error}"),
+                ));
+                None
+            }
+        }
+    }
+
+    fn write(&mut self, name: &str, ending: &str, bytes: &[u8]) -> std::io::Result<String> {
+        use std::io::Write as _;
+        std::fs::create_dir_all(&self.dir)?;
+        loop {
+            let file = format!("{name}-{}.{ending}", self.next);
+            let path = self.dir.join(&file);
+            self.next += 1;
+            match std::fs::OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(&path)
             {
-                let Some(pictures) = pictures else {
-                    return Ok(Some("*(plot)*".to_owned()));
-                };
-                let path = pictures.write(mime, &bytes).map_err(|error| {
-                    Failure::new(Exit::Failed, format!("could not write a plot: {error}"))
-                })?;
-                let dir = beside.and_then(Path::parent).unwrap_or(Path::new(""));
-                let relative = path
-                    .strip_prefix(dir)
-                    .unwrap_or(&path)
-                    .display()
-                    .to_string();
-                return Ok(Some(format!("![plot](<{relative}>)")));
+                Ok(mut new) => new.write_all(bytes)?,
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                    if std::fs::read(&path)? != bytes {
+                        continue;
+                    }
+                }
+                Err(error) => return Err(error),
             }
-            data.text_of("text/markdown")
-                .map(std::borrow::Cow::into_owned)
-                .or_else(|| Some(fenced("text", &data.text_of("text/plain")?)))
+            let folder = self.dir.file_name().unwrap_or_default().to_string_lossy();
+            return Ok(format!("{folder}/{file}"));
         }
-        Output::Other(_) => None,
-    })
-}
-
-/// A fence longer than any run of backticks within.
-fn fenced(language: &str, text: &str) -> String {
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!(
-        "{fence}{language}\n{}\n{fence}",
-        text.trim_end_matches('\n')
-    )
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jupyter::mime::MimeBundle;
-    use serde_json::{Map, json};
-
-    fn notebook() -> Notebook {
-        let mut notebook = Notebook::new();
-        let mut code = Cell::code("b", "print('hi')\n");
-        code.kind = CellType::Code {
-            execution_count: Some(1),
-            outputs: vec![
-                Output::stream("stdout", "hi ```` there\n"),
-                Output::display(MimeBundle::png(b"png"), Map::new()),
-            ],
-        };
-        let mut declined = Cell::code("c", "rm()");
-        declined
-            .metadata
-            .insert("tags".to_owned(), json!(["skip-execution"]));
-        notebook.cells = vec![Cell::markdown("a", "# Title\n\ntext"), code, declined];
-        notebook
-    }
 
     #[test]
-    fn a_script_runs_what_ran() {
-        assert_eq!(
-            script(&notebook()),
-            "# %% [markdown]\n# # Title\n#\n# text\n\n# %%\nprint('hi')\n\n# %% not run\n# rm()\n"
-        );
-    }
-
-    #[test]
-    fn markdown_has_outputs_and_pictures_beside_it() {
+    fn pictures_are_not_overwritten_and_not_doubled() {
         let dir = tempfile::tempdir().unwrap();
         let output = dir.path().join("out.md");
+        let export = |pictures: &[&[u8]]| -> Vec<String> {
+            let mut beside = Beside::new(&output);
+            let kept = pictures
+                .iter()
+                .map(|bytes| beside.keep("plot", "png", bytes));
+            kept.map(Option::unwrap).collect()
+        };
         assert_eq!(
-            markdown(&notebook(), Some(&output)).unwrap(),
-            "# Title\n\ntext\n\n```python\nprint('hi')\n```\n\n`````text\nhi ```` there\n`````\n\n\
-             ![plot](<out_files/plot-1.png>)\n\n```python\nrm()\n```\n"
+            export(&[b"a", b"b"]),
+            ["out_files/plot-1.png", "out_files/plot-2.png"]
+        );
+        assert_eq!(
+            export(&[b"a", b"b"]),
+            ["out_files/plot-1.png", "out_files/plot-2.png"]
+        );
+        assert_eq!(
+            export(&[b"c", b"b"]),
+            ["out_files/plot-3.png", "out_files/plot-4.png"]
         );
         assert_eq!(
             std::fs::read(dir.path().join("out_files/plot-1.png")).unwrap(),
-            b"png"
+            b"a"
         );
+    }
+
+    #[test]
+    fn pictures_of_a_page_come_from_beside_the_notebook_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let beside = dir.path().join("notebooks");
+        std::fs::create_dir(&beside).unwrap();
+        std::fs::write(beside.join("a b.png"), b"\x89PNG").unwrap();
+        std::fs::write(beside.join("text.png"), b"secret").unwrap();
+        std::fs::write(dir.path().join("out.png"), b"\x89PNG").unwrap();
+        std::os::unix::fs::symlink("../out.png", beside.join("link.png")).unwrap();
+        let expected = Some("data:image/png;base64,iVBORw==".to_owned());
+        assert_eq!(picture(&beside, "a%20b.png"), expected);
+        for path in [
+            "text.png",
+            "../out.png",
+            "link.png",
+            "none.png",
+            "/etc/passwd",
+        ] {
+            assert_eq!(picture(&beside, path), None, "{path}");
+        }
     }
 }

@@ -12,6 +12,7 @@ mod interact;
 mod kernels;
 mod model;
 mod models;
+mod notebook;
 mod picture;
 mod proxy;
 mod python;

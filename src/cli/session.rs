@@ -8,6 +8,7 @@ use super::args::{SessionArgs, StdinArg};
 use super::existing;
 use super::gateway::{self, Far};
 use super::model::{self, Chosen, OwnServer};
+use super::notebook::{self, Place};
 use crate::agent::approval::Approval;
 use crate::agent::{Agent, AgentOptions, StdinPolicy, facts, spill};
 use crate::error::{Exit, Failure};
@@ -42,22 +43,41 @@ pub(super) async fn start(
     context: &Context,
 ) -> Result<Session, Failure> {
     let stdin = stdin_policy(args.stdin, interactive)?;
+    let limits = context.config.limits.resolve();
+    let Place {
+        path: notebook,
+        old,
+    } = notebook::place(args.notebook.as_deref(), limits, context)?;
     let far = gateway::open(&args.gateway, context).await?;
     let named = args.kernel.first().map(String::as_str);
     let existing = existing::find(args.existing.as_deref(), named, context)?;
-    let (kernel, others) = match &existing {
+    let (kernel, others) = if let Some(existing) = &existing {
         // One kernel was asked for.
-        Some(existing) => (existing.kernel.clone(), Vec::new()),
-        None => find_kernels(&args.kernel, far.as_ref(), context)?,
+        (existing.kernel.clone(), Vec::new())
+    } else {
+        let own = old.as_ref().filter(|_| args.kernel.is_empty());
+        let own = own
+            .map(|old| old.kernel(far.as_ref(), context))
+            .transpose()?;
+        find_kernels(own, &args.kernel, far.as_ref(), context)?
     };
-    let cwd = current_dir()?;
+    let here = current_dir()?;
+    let mut cwd = here.clone();
+    if let Some(old) = &old {
+        old.check_language(&kernel)?;
+        cwd = old.workdir(&notebook, &here);
+    }
     let facts = if far.is_some() && args.files.is_empty() {
         // What is here says nothing about there.
         None
     } else {
-        workspace_facts(&args.files, &cwd)?
+        workspace_facts(&args.files, &here, &cwd)?
     };
-    let notebook = notebook_path(args.notebook.as_deref(), context)?;
+    let words = old.as_ref().map(|old| old.words(existing.is_some()));
+    let facts = match (words, facts) {
+        (Some(words), Some(facts)) => Some(format!("{words}\n\n{facts}")),
+        (words, facts) => words.or(facts),
+    };
     let Chosen {
         provider,
         coaching,
@@ -75,7 +95,6 @@ pub(super) async fn start(
         context.config.approval.unwrap_or(Approval::Ask)
     };
     let language = kernel.spec.language.clone();
-    let limits = context.config.limits.resolve();
     let main = LaunchOptions {
         oversize: spill::oversize(&notebook, &limits),
         gateway: far.as_ref().map(Far::options),
@@ -98,6 +117,7 @@ pub(super) async fn start(
             .collect(),
         kernel: main,
         notebook: notebook.clone(),
+        transcript: old.map(|old| old.opened.transcript),
         approval,
         max_steps: args
             .max_steps
@@ -131,6 +151,7 @@ pub(super) async fn end(session: Session) {
 
 /// The main kernel and those of other languages: the named ones, or else the main one and whatever else there is.
 fn find_kernels(
+    of_notebook: Option<KernelSource>,
     named: &[String],
     far: Option<&Far>,
     context: &Context,
@@ -143,7 +164,10 @@ fn find_kernels(
         |a: &KernelSource, b: &KernelSource| a.spec.language.eq_ignore_ascii_case(&b.spec.language);
     let mut others: Vec<KernelSource> = Vec::new();
     let [first, rest @ ..] = named else {
-        let main = find(context.config.kernel.as_deref())?;
+        let main = match of_notebook {
+            Some(main) => main,
+            None => find(context.config.kernel.as_deref())?,
+        };
         let all = if let Some(far) = far {
             far.all()
         } else {
@@ -243,47 +267,16 @@ pub(super) fn current_dir() -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::usage(format!("the current directory cannot be used: {error}")))
 }
 
-fn workspace_facts(files: &[PathBuf], cwd: &Path) -> Result<Option<String>, Failure> {
+/// What is said about the files that were named `here`, or about the kernel's directory `cwd`.
+fn workspace_facts(files: &[PathBuf], here: &Path, cwd: &Path) -> Result<Option<String>, Failure> {
     if files.is_empty() {
         return Ok(facts::directory(cwd));
     }
-    let files: Vec<PathBuf> = files.iter().map(|file| cwd.join(file)).collect();
+    let files: Vec<PathBuf> = files.iter().map(|file| here.join(file)).collect();
     let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     facts::files(&files, cwd)
         .map(Some)
         .map_err(|(path, error)| Failure::usage(format!("could not read `{path}`: {error}")))
-}
-
-/// The notebook's path, with its directory made. An existing file of the person's is never overwritten.
-fn notebook_path(named: Option<&Path>, context: &Context) -> Result<PathBuf, Failure> {
-    let Some(path) = named else {
-        let dir = context.paths.sessions();
-        std::fs::create_dir_all(&dir).map_err(|error| {
-            Failure::new(
-                Exit::Failed,
-                format!("could not make `{}`: {error}", dir.display()),
-            )
-        })?;
-        // Sorts by time.
-        return Ok(dir.join(format!("{}.ipynb", uuid::Uuid::now_v7())));
-    };
-    if path.exists() {
-        return Err(
-            Failure::usage(format!("`{}` is already there", path.display()))
-                .hint("name another file: a session never overwrites one"),
-        );
-    }
-    let parent = path
-        .parent()
-        .filter(|dir| !dir.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    if !parent.is_dir() {
-        return Err(Failure::usage(format!(
-            "`{}` is not a directory",
-            parent.display()
-        )));
-    }
-    Ok(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
 }
 
 /// Where the plots of a notebook are written as files.

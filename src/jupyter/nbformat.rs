@@ -372,6 +372,23 @@ impl Serialize for Output {
     }
 }
 
+/// As the text of its file: for records that hold a notebook among other things.
+impl Serialize for Notebook {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.to_json())
+    }
+}
+
+impl<'de> Deserialize<'de> for Notebook {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let loaded = Self::read(text.as_bytes(), &mut random_cell_id);
+        loaded
+            .map(|loaded| loaded.notebook)
+            .map_err(serde::de::Error::custom)
+    }
+}
+
 impl<'de> Deserialize<'de> for Output {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Value::deserialize(deserializer).map(Self::from_value)

@@ -15,6 +15,8 @@ pub fn messages(transcript: &Transcript, tool: &str, budget: Budget) -> Vec<Mess
     let mut cells = transcript.cells();
     while let [first, rest @ ..] = cells {
         match &first.kind {
+            // An empty cell of a notebook says nothing, and providers refuse empty text.
+            _ if first.is_foreign() && first.source.trim().is_empty() => cells = rest,
             CellKind::User | CellKind::Note => {
                 user(&mut messages, vec![Part::Text(first.source.clone())]);
                 cells = rest;
@@ -110,6 +112,14 @@ fn arguments(code: &CodeCell, written: &str) -> String {
 
 fn person_ran(cell: &Cell, code: &CodeCell, budget: Budget) -> Vec<Part> {
     let (parts, _) = summarize::result(code, budget);
+    if cell.is_foreign() {
+        let source = &cell.source;
+        let said =
+            format!("A code cell of the notebook:\n{source}\n\nWhat the notebook has of it:");
+        let mut all = vec![Part::Text(said)];
+        all.extend(parts);
+        return all;
+    }
     let kernel = match &code.language {
         Some(language) => format!("{language} kernel"),
         None => "kernel".to_owned(),

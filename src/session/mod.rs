@@ -4,9 +4,12 @@
 //! are renderings of the transcript; nobody keeps a second copy. Nothing here talks to a kernel, a model or the
 //! clock.
 
+pub mod carried;
 pub mod context;
 pub mod limits;
+mod marks;
 pub mod notebook;
+pub mod open;
 pub mod outputs;
 pub mod summarize;
 pub mod transcript;

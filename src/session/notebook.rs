@@ -2,7 +2,8 @@
 //!
 //! What was said is Markdown, what was run is code with its outputs and its timing (in nbclient's keys). Code that a
 //! person declined is tagged `skip-execution`, so that re-running the notebook does what was done. Keys and paths of
-//! the person's home never get in.
+//! the person's home never get in. Cells of a person, from a notebook that the session continues, are written as they
+//! were read, and what other tools keep in metadata of ours stays. [`super::open`] is the way back.
 //!
 //! A notebook has one kernel. A cell of another language is marked with its kernel (`sponde.kernel`,
 //! `sponde.language`, and for VS Code's highlighting `vscode.languageId`) and tagged `skip-execution` too, which
@@ -11,6 +12,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::carried::{Carried, Shape};
+use super::marks;
 use super::transcript::{Author, Cell as SessionCell, CellKind, CodeCell, CodeStatus, Transcript};
 use crate::jupyter::nbformat::{Cell, CellType, Notebook};
 use crate::kernel::Verdict;
@@ -19,21 +22,29 @@ use crate::kernel::Verdict;
 pub fn render(transcript: &Transcript) -> Notebook {
     let mut notebook = Notebook::new();
     notebook.metadata = metadata(transcript);
-    notebook.cells = transcript
-        .cells()
-        .iter()
-        .map(|cell| render_cell(cell, transcript))
+    notebook.cells = (0..transcript.cells().len())
+        .filter_map(|index| render_cell(transcript, index))
         .collect();
+    let file = transcript.file();
+    notebook.extra.clone_from(&file.extra);
+    notebook.nbformat_minor = notebook.nbformat_minor.max(file.minor);
     notebook
 }
 
-fn metadata(transcript: &Transcript) -> Map<String, Value> {
-    let mut metadata = Map::new();
+/// What the notebook says of itself: it stands behind the cells in the file.
+pub fn metadata(transcript: &Transcript) -> Map<String, Value> {
+    let file = transcript.file();
+    let mut metadata = file.metadata.clone();
     if let Some(kernel) = transcript.kernel() {
-        metadata.insert(
-            "kernelspec".to_owned(),
-            json!({ "name": kernel.name, "display_name": kernel.display_name, "language": kernel.language }),
-        );
+        let is_the_same = metadata
+            .get("kernelspec")
+            .is_some_and(|spec| spec.get("name").and_then(Value::as_str) == Some(&kernel.name));
+        if !is_the_same {
+            metadata.insert(
+                "kernelspec".to_owned(),
+                json!({ "name": kernel.name, "display_name": kernel.display_name, "language": kernel.language }),
+            );
+        }
         let mut language_info = kernel.language_info.clone();
         if !language_info.contains_key("name") {
             language_info.insert("name".to_owned(), kernel.language.clone().into());
@@ -41,74 +52,182 @@ fn metadata(transcript: &Transcript) -> Map<String, Value> {
         metadata.insert("language_info".to_owned(), Value::Object(language_info));
     }
     let usage = transcript.usage();
-    metadata.insert(
-        "sponde".to_owned(),
-        json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "model": transcript.model(),
-            "usage": { "input_tokens": usage.input, "cached_tokens": usage.cached, "output_tokens": usage.output },
-        }),
+    let mut ours = file.ours.clone();
+    ours.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
+    ours.insert("model".to_owned(), json!(transcript.model()));
+    ours.insert(
+        "usage".to_owned(),
+        json!({ "input_tokens": usage.input, "cached_tokens": usage.cached, "output_tokens": usage.output }),
     );
+    if file.is_foreign {
+        ours.insert("continues".to_owned(), true.into());
+    }
+    let cells = transcript.cells();
+    let foreign: Vec<Cell> = (0..cells.len())
+        .filter(|&at| cells.get(at).is_some_and(SessionCell::is_foreign))
+        .filter_map(|at| render_cell(transcript, at))
+        .collect();
+    let last = cells.last().map(|cell| &*cell.id);
+    marks::of_notebook(last, foreign.iter(), &mut ours);
+    metadata.insert("sponde".to_owned(), Value::Object(ours));
     metadata
 }
 
-fn render_cell(cell: &SessionCell, transcript: &Transcript) -> Cell {
-    let role = |role: &str| Map::from_iter([("sponde".to_owned(), json!({ "role": role }))]);
-    match &cell.kind {
-        CellKind::User => with(Cell::markdown(&cell.id, &cell.source), role("user")),
-        CellKind::Assistant { .. } => {
-            with(Cell::markdown(&cell.id, &cell.source), role("assistant"))
+/// The cell at `index`. It depends on the cell, on the id of the one before it, and on nothing behind it.
+pub fn render_cell(transcript: &Transcript, index: usize) -> Option<Cell> {
+    let cell = transcript.cells().get(index)?;
+    let carried = cell.carried.as_deref();
+    if let Some(Carried {
+        shape: Some(shape), ..
+    }) = carried
+    {
+        return Some(foreign_cell(cell, shape));
+    }
+    let (mut rendered, mut ours) = match &cell.kind {
+        CellKind::User => (Cell::markdown(&cell.id, &cell.source), role("user")),
+        CellKind::Assistant { step } => {
+            let mut ours = role("assistant");
+            ours.insert("step".to_owned(), (*step).into());
+            (Cell::markdown(&cell.id, &cell.source), ours)
         }
-        CellKind::Note => {
-            let folded = format!(
-                "<details><summary>Note to the model</summary>\n\n```text\n{}\n```\n\n</details>",
-                cell.source
-            );
-            with(Cell::markdown(&cell.id, folded), role("note"))
-        }
+        CellKind::Note => (Cell::markdown(&cell.id, fold(&cell.source)), role("note")),
         CellKind::Code(code) => code_cell(cell, code, transcript),
-    }
-}
-
-fn with(mut cell: Cell, metadata: Map<String, Value>) -> Cell {
-    cell.metadata = metadata;
-    cell
-}
-
-fn code_cell(cell: &SessionCell, code: &CodeCell, transcript: &Transcript) -> Cell {
-    let mut ours = Map::new();
-    let author = match &code.author {
-        Author::Person => "user",
-        Author::Model {
-            broken: Some(broken),
-            ..
-        } => {
-            // Not code at all, so it must not run when the notebook does.
-            let note = json!({ "role": "assistant", "status": status(&code.status) });
-            return with(
-                Cell::raw(&cell.id, broken),
-                Map::from_iter([("sponde".to_owned(), note)]),
-            );
-        }
-        Author::Model { .. } => "assistant",
     };
-    ours.insert("role".to_owned(), author.into());
-    ours.insert("status".to_owned(), status(&code.status).into());
-    if let Some(original) = &code.original {
-        ours.insert("original_source".to_owned(), original.clone().into());
+    if let Some(carried) = carried {
+        rendered.metadata = merged(&carried.metadata, rendered.metadata);
+        rendered.attachments.clone_from(&carried.attachments);
+        rendered.extra.clone_from(&carried.extra);
     }
-    if let Some(hint) = &code.hint {
-        ours.insert("hint".to_owned(), hint.clone().into());
+    let before = index
+        .checked_sub(1)
+        .and_then(|at| transcript.cells().get(at));
+    marks::mark(&rendered, before.map(|cell| &*cell.id), &mut ours);
+    rendered
+        .metadata
+        .insert("sponde".to_owned(), Value::Object(ours));
+    Some(rendered)
+}
+
+fn role(role: &str) -> Map<String, Value> {
+    Map::from_iter([("role".to_owned(), role.into())])
+}
+
+/// A person's cell as it was in the file.
+fn foreign_cell(cell: &SessionCell, shape: &Shape) -> Cell {
+    let mut rendered = match shape {
+        Shape::Markdown => Cell::markdown(&cell.id, &cell.source),
+        Shape::Code | Shape::Raw | Shape::Other { .. } => Cell::raw(&cell.id, &cell.source),
+    };
+    if let Shape::Other {
+        cell_type,
+        has_source,
+    } = shape
+    {
+        rendered.kind = CellType::Other {
+            cell_type: cell_type.clone(),
+            has_source: *has_source,
+        };
     }
     let mut metadata = Map::new();
+    if let CellKind::Code(code) = &cell.kind {
+        rendered.kind = CellType::Code {
+            execution_count: code.count,
+            outputs: code.outputs.to_notebook(),
+        };
+        metadata = timing(code);
+    }
+    if let Some(carried) = &cell.carried {
+        rendered.metadata = merged(&carried.metadata, metadata);
+        rendered.attachments.clone_from(&carried.attachments);
+        rendered.extra.clone_from(&carried.extra);
+    }
+    rendered
+}
+
+/// What the file had, with what we know better: times are added to other times, and tags to other tags.
+fn merged(carried: &Map<String, Value>, new: Map<String, Value>) -> Map<String, Value> {
+    let mut merged = carried.clone();
+    for (name, value) in new {
+        match (merged.get_mut(&name), value) {
+            (Some(Value::Object(old)), Value::Object(new)) => old.extend(new),
+            (Some(Value::Array(old)), Value::Array(new)) => {
+                for value in new {
+                    if !old.contains(&value) {
+                        old.push(value);
+                    }
+                }
+            }
+            (_, value) => {
+                merged.insert(name, value);
+            }
+        }
+    }
+    merged
+}
+
+/// A note, folded: it is for the model.
+fn fold(text: &str) -> String {
+    format!("{FOLD}{text}{FOLD_END}")
+}
+
+const FOLD: &str = "<details><summary>Note to the model</summary>\n\n```text\n";
+const FOLD_END: &str = "\n```\n\n</details>";
+
+/// What was folded.
+pub(super) fn unfold(source: &str) -> Option<String> {
+    let inner = source.strip_prefix(FOLD)?.strip_suffix(FOLD_END)?;
+    Some(inner.to_owned())
+}
+
+/// When the code ran, in nbclient's keys.
+fn timing(code: &CodeCell) -> Map<String, Value> {
     let mut timing = Map::new();
     if let Some(at) = &code.started {
         timing.insert("iopub.execute_input".to_owned(), at.clone().into());
         if let Some(at) = &code.finished {
             timing.insert("shell.execute_reply".to_owned(), at.clone().into());
         }
-        metadata.insert("execution".to_owned(), Value::Object(timing));
     }
+    if timing.is_empty() {
+        return timing;
+    }
+    Map::from_iter([("execution".to_owned(), Value::Object(timing))])
+}
+
+/// Code of the session: the cell, and our metadata of it.
+fn code_cell(
+    cell: &SessionCell,
+    code: &CodeCell,
+    transcript: &Transcript,
+) -> (Cell, Map<String, Value>) {
+    let (author, call_of_model) = match &code.author {
+        Author::Person => ("user", None),
+        Author::Model {
+            step,
+            call_id,
+            broken,
+        } => ("assistant", Some((step, call_id, broken))),
+    };
+    let mut ours = role(author);
+    if let Some((step, call_id, _)) = call_of_model {
+        ours.insert("step".to_owned(), (*step).into());
+        ours.insert("call_id".to_owned(), call_id.clone().into());
+    }
+    ours.insert("status".to_owned(), status(&code.status).into());
+    if let Some(reason) = reason(&code.status) {
+        ours.insert("reason".to_owned(), reason.into());
+    }
+    if let Some((_, _, Some(broken))) = call_of_model {
+        // Not code at all, so it must not run when the notebook does.
+        return (Cell::raw(&cell.id, broken), ours);
+    }
+    if let Some(original) = &code.original {
+        ours.insert("original_source".to_owned(), original.clone().into());
+    }
+    if let Some(hint) = &code.hint {
+        ours.insert("hint".to_owned(), hint.clone().into());
+    }
+    let mut metadata = timing(code);
     if let Some(language) = &code.language {
         ours.insert("language".to_owned(), language.clone().into());
         let kernel = transcript
@@ -121,17 +240,27 @@ fn code_cell(cell: &SessionCell, code: &CodeCell, transcript: &Transcript) -> Ce
         let id = json!({ "languageId": vscode_language(language) });
         metadata.insert("vscode".to_owned(), id);
     }
-    metadata.insert("sponde".to_owned(), Value::Object(ours));
     let ran = matches!(code.status, CodeStatus::Finished(_) | CodeStatus::Running);
     if !ran || code.language.is_some() {
         metadata.insert("tags".to_owned(), json!(["skip-execution"]));
     }
-    let mut rendered = with(Cell::code(&cell.id, &cell.source), metadata);
+    let mut rendered = Cell::code(&cell.id, &cell.source);
+    rendered.metadata = metadata;
     rendered.kind = CellType::Code {
         execution_count: code.count,
         outputs: code.outputs.to_notebook(),
     };
-    rendered
+    (rendered, ours)
+}
+
+/// What cannot be told from the status and the outputs.
+fn reason(status: &CodeStatus) -> Option<String> {
+    match status {
+        CodeStatus::Declined(words) => words.clone(),
+        CodeStatus::NotRun(reason) => Some(reason.clone()),
+        CodeStatus::Finished(Verdict::KernelDied(reason)) => Some(reason.to_string()),
+        CodeStatus::Proposed | CodeStatus::Running | CodeStatus::Finished(_) => None,
+    }
 }
 
 /// A cell that ran in another kernel than the notebook's.
@@ -194,6 +323,14 @@ mod tests {
     use crate::session::Edit;
     use crate::session::transcript::KernelIdentity;
 
+    /// A cell's metadata, without what tells of changes.
+    fn without_mark(cell: &Cell) -> Value {
+        let mut metadata = Value::Object(cell.metadata.clone());
+        let ours = metadata["sponde"].as_object_mut().unwrap();
+        assert!(ours.remove("saved").is_some());
+        metadata
+    }
+
     #[test]
     fn a_session_is_a_valid_notebook() {
         let mut transcript = Transcript::default();
@@ -250,16 +387,12 @@ mod tests {
         }
         let notebook = render(&transcript);
         assert_eq!(validate(&notebook), []);
-        let metadata: Vec<Value> = notebook
-            .cells
-            .iter()
-            .map(|cell| Value::Object(cell.metadata.clone()))
-            .collect();
+        let metadata: Vec<Value> = notebook.cells.iter().map(without_mark).collect();
         assert_eq!(
             metadata,
             [
                 json!({"sponde": {"role": "user"}}),
-                json!({"sponde": {"role": "assistant"}}),
+                json!({"sponde": {"role": "assistant", "step": 1}}),
                 json!({
                     "execution": {
                         "iopub.execute_input": "2026-01-01T00:00:00Z",
@@ -307,7 +440,7 @@ mod tests {
         let notebook = render(&transcript);
         assert_eq!(validate(&notebook), []);
         assert_eq!(
-            Value::Object(notebook.cells[0].metadata.clone()),
+            without_mark(&notebook.cells[0]),
             json!({
                 "vscode": {"languageId": "shellscript"},
                 "sponde": {"role": "user", "status": "ok", "language": "bash", "kernel": "my-bash"},

@@ -10,6 +10,7 @@
 //! large display its short representations stay.
 
 mod cut;
+mod restored;
 mod text;
 
 use serde_json::{Map, Value};

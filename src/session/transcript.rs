@@ -5,10 +5,17 @@
 
 use serde_json::{Map, Value};
 
+use super::carried::{Carried, CarriedFile};
 use super::limits::{OutputLimits, Whole};
+use super::open;
 use super::outputs::Outputs;
+use crate::jupyter::nbformat::Notebook;
 use crate::kernel::{OutputEvent, Verdict};
 use crate::llm::types::Usage;
+
+pub(super) use restored::Restored;
+
+mod restored;
 
 /// A session's conversation.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -20,6 +27,7 @@ pub struct Transcript {
     model: Option<String>,
     usage: Usage,
     limits: OutputLimits,
+    file: CarriedFile,
 }
 
 /// What a notebook says about its kernel.
@@ -44,6 +52,8 @@ pub struct Cell {
     pub kind: CellKind,
     /// The text or the code.
     pub source: String,
+    /// What the notebook that it was read from says of it besides; `None` for one that no file had.
+    pub carried: Option<Box<Carried>>,
 }
 
 /// What a cell is.
@@ -213,6 +223,8 @@ pub enum Edit {
     SetModel(String),
     /// A request was paid for.
     Spend(Usage),
+    /// The notebook's file was changed by others: what they changed, added and deleted is taken over.
+    Reload(Box<Notebook>),
 }
 
 /// Why an edit does not fit.
@@ -306,6 +318,7 @@ impl Transcript {
             }
             Edit::SetModel(model) => self.model = Some(model),
             Edit::Spend(usage) => self.usage += usage,
+            Edit::Reload(notebook) => open::reload(self, *notebook),
         }
         self.revision += 1;
         Ok(self.revision)
@@ -336,6 +349,8 @@ impl Transcript {
         let others = self.bytes_of_others("");
         let cells = self.cells.iter().filter(|c| is_update || c.id == cell);
         cells
+            // What came from a file is not ours to cut.
+            .filter(|cell| cell.carried.is_none())
             .filter_map(|cell| match &cell.kind {
                 CellKind::Code(code) => Some((cell, &code.outputs)),
                 CellKind::User | CellKind::Note | CellKind::Assistant { .. } => None,
@@ -377,7 +392,12 @@ impl Transcript {
         if self.cell(&id).is_some() {
             return Err(EditError::Taken(id));
         }
-        self.cells.push(Cell { id, kind, source });
+        self.cells.push(Cell {
+            id,
+            kind,
+            source,
+            carried: None,
+        });
         Ok(())
     }
 
@@ -399,7 +419,7 @@ impl Transcript {
     fn bytes_of_others(&self, id: &str) -> usize {
         self.cells
             .iter()
-            .filter(|cell| cell.id != id)
+            .filter(|cell| cell.id != id && !cell.is_foreign())
             .map(|cell| match &cell.kind {
                 CellKind::Code(code) => code.outputs.bytes(),
                 CellKind::User | CellKind::Note | CellKind::Assistant { .. } => 0,

@@ -27,7 +27,7 @@ pub(crate) fn call(code: &str) -> Reply {
     Reply::call("", "id", "run_code", &json!({ "code": code }).to_string())
 }
 
-fn start(
+pub(crate) fn start(
     kernel: KernelSource,
     approval: Approval,
     replies: impl IntoIterator<Item = Reply>,
@@ -58,6 +58,7 @@ pub(crate) fn start_with(
         kernel: launch_options(kernel, dir.path()),
         others: Vec::new(),
         notebook: dir.path().join("session.ipynb"),
+        transcript: None,
         approval,
         max_steps: 10,
         cell_timeout: Some(Duration::from_mins(1)),

@@ -745,6 +745,8 @@ fn export() {
     hi
     ```
 
+    *Not run:*
+
     ```misbehave
     echo never
     ```
@@ -770,6 +772,8 @@ fn export() {
     hi
     ```
 
+    *Not run:*
+
     ```misbehave
     echo never
     ```
@@ -779,14 +783,14 @@ fn export() {
     result 42
     ```
 
-    ![plot](<out_files/plot-2.png>)
+    ![plot](<out_files/plot-1.png>)
 
     ```text
     42
     ```
     ");
     assert_eq!(
-        std::fs::metadata(sponde.path("out_files/plot-2.png"))
+        std::fs::metadata(sponde.path("out_files/plot-1.png"))
             .map(|file| file.len())
             .ok(),
         Some(100)
@@ -923,9 +927,9 @@ fn a_notebook_of_the_persons_is_never_overwritten() {
     assert_snapshot!(sponde.run(&["ask", "why?", "--notebook", "mine.ipynb"]), @"
     exit: 2
     --- stderr
-    error: `mine.ipynb` is already there
+    error: could not read the notebook `mine.ipynb`: not JSON: expected value, at line 1, column 1: `mine`
 
-    hint: name another file: a session never overwrites one
+    hint: a notebook is a JSON file of nbformat 2 to 4; `sponde run` takes scripts too, by any other ending
     ");
     assert_eq!(sponde.read("mine.ipynb"), "mine");
 }

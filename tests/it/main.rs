@@ -20,6 +20,8 @@ mod local_model;
 mod matrix;
 mod misbehave;
 mod nbformat_corpora;
+mod notebook_in;
+mod notebook_out;
 mod parity;
 mod proxy;
 mod rust_source;

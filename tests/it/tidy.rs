@@ -118,6 +118,7 @@ const RULES: &[Rule] = &[
             "image",
             "serde",
             "serde_json",
+            "sha2",
             "thiserror",
             "unicode_width",
         ]),
@@ -125,6 +126,19 @@ const RULES: &[Rule] = &[
         never: &[
             "std::time::SystemTime",
             "std::time::Instant",
+            "std::fs",
+            "std::net",
+            "std::process",
+            "std::env",
+        ],
+    },
+    // Readings of a notebook, whatever made it.
+    Rule {
+        files: &["export"],
+        may: &["jupyter", "session::notebook", "session::summarize"],
+        crates: Crates::Only(&["ammonia", "base64", "jiff", "pulldown_cmark", "serde_json"]),
+        never: &[
+            "std::time",
             "std::fs",
             "std::net",
             "std::process",
@@ -186,6 +200,7 @@ const RULES: &[Rule] = &[
             "agent",
             "config",
             "error",
+            "export",
             "jupyter",
             "paths",
             "session",
@@ -208,6 +223,7 @@ const RULES: &[Rule] = &[
             "agent",
             "config",
             "error",
+            "export",
             "jupyter",
             "paths",
             "session",

@@ -1,0 +1,173 @@
+//! The notebook's file in the hands of others: seen before each save and each question, and never overwritten.
+//!
+//! What a person did to it in Jupyter is taken over ([`Edit::Reload`]), and both sides are told. A file that is no
+//! notebook any more, or not this one, is left alone: the session goes on in a file beside it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::{Edit, Session, random_cell_id};
+use crate::agent::save::write_atomically_with;
+use crate::jupyter::nbformat::Notebook;
+use crate::session::notebook;
+use crate::session::open::{self, Change};
+
+/// What tells one state of a file from another without reading it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stamp {
+    length: u64,
+    modified: Option<SystemTime>,
+    inode: u64,
+}
+
+impl Stamp {
+    /// Of the file as it is now; `None` if there is none.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt as _;
+        let metadata = std::fs::metadata(path).ok()?;
+        Some(Self {
+            length: metadata.len(),
+            modified: metadata.modified().ok(),
+            inode: metadata.ino(),
+        })
+    }
+}
+
+/// What the file has become.
+enum Found {
+    /// The notebook, with changes or without.
+    Changed(Box<Notebook>),
+    /// Something else, in words.
+    Other(String),
+}
+
+impl Session {
+    /// Writes the notebook if anything changed. Says so when it cannot; the session goes on.
+    pub(super) async fn save(&mut self) -> bool {
+        if self.saved_revision == self.transcript.revision() || !self.is_touched {
+            return true;
+        }
+        self.look_at_disk().await;
+        let notebook = notebook::render(&self.transcript);
+        let path = self.options.notebook.clone();
+        let written = tokio::task::spawn_blocking(move || {
+            write_atomically_with(&path, |file| notebook.write_to(file))
+        })
+        .await;
+        let reason = match written {
+            Ok(Ok(())) => {
+                self.saved_revision = self.transcript.revision();
+                self.stamp = Stamp::of(&self.options.notebook);
+                return true;
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        let path = self.options.notebook.display().to_string();
+        self.notice(&format!(
+            "could not write the notebook `{path}`: {reason}; it is tried again after the next cell"
+        ))
+        .await;
+        false
+    }
+
+    /// Takes over what others did to the file since it was read or written here.
+    pub(super) async fn look_at_disk(&mut self) {
+        let path = self.options.notebook.clone();
+        let now = Stamp::of(&path);
+        if now.is_none() || now == self.stamp {
+            return;
+        }
+        self.stamp = now;
+        let read = tokio::task::spawn_blocking(move || read(&path)).await;
+        match read {
+            Ok(Found::Changed(notebook)) => self.take_over(notebook).await,
+            Ok(Found::Other(what)) => self.go_on_beside(&what).await,
+            Err(error) => self.go_on_beside(&error.to_string()).await,
+        }
+    }
+
+    async fn take_over(&mut self, notebook: Box<Notebook>) {
+        let changes = open::changes(&notebook);
+        self.edit(Edit::Reload(notebook));
+        let words = open::words(&changes, &self.transcript);
+        if words.is_empty() {
+            return;
+        }
+        self.edit(Edit::Note {
+            cell: random_cell_id(),
+            text: words,
+        });
+        let message = format!(
+            "the notebook was changed by another program ({}): that is kept, and the model is told",
+            summary(&changes)
+        );
+        self.notice(&message).await;
+    }
+
+    async fn go_on_beside(&mut self, what: &str) {
+        let old = self.options.notebook.clone();
+        let Some(new) = free_name(&old) else {
+            return;
+        };
+        let message = format!(
+            "`{}` was replaced by another program and {what}: it is left alone, and the notebook goes on in `{}`",
+            old.display(),
+            new.display()
+        );
+        self.options.notebook = new;
+        self.stamp = None;
+        self.notice(&message).await;
+    }
+}
+
+/// How many of each, in words.
+pub(in crate::agent) fn summary(changes: &[Change]) -> String {
+    let count = |test: fn(&Change) -> bool| changes.iter().filter(|change| test(change)).count();
+    let parts = [
+        (
+            count(|change| matches!(change, Change::Edited { .. })),
+            "changed",
+        ),
+        (
+            count(|change| matches!(change, Change::Added { .. })),
+            "added",
+        ),
+        (
+            count(|change| matches!(change, Change::Deleted { .. })),
+            "deleted",
+        ),
+    ];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts
+        .map(|(count, what)| {
+            let cells = if *count == 1 { "cell" } else { "cells" };
+            format!("{count} {cells} {what}")
+        })
+        .collect();
+    parts.join(", ")
+}
+
+fn read(path: &Path) -> Found {
+    let notebook = std::fs::read(path)
+        .map_err(|error: io::Error| format!("could not be read: {error}"))
+        .and_then(|bytes| {
+            Notebook::read(&bytes, &mut random_cell_id).map_err(|error| error.to_string())
+        });
+    match notebook {
+        Ok(loaded) if open::is_marked(&loaded.notebook) => {
+            Found::Changed(Box::new(loaded.notebook))
+        }
+        Ok(_) => Found::Other("is not this session's notebook any more".to_owned()),
+        Err(error) => Found::Other(format!("is no notebook any more ({error})")),
+    }
+}
+
+/// `NAME-2.ipynb`, or the next number that is free.
+fn free_name(path: &Path) -> Option<PathBuf> {
+    let stem = path.file_stem()?.to_string_lossy().into_owned();
+    (2..1000)
+        .map(|number| path.with_file_name(format!("{stem}-{number}.ipynb")))
+        .find(|path| !path.exists())
+}

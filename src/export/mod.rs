@@ -1,0 +1,57 @@
+//! Notebooks for readers: a page, Markdown, a script, or a notebook without its conversation.
+//!
+//! Pure: a notebook goes in, text comes out; pictures come and go through closures. Whatever is in a notebook is
+//! hostile: nothing of it runs in a page, and a page loads nothing ([`sanitise`](self) is a list of what may stay).
+//! Knows of ours only the notebook and what our metadata say.
+
+mod ansi;
+mod cells;
+mod clean;
+mod escape;
+mod highlight;
+mod html;
+mod markdown;
+mod md;
+mod outputs;
+mod sanitise;
+mod script;
+
+use crate::jupyter::nbformat::Notebook;
+pub use markdown::Pictures;
+pub use md::Files;
+
+/// What is left of a notebook.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Only answers and code: no questions, no notes, nothing that was declined or failed.
+    pub clean: bool,
+}
+
+/// The notebook as one page that needs nothing else. `name` is what it is called; `pictures` finds those that its texts
+/// name by a path beside the notebook.
+pub fn html(notebook: &Notebook, name: &str, options: Options, pictures: &Pictures<'_>) -> String {
+    html::page(&prepared(notebook, options), name, options, pictures)
+}
+
+/// The notebook as Markdown; without `files` pictures are left out.
+pub fn markdown(notebook: &Notebook, options: Options, files: Option<&mut Files<'_>>) -> String {
+    md::markdown(&prepared(notebook, options), files)
+}
+
+/// The notebook's code in percent format.
+pub fn script(notebook: &Notebook, options: Options) -> String {
+    script::script(&prepared(notebook, options))
+}
+
+/// The notebook as a notebook, in the form of nbformat 4.5.
+pub fn notebook(notebook: &Notebook, options: Options) -> String {
+    prepared(notebook, options).to_json()
+}
+
+fn prepared(notebook: &Notebook, options: Options) -> std::borrow::Cow<'_, Notebook> {
+    if options.clean {
+        std::borrow::Cow::Owned(clean::clean(notebook))
+    } else {
+        std::borrow::Cow::Borrowed(notebook)
+    }
+}

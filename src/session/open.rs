@@ -1,0 +1,475 @@
+//! Notebook -> transcript: the way back from [`super::notebook`].
+//!
+//! A notebook of ours comes back as the conversation it was; every other one as cells of the person, which are written
+//! back as they were. What others changed in a file of ours since we wrote it is named ([`super::marks`]), so that the model
+//! can be told.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use super::carried::{Carried, CarriedFile, Shape};
+use super::limits::OutputLimits;
+use super::marks::is_copy;
+use super::outputs::{Outputs, floor_boundary};
+use super::transcript::{
+    Author, Cell, CellKind, CodeCell, CodeStatus, KernelIdentity, Restored, Transcript,
+};
+use crate::jupyter::nbformat::{self, CellType, MINOR, Notebook, Output};
+use crate::kernel::{ExitReason, Verdict};
+use crate::llm::types::Usage;
+
+pub use super::marks::{Change, changes, is_marked};
+
+/// Code of a changed cell that the model is told, in bytes.
+const TOLD: usize = 2000;
+/// Changes that are told one by one.
+const CHANGES: usize = 20;
+
+/// A notebook as a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Opened {
+    /// The conversation; its revision is 0.
+    pub transcript: Transcript,
+    /// What others did to it since a session wrote it.
+    pub changes: Vec<Change>,
+    /// Whether it is, or began as, a notebook that no session wrote.
+    pub is_foreign: bool,
+}
+
+/// Opens a notebook. Outputs are kept as they are, whatever `limits` say: those are for what comes.
+pub fn open(notebook: Notebook, limits: OutputLimits) -> Opened {
+    let changes = changes(&notebook);
+    let (cells, file, ours) = take_apart(notebook);
+    let mut others: Vec<KernelIdentity> = Vec::new();
+    for cell in &cells {
+        if let Some(other) = other_kernel(cell)
+            && !others.iter().any(|known| known.language == other.language)
+        {
+            others.push(other);
+        }
+    }
+    let cells: Vec<Cell> = cells.into_iter().map(|(cell, _)| cell).collect();
+    let count = |key: &str| {
+        let usage = ours.get("usage").and_then(|usage| usage.get(key));
+        usage.and_then(Value::as_u64).unwrap_or(0)
+    };
+    let usage = Usage {
+        input: count("input_tokens"),
+        cached: count("cached_tokens"),
+        output: count("output_tokens"),
+    };
+    let model = ours.get("model").and_then(Value::as_str);
+    let is_foreign = file.is_foreign;
+    let restored = Restored {
+        cells,
+        // Known when it has started; until then the file says what it says.
+        kernel: None,
+        others,
+        model: model.map(str::to_owned),
+        usage,
+        file,
+    };
+    Opened {
+        transcript: Transcript::restored(restored, limits),
+        changes,
+        is_foreign,
+    }
+}
+
+/// Takes over what others did to the file: their cells in their order, with what we added since at the end. Code that
+/// waits or runs stays what it is.
+pub(super) fn reload(transcript: &mut Transcript, notebook: Notebook) {
+    let changes = changes(&notebook);
+    let last = saved(&notebook, "last").map(str::to_owned);
+    let (theirs, file, _) = take_apart(notebook);
+    let ours = transcript.take_cells();
+    // They know of our cells up to the one that was last when the file was written that they began with.
+    let known = last.and_then(|last| ours.iter().position(|cell| cell.id == last));
+    let known = known.map_or(0, |at| at + 1);
+    let edited: HashSet<&str> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::Edited { id, .. } | Change::Added { id } => Some(id.as_str()),
+            Change::Deleted { .. } => None,
+        })
+        .collect();
+    let mut rest: Vec<Option<Cell>> = ours.into_iter().map(Some).collect();
+    let mut cells = Vec::with_capacity(rest.len());
+    for (mut cell, _) in theirs {
+        let own = rest
+            .iter_mut()
+            .find(|own| own.as_ref().is_some_and(|own| own.id == cell.id))
+            .and_then(Option::take);
+        cells.push(match own {
+            Some(own) if is_live(&own) || !edited.contains(&*cell.id) => Cell {
+                carried: cell.carried,
+                ..own
+            },
+            Some(own) => {
+                keep_original(&own, &mut cell);
+                cell
+            }
+            None => cell,
+        });
+    }
+    let later = rest.into_iter().enumerate().filter_map(|(at, cell)| {
+        let cell = cell?;
+        (at >= known || is_live(&cell)).then_some(cell)
+    });
+    cells.extend(later);
+    transcript.replace(cells, file);
+}
+
+/// Whether its code waits for a decision, or runs.
+fn is_live(cell: &Cell) -> bool {
+    match &cell.kind {
+        CellKind::Code(code) => matches!(code.status, CodeStatus::Proposed | CodeStatus::Running),
+        CellKind::User | CellKind::Note | CellKind::Assistant { .. } => false,
+    }
+}
+
+/// What the model wrote stays on record when a person changes it later.
+fn keep_original(own: &Cell, theirs: &mut Cell) {
+    if let (CellKind::Code(old), CellKind::Code(new)) = (&own.kind, &mut theirs.kind)
+        && own.source != theirs.source
+        && matches!(old.author, Author::Model { .. })
+    {
+        let original = old.original.as_ref().unwrap_or(&own.source);
+        new.original = Some(original.clone());
+    }
+}
+
+/// What the model is told when others changed the notebook; empty if nobody did.
+pub fn words(changes: &[Change], transcript: &Transcript) -> String {
+    if changes.is_empty() {
+        return String::new();
+    }
+    let mut words = "The user changed the notebook outside of this conversation. What stands above is how it is now; code \
+                     that was changed has not run in this kernel since."
+        .to_owned();
+    let mut deleted = 0;
+    for change in changes.iter().take(CHANGES) {
+        let (id, what) = match change {
+            Change::Deleted { .. } => {
+                deleted += 1;
+                continue;
+            }
+            Change::Added { id } => (id, "was added"),
+            Change::Edited {
+                id, source: true, ..
+            } => (id, "was changed"),
+            Change::Edited { id, .. } => (id, "was run elsewhere and has other outputs"),
+        };
+        let Some(cell) = transcript.cell(id) else {
+            continue;
+        };
+        let kind = match &cell.kind {
+            CellKind::User => "A text of the user",
+            CellKind::Note => "A note",
+            CellKind::Assistant { .. } => "A text of yours",
+            CellKind::Code(code) if code.author == Author::Person => "A code cell of the user",
+            CellKind::Code(_) => "A code cell of yours",
+        };
+        let kind = match cell.is_foreign() {
+            true if matches!(cell.kind, CellKind::Code(_)) => "A code cell",
+            true => "A text cell",
+            false => kind,
+        };
+        let end = floor_boundary(&cell.source, TOLD);
+        let shown = cell.source.get(..end).unwrap_or_default();
+        let dots = if end < cell.source.len() {
+            " [...]"
+        } else {
+            ""
+        };
+        let _ = write!(words, "\n- {kind} {what}. It is now:\n{shown}{dots}");
+    }
+    match deleted {
+        0 => {}
+        1 => words.push_str("\n- One cell was deleted."),
+        many => {
+            let _ = write!(words, "\n- {many} cells were deleted.");
+        }
+    }
+    if let more @ 1.. = changes.len().saturating_sub(CHANGES) {
+        let _ = write!(words, "\n- And {more} more changes.");
+    }
+    words
+}
+
+fn saved<'a>(notebook: &'a Notebook, key: &str) -> Option<&'a str> {
+    notebook
+        .metadata
+        .get("sponde")?
+        .get("saved")?
+        .get(key)?
+        .as_str()
+}
+
+/// The cells with our metadata of them, what the file carries, and our metadata of it.
+fn take_apart(notebook: Notebook) -> (Vec<(Cell, Value)>, CarriedFile, Map<String, Value>) {
+    let Notebook {
+        mut metadata,
+        cells,
+        nbformat_minor,
+        extra,
+    } = notebook;
+    let ours = match metadata.shift_remove("sponde") {
+        Some(Value::Object(ours)) => ours,
+        Some(other) => {
+            // Not ours, whoever wrote it.
+            metadata.insert("sponde".to_owned(), other);
+            Map::new()
+        }
+        None => Map::new(),
+    };
+    let mut unknown = ours.clone();
+    for known in ["version", "model", "usage", "continues", "saved"] {
+        unknown.shift_remove(known);
+    }
+    let file = CarriedFile {
+        is_foreign: ours.is_empty() || ours.contains_key("continues"),
+        metadata,
+        ours: unknown,
+        extra,
+        minor: nbformat_minor.max(MINOR),
+    };
+    let mut steps = Steps::default();
+    let cells = cells.into_iter().map(|cell| restore(cell, &mut steps));
+    (cells.collect(), file, ours)
+}
+
+/// Numbers for replies whose notebook does not say them (before 0.2).
+#[derive(Default)]
+struct Steps {
+    last: u32,
+    /// Whether the last cell was words of the model.
+    spoke: bool,
+}
+
+impl Steps {
+    fn of(&mut self, ours: &Value, speaks: bool) -> u32 {
+        let said = ours.get("step").and_then(Value::as_u64);
+        let step = match said.and_then(|step| u32::try_from(step).ok()) {
+            Some(step) => step,
+            None if self.spoke && !speaks => self.last,
+            None => self.last + 1,
+        };
+        self.last = self.last.max(step);
+        self.spoke = speaks;
+        step
+    }
+}
+
+fn restore(mut cell: nbformat::Cell, steps: &mut Steps) -> (Cell, Value) {
+    let ours = match cell.metadata.get("sponde") {
+        Some(ours) if ours.get("role").is_some() && !is_copy(&cell, ours) => ours.clone(),
+        _ => return (foreign(cell), Value::Null),
+    };
+    let role = ours.get("role").and_then(Value::as_str).unwrap_or_default();
+    let text = |key: &str| ours.get(key).and_then(Value::as_str).map(str::to_owned);
+    let model = |steps: &mut Steps, broken| Author::Model {
+        step: steps.of(&ours, false),
+        call_id: text("call_id").unwrap_or_else(|| format!("call-{}", cell.id)),
+        broken,
+    };
+    let mut source = std::mem::take(&mut cell.source);
+    let kind = match (role, &mut cell.kind) {
+        ("user", CellType::Markdown) => CellKind::User,
+        ("assistant", CellType::Markdown) => CellKind::Assistant {
+            step: steps.of(&ours, true),
+        },
+        ("note", CellType::Markdown) => {
+            if let Some(inner) = super::notebook::unfold(&source) {
+                source = inner;
+            }
+            CellKind::Note
+        }
+        ("assistant", CellType::Raw) => {
+            let author = model(steps, Some(std::mem::take(&mut source)));
+            CellKind::Code(Box::new(code(author, &ours, &cell, Vec::new())))
+        }
+        ("user" | "assistant", CellType::Code { outputs, .. }) if ours.get("status").is_some() => {
+            let outputs = std::mem::take(outputs);
+            let author = match role {
+                "user" => Author::Person,
+                _ => model(steps, None),
+            };
+            CellKind::Code(Box::new(code(author, &ours, &cell, outputs)))
+        }
+        // A person made something else of it.
+        _ => {
+            cell.source = source;
+            return (foreign(cell), Value::Null);
+        }
+    };
+    if matches!(kind, CellKind::User | CellKind::Note) {
+        steps.spoke = false;
+    }
+    let mut metadata = cell.metadata;
+    metadata.shift_remove("sponde");
+    let carried = Carried {
+        shape: None,
+        metadata,
+        attachments: cell.attachments,
+        extra: cell.extra,
+    };
+    let cell = Cell {
+        id: cell.id,
+        kind,
+        source,
+        carried: Some(Box::new(carried)),
+    };
+    (cell, ours)
+}
+
+/// Code of ours with what the file says of it.
+fn code(author: Author, ours: &Value, cell: &nbformat::Cell, outputs: Vec<Output>) -> CodeCell {
+    let text = |key: &str| ours.get(key).and_then(Value::as_str).map(str::to_owned);
+    let ended = "the session ended before it";
+    let status = match text("status").as_deref() {
+        Some("declined") => CodeStatus::Declined(text("reason")),
+        Some("proposed") => CodeStatus::NotRun(ended.to_owned()),
+        Some("not run") => match text("reason") {
+            Some(reason) => CodeStatus::NotRun(reason),
+            None => CodeStatus::Finished(Verdict::Aborted),
+        },
+        Some("error") => CodeStatus::Finished(raised(&outputs).unwrap_or(Verdict::Error {
+            ename: String::new(),
+            evalue: String::new(),
+        })),
+        Some("interrupted") => CodeStatus::Finished(Verdict::Interrupted),
+        Some("timed out") => CodeStatus::Finished(Verdict::TimedOut),
+        Some("kernel died") => CodeStatus::Finished(Verdict::KernelDied(
+            text("reason").map_or(ExitReason::Unknown, ExitReason::Gone),
+        )),
+        Some("running") => CodeStatus::Finished(Verdict::KernelDied(ExitReason::Gone(
+            "the session ended while it ran".to_owned(),
+        ))),
+        _ => CodeStatus::Finished(Verdict::Ok),
+    };
+    CodeCell {
+        author,
+        language: text("language"),
+        status,
+        count: count(cell),
+        outputs: Outputs::from_notebook(outputs),
+        started: timing(cell, "iopub.execute_input"),
+        finished: timing(cell, "shell.execute_reply"),
+        original: text("original_source"),
+        hint: text("hint"),
+    }
+}
+
+/// A cell of the person.
+fn foreign(cell: nbformat::Cell) -> Cell {
+    let count = count(&cell);
+    let started = timing(&cell, "iopub.execute_input");
+    let finished = timing(&cell, "shell.execute_reply");
+    let nbformat::Cell {
+        id,
+        kind,
+        source,
+        mut metadata,
+        attachments,
+        extra,
+    } = cell;
+    let is_copy = metadata
+        .get("sponde")
+        .is_some_and(|ours| ours.get("role").is_some());
+    if is_copy {
+        metadata.shift_remove("sponde");
+    }
+    let (shape, kind) = match kind {
+        CellType::Markdown => (Shape::Markdown, CellKind::User),
+        CellType::Raw => (Shape::Raw, CellKind::Note),
+        CellType::Other {
+            cell_type,
+            has_source,
+        } => {
+            let shape = Shape::Other {
+                cell_type,
+                has_source,
+            };
+            (shape, CellKind::Note)
+        }
+        CellType::Code { outputs, .. } => {
+            let status = if let Some(verdict) = raised(&outputs) {
+                CodeStatus::Finished(verdict)
+            } else if count.is_some() || !outputs.is_empty() {
+                CodeStatus::Finished(Verdict::Ok)
+            } else {
+                CodeStatus::NotRun("the notebook has no output of it".to_owned())
+            };
+            let code = CodeCell {
+                author: Author::Person,
+                language: None,
+                status,
+                count,
+                outputs: Outputs::from_notebook(outputs),
+                started,
+                finished,
+                original: None,
+                hint: None,
+            };
+            (Shape::Code, CellKind::Code(Box::new(code)))
+        }
+    };
+    let carried = Carried {
+        shape: Some(shape),
+        metadata,
+        attachments,
+        extra,
+    };
+    Cell {
+        id,
+        kind,
+        source,
+        carried: Some(Box::new(carried)),
+    }
+}
+
+/// The error among the outputs.
+fn raised(outputs: &[Output]) -> Option<Verdict> {
+    outputs.iter().rev().find_map(|output| match output {
+        Output::Error { ename, evalue, .. } => Some(Verdict::Error {
+            ename: ename.clone(),
+            evalue: evalue.clone(),
+        }),
+        Output::Stream { .. }
+        | Output::DisplayData { .. }
+        | Output::ExecuteResult { .. }
+        | Output::Other(_) => None,
+    })
+}
+
+fn count(cell: &nbformat::Cell) -> Option<i64> {
+    match &cell.kind {
+        CellType::Code {
+            execution_count, ..
+        } => *execution_count,
+        CellType::Markdown | CellType::Raw | CellType::Other { .. } => None,
+    }
+}
+
+fn timing(cell: &nbformat::Cell, key: &str) -> Option<String> {
+    let at = cell.metadata.get("execution")?.get(key)?.as_str()?;
+    Some(at.to_owned())
+}
+
+/// The kernel of another language that a cell ran in.
+fn other_kernel((_, ours): &(Cell, Value)) -> Option<KernelIdentity> {
+    let text = |key: &str| ours.get(key).and_then(Value::as_str).map(str::to_owned);
+    let name = text("kernel")?;
+    Some(KernelIdentity {
+        display_name: name.clone(),
+        name,
+        language: text("language")?,
+        language_info: Map::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

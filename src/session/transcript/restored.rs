@@ -1,0 +1,82 @@
+//! A transcript that a notebook gave, instead of one that edits made.
+
+use super::{Author, Cell, CellKind, KernelIdentity, Transcript};
+use crate::llm::types::Usage;
+use crate::session::carried::CarriedFile;
+use crate::session::limits::OutputLimits;
+
+/// What a transcript is made of.
+pub(in crate::session) struct Restored {
+    pub(in crate::session) cells: Vec<Cell>,
+    pub(in crate::session) kernel: Option<KernelIdentity>,
+    pub(in crate::session) others: Vec<KernelIdentity>,
+    pub(in crate::session) model: Option<String>,
+    pub(in crate::session) usage: Usage,
+    pub(in crate::session) file: CarriedFile,
+}
+
+impl Transcript {
+    /// One that a notebook gave; its revision is 0, for the file has all of it.
+    pub(in crate::session) fn restored(restored: Restored, limits: OutputLimits) -> Self {
+        let Restored {
+            cells,
+            kernel,
+            others,
+            model,
+            usage,
+            file,
+        } = restored;
+        Self {
+            cells,
+            revision: 0,
+            kernel,
+            others,
+            model,
+            usage,
+            limits,
+            file,
+        }
+    }
+
+    /// Puts other cells in the place of all there are.
+    pub(in crate::session) fn replace(&mut self, cells: Vec<Cell>, file: CarriedFile) {
+        self.cells = cells;
+        self.file = file;
+    }
+
+    /// Takes all cells.
+    pub(in crate::session) fn take_cells(&mut self) -> Vec<Cell> {
+        std::mem::take(&mut self.cells)
+    }
+
+    /// What the notebook's file says besides.
+    pub(in crate::session) fn file(&self) -> &CarriedFile {
+        &self.file
+    }
+
+    /// The number of the latest reply of a model; 0 if there is none.
+    pub fn last_step(&self) -> u32 {
+        self.cells.iter().filter_map(Cell::step).max().unwrap_or(0)
+    }
+}
+
+impl Cell {
+    /// Whether it is a person's, from a notebook that the session continues: it is written back as it was.
+    pub fn is_foreign(&self) -> bool {
+        self.carried
+            .as_ref()
+            .is_some_and(|carried| carried.shape.is_some())
+    }
+
+    /// The model's reply that it is part of.
+    pub fn step(&self) -> Option<u32> {
+        match &self.kind {
+            CellKind::Assistant { step } => Some(*step),
+            CellKind::Code(code) => match &code.author {
+                Author::Model { step, .. } => Some(*step),
+                Author::Person => None,
+            },
+            CellKind::User | CellKind::Note => None,
+        }
+    }
+}
