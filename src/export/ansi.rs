@@ -154,6 +154,14 @@ impl Style {
         ] {
             match colour {
                 Some(Colour::Named(index)) => classes.push(format!("a-{name}{index}")),
+                Some(colour @ Colour::Rgb(..)) if name == "f" && background.is_none() => {
+                    let (light, dark) = (colour.on(Page::Light), colour.on(Page::Dark));
+                    // The second is for browsers that know it.
+                    let _ = write!(style, "color:{light};");
+                    if light != dark {
+                        let _ = write!(style, "color:light-dark({light},{dark});");
+                    }
+                }
                 Some(Colour::Rgb(r, g, b)) => {
                     let _ = write!(style, "{property}:#{r:02x}{g:02x}{b:02x};");
                 }
@@ -170,6 +178,34 @@ impl Style {
             }
         }
         (classes, style)
+    }
+}
+
+/// What is behind a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Page {
+    Light,
+    Dark,
+}
+
+impl Colour {
+    /// The colour, as much lighter or darker as it takes to be read.
+    fn on(self, page: Page) -> String {
+        let Self::Rgb(r, g, b) = self else {
+            return String::new();
+        };
+        let mut rgb = [r, g, b].map(u32::from);
+        for _ in 0..16 {
+            let [r, g, b] = rgb;
+            let brightness = (299 * r + 587 * g + 114 * b) / 1000;
+            rgb = match page {
+                Page::Light if brightness > 115 => rgb.map(|c| c * 7 / 8),
+                Page::Dark if brightness < 150 => rgb.map(|c| c + (255 - c).div_ceil(8)),
+                Page::Light | Page::Dark => break,
+            };
+        }
+        let [r, g, b] = rgb;
+        format!("#{r:02x}{g:02x}{b:02x}")
     }
 }
 
@@ -219,7 +255,7 @@ mod tests {
             ),
             (
                 "\u{1b}[38;5;241mx",
-                "<span style=\"color:#626262;\">x</span>",
+                "<span style=\"color:#626262;color:light-dark(#626262,#979797);\">x</span>",
             ),
             (
                 "\u{1b}[48;2;1;2;300mx",

@@ -191,7 +191,7 @@ fn code(
     let _ = writeln!(
         html,
         "<article class=\"{class}\" aria-label=\"Code\">\n<details{open}><summary><span class=\"language\">{shown}</span>{badge}{changed}{long}{time}</summary>\n\
-         <pre tabindex=\"0\" role=\"region\" aria-label=\"Code\"><code>\n{}</code></pre></details>",
+         <pre tabindex=\"0\" role=\"region\" aria-label=\"Code\">\n<code>{}</code></pre></details>",
         highlight(&cell.source, language)
     );
     if let Some(reason) = cells::text(cell, "reason") {
