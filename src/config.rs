@@ -25,6 +25,20 @@ pub struct Config {
     pub cell_timeout: Option<u64>,
     /// What is kept of outputs.
     pub limits: Limits,
+    /// What is kept so that turns can be taken back.
+    pub undo: Undo,
+}
+
+/// `[undo]`: what is kept so that turns can be taken back. Sizes are in MiB.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Undo {
+    /// Copies of the kernel; 0 for none.
+    pub checkpoints: Option<usize>,
+    /// Memory that they may hold together.
+    pub memory: Option<u32>,
+    /// Copies of files of the working directory; 0 for none.
+    pub files: Option<u32>,
 }
 
 /// `[limits]`: what is kept of outputs. Sizes are in MiB.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
 use super::stdin::AnsweredBy;
+use super::undo::UndoTo;
 use crate::jupyter::mime::MimeBundle;
 use crate::jupyter::nbformat::Output;
 use crate::kernel::OutputEvent;
@@ -43,6 +44,16 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         language: Option<String>,
     },
+    /// Take turns back: answered by [`EventKind::Undone`], [`EventKind::UndoAsks`] or [`EventKind::UndoRefused`].
+    Undo {
+        /// How far.
+        to: UndoTo,
+        /// Also if not all will be as it was: the answer to [`EventKind::UndoAsks`].
+        #[serde(default)]
+        anyway: bool,
+    },
+    /// What can be gone back to: answered by [`EventKind::Checkpoints`].
+    Checkpoints,
     /// Stop what is going on; twice within two seconds restarts the kernel that runs.
     Interrupt,
     /// End the session.
@@ -220,6 +231,23 @@ pub enum EventKind {
         /// `ok`, or how that cell ended, in the words of [`EventKind::CodeFinished`].
         status: String,
     },
+    /// Turns were taken back.
+    Undone(Undone),
+    /// Nothing was taken back yet: not all would be as it was. The same command with `anyway` does it nevertheless.
+    UndoAsks {
+        /// What would not, in words.
+        inexact: Vec<String>,
+    },
+    /// Nothing can be taken back.
+    UndoRefused {
+        /// Why.
+        message: String,
+    },
+    /// What can be gone back to.
+    Checkpoints {
+        /// Latest first.
+        checkpoints: Vec<CheckpointInfo>,
+    },
     /// Something a person should know.
     Notice {
         /// The words.
@@ -237,6 +265,41 @@ pub enum EventKind {
         /// Where the notebook is, if it could be written.
         notebook: Option<String>,
     },
+}
+
+/// What was taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Undone {
+    /// How many cells went.
+    pub cells: usize,
+    /// Where the variables came from: `copy` of the kernel, `file`, `cells` that ran again, `new kernel`; or they are
+    /// `unchanged`.
+    pub variables: String,
+    /// Files that are as they were, by relative path.
+    pub restored: Vec<String>,
+    /// Files and directories that were not there before.
+    pub removed: Vec<String>,
+    /// What is not as it was, in words.
+    pub notes: Vec<String>,
+    /// The directory that has it all: the cells as a notebook, and the files that were replaced or removed.
+    pub kept_in: Option<String>,
+}
+
+/// A moment that can be gone back to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CheckpointInfo {
+    /// Its name.
+    pub number: u64,
+    /// When, ISO 8601.
+    pub at: String,
+    /// Whether it is before a question or a cell of the person's own, and not in the middle of a turn.
+    pub starts_turn: bool,
+    /// The first line of the cell that follows.
+    pub before: String,
+    /// Where variables would come from, in the words of [`Undone::variables`].
+    pub kind: String,
+    /// Memory that only its copy of the kernel has, or the size of its file.
+    pub bytes: Option<u64>,
 }
 
 /// A change to a cell's outputs, in the notebook's terms.

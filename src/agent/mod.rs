@@ -16,6 +16,7 @@ pub mod spill;
 pub mod stdin;
 pub mod tools;
 pub mod turn;
+pub mod undo;
 
 pub use event::{Command, Decision, Event, EventKind, KernelOffer, OutputChange, TurnEnd};
 pub use run::{Agent, AgentOptions};

@@ -20,6 +20,7 @@ use super::spill::Spill;
 use super::stdin::StdinPolicy;
 use super::tools;
 use super::turn::{Input, State, Turn};
+use super::undo::UndoOptions;
 use crate::jupyter::content::InputRequest;
 use crate::jupyter::nbformat::random_cell_id;
 use crate::kernel::task::{self, Task};
@@ -37,7 +38,9 @@ mod answering;
 mod disk;
 mod effects;
 mod kernel_slot;
+mod points;
 mod reply;
+mod undo;
 
 use answering::{Answering, next_answer};
 use disk::Stamp;
@@ -80,6 +83,8 @@ pub struct AgentOptions {
     pub limits: OutputLimits,
     /// Sampling temperature, if it is to be set.
     pub temperature: Option<f64>,
+    /// What is remembered so that turns can be taken back; `None` is nothing.
+    pub undo: Option<UndoOptions>,
     /// Whether a spare kernel stands ready, so that a restart costs nothing but the memory.
     pub spare: bool,
 }
@@ -146,6 +151,7 @@ struct Session {
     /// The notebook's file as it was read or written last.
     stamp: Option<Stamp>,
     is_touched: bool,
+    past: Option<points::Past>,
 }
 
 /// The cell that is in the kernel, or waits for it.
@@ -195,6 +201,7 @@ impl Session {
             sequence: 0,
             begun: Instant::now(),
             saved_revision: 0,
+            past: points::Past::new(&options),
             options,
         }
     }
@@ -225,8 +232,12 @@ impl Session {
             let flush_at = self.running.as_ref().and_then(|running| running.flush_at);
             tokio::select! {
                 command = inbox.recv() => match command {
-                    None | Some(Command::Shutdown) => break,
-                    Some(command) => self.obey(command).await,
+                    None => break,
+                    Some(command) => {
+                        if self.take_command(command, &mut inbox).await {
+                            break;
+                        }
+                    }
                 },
                 delta = next_delta(self.sampling.as_mut()) => self.sampled(delta).await,
                 event = next_execution_event(self.running.as_mut()) => self.executed(event).await,
@@ -254,10 +265,9 @@ impl Session {
                     Coaching::Off => ToolChoice::Auto,
                     Coaching::Small => ToolChoice::Required,
                 };
-                self.edit(Edit::Say {
-                    cell: random_cell_id(),
-                    text,
-                });
+                let cell = random_cell_id();
+                self.turn_begins(&cell);
+                self.edit(Edit::Say { cell, text });
                 self.drive(Input::Submit).await;
             }
             Command::Run { code, language } if self.turn.state == State::Idle => {
@@ -275,7 +285,7 @@ impl Session {
                 let at = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
                 self.drive(Input::Interrupt { at }).await;
             }
-            Command::Shutdown => {}
+            Command::Undo { .. } | Command::Checkpoints | Command::Shutdown => {}
         }
     }
 
@@ -292,6 +302,7 @@ impl Session {
             return self.end_turn(TurnEnd::CellFailed).await;
         };
         let cell = random_cell_id();
+        self.turn_begins(&cell);
         let language = (offer.language != self.language()).then(|| offer.language.clone());
         self.edit(Edit::Propose {
             cell: cell.clone(),

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use super::args::AskArgs;
 use super::interact::{self, Ended};
 use super::render::Renderer;
-use super::session;
+use super::session::{self, Past};
 use super::signals::{self, Ask};
 use super::{Context, print, style};
 use crate::agent::{Agent, Command, Decision, EventKind, TurnEnd};
@@ -34,7 +34,7 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
     let interactive = style::is_interactive() && !args.json && args.question != "-";
     let (mut signals, _listening) = signals::listen();
     let mut session = tokio::select! {
-        started = session::start(&args.session, interactive, context) => started?,
+        started = session::start(&args.session, interactive, Past::Forgotten, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
     let submitted = session

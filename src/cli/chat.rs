@@ -1,5 +1,7 @@
 //! `sponde`: a chat, line by line. `!code` runs code of one's own in the same kernel, `%%language code` in another.
 
+mod undo;
+
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
@@ -8,10 +10,11 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use super::args::SessionArgs;
 use super::interact::{self, Ended, Typed};
 use super::render::Renderer;
-use super::session;
+use super::session::{self, Past};
 use super::signals::{self, Ask};
 use super::style::{DIM, HINT, paint, stderr_colours};
 use super::{Context, eprint, filter};
+use crate::agent::undo::UndoTo;
 use crate::agent::{Command, EventKind, KernelOffer, tools};
 use crate::error::{Exit, Failure};
 
@@ -20,6 +23,9 @@ Ask in plain words. A line that ends in \\ goes on in the next.
   !CODE             run code of your own in the kernel
   %%LANGUAGE CODE   the same in the kernel of another language
   /kernel [NAME]    which kernels there are; send !CODE to this one from now on
+  /undo [N]         take back the last turn, or N: its cells, variables and files
+  /undo #N          go back to a checkpoint of the list
+  /checkpoints      list what can be gone back to
   /help             this
   /exit             end (or Ctrl-D)
 Ctrl-C stops what is going on; twice restarts the kernel.
@@ -30,6 +36,8 @@ enum Said {
     Command(Command),
     /// Which kernel `!` means; `None` lists them.
     Kernel(Option<String>),
+    Undo(UndoTo),
+    Checkpoints,
     Help,
     Nothing,
     Unknown(String),
@@ -41,7 +49,7 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
     let (mut signals, _listening) = signals::listen();
     let interactive = std::io::stdin().is_terminal();
     let mut session = tokio::select! {
-        started = session::start(&args, interactive, context) => started?,
+        started = session::start(&args, interactive, Past::Kept, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
     let colours = stderr_colours();
@@ -89,6 +97,30 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
                 }
                 eprint(&filter::plain(&list(&kernels, own)));
                 continue;
+            }
+            Said::Undo(to) => {
+                let answering = interactive.then_some(&mut typed);
+                let ended = undo::undo(
+                    to,
+                    &mut session.agent,
+                    &mut renderer,
+                    answering,
+                    &mut signals,
+                );
+                match ended.await {
+                    None => continue,
+                    Some(Ended::End) => break Exit::Interrupted,
+                    Some(_) => break Exit::Failed,
+                }
+            }
+            Said::Checkpoints => {
+                let ended =
+                    undo::checkpoints(&mut session.agent, &mut renderer, &mut signals).await;
+                match ended {
+                    None => continue,
+                    Some(Ended::End) => break Exit::Interrupted,
+                    Some(_) => break Exit::Failed,
+                }
             }
             Said::Help => {
                 eprint(HELP);
@@ -166,6 +198,11 @@ fn said(line: Option<String>, own: Option<&KernelOffer>) -> Said {
         "" => Said::Nothing,
         "/exit" | "/quit" | "exit" | "quit" => Said::End,
         "/help" | "/?" | "help" => Said::Help,
+        "/checkpoints" => Said::Checkpoints,
+        _ if text == "/undo" || text.starts_with("/undo ") => {
+            let far = undo::parse(text.trim_start_matches("/undo"));
+            far.map_or_else(|| Said::Unknown(text.to_owned()), Said::Undo)
+        }
         "/kernel" | "/kernels" => Said::Kernel(None),
         _ if text.starts_with("/kernel ") => {
             Said::Kernel(text.split_once(' ').map(|(_, name)| name.trim().to_owned()))

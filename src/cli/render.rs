@@ -108,7 +108,12 @@ impl Renderer {
             }
             EventKind::KernelReady { .. }
             | EventKind::InputAnswered { .. }
-            | EventKind::RunFinished { .. } => {}
+            | EventKind::RunFinished { .. }
+            // Whoever asked for them shows them.
+            | EventKind::Undone(_)
+            | EventKind::UndoAsks { .. }
+            | EventKind::UndoRefused { .. }
+            | EventKind::Checkpoints { .. } => {}
             EventKind::KernelDied { kernel, reason } => {
                 self.note(BAD, &filter::plain(&format!("kernel {kernel}: {reason}")));
             }

@@ -10,6 +10,7 @@ use super::gateway::{self, Far};
 use super::model::{self, Chosen, OwnServer};
 use super::notebook::{self, Place};
 use crate::agent::approval::Approval;
+use crate::agent::undo::UndoOptions;
 use crate::agent::{Agent, AgentOptions, StdinPolicy, facts, spill};
 use crate::error::{Exit, Failure};
 use crate::kernel::discover::DiscoverError;
@@ -36,10 +37,20 @@ pub(super) struct Session {
     pub own: Option<OwnServer>,
 }
 
+/// Whether a session remembers what was, so that turns can be taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Past {
+    /// It does, at some cost.
+    Kept,
+    /// It is over with its first answer.
+    Forgotten,
+}
+
 /// Starts a session as `args` and the configuration say; `interactive` if a person is at the terminal.
 pub(super) async fn start(
     args: &SessionArgs,
     interactive: bool,
+    past: Past,
     context: &Context,
 ) -> Result<Session, Failure> {
     let stdin = stdin_policy(args.stdin, interactive)?;
@@ -132,6 +143,10 @@ pub(super) async fn start(
         output_budget,
         limits,
         temperature: None,
+        undo: match past {
+            Past::Kept => Some(undo_options(context)),
+            Past::Forgotten => None,
+        },
         spare,
     });
     Ok(Session {
@@ -139,6 +154,21 @@ pub(super) async fn start(
         notebook,
         own,
     })
+}
+
+/// What is remembered so that turns can be taken back.
+fn undo_options(context: &Context) -> UndoOptions {
+    let config = &context.config.undo;
+    let mut options = UndoOptions::below(&context.paths.cache.join("undo"));
+    let bytes = |mebibytes: u32| u64::from(mebibytes) << 20;
+    if let Some(checkpoints) = config.checkpoints {
+        options.checkpoints = checkpoints;
+    }
+    options.memory = config.memory.map(bytes);
+    if let Some(files) = config.files {
+        options.files.bytes = bytes(files);
+    }
+    options
 }
 
 /// Ends a session and its server in good order.

@@ -12,6 +12,7 @@ mod worker;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::checkpoint::{CheckpointId, Checkpoints};
 use super::execution::Execution;
 use super::host::ExitReason;
 use super::late::Late;
@@ -23,6 +24,7 @@ use crate::jupyter::message::{Channel, Message};
 use crate::jupyter::raw::RawMessage;
 use life::Life;
 pub(super) use open::Target;
+use open::{open, wake};
 
 /// What a handle can ask for.
 #[derive(Debug)]
@@ -45,6 +47,12 @@ pub(super) enum Command {
     /// The same for what is not ours and so may be running unseen.
     InterruptAnyway,
     Restart {
+        reply: oneshot::Sender<Result<(), KernelError>>,
+    },
+    /// Another process takes the kernel's place: that of a checkpoint.
+    Restore {
+        checkpoints: Checkpoints,
+        id: CheckpointId,
         reply: oneshot::Sender<Result<(), KernelError>>,
     },
     Shutdown {
@@ -82,6 +90,8 @@ pub(super) struct About {
     pub(super) connection_file: Option<std::path::PathBuf>,
     /// Of the kernel's own process, where it is one of ours.
     pub(super) pid: Option<u32>,
+    /// Whether it can make copies of itself.
+    pub(super) can_be_copied: bool,
     /// A cell is running.
     pub(super) busy: bool,
     /// How it is interrupted.
@@ -94,8 +104,23 @@ enum End {
     Shutdown(Option<oneshot::Sender<()>>),
     /// It shall start again.
     Restart(oneshot::Sender<Result<(), KernelError>>),
+    /// It shall go on as it was at a checkpoint, if that can be done; until then it lives.
+    Restore(Restore),
     /// It died by itself.
     Died(ExitReason),
+}
+
+/// A checkpoint that somebody wants to go on from.
+struct Restore {
+    checkpoints: Checkpoints,
+    id: CheckpointId,
+    reply: oneshot::Sender<Result<(), KernelError>>,
+}
+
+/// How the next life begins.
+enum Begin {
+    Start(oneshot::Sender<Result<(), KernelError>>),
+    Restore(Restore),
 }
 
 /// Runs until the last handle is gone or the kernel is shut down.
@@ -105,17 +130,25 @@ pub(super) async fn run(
     state: watch::Sender<KernelState>,
     ready: oneshot::Sender<Result<(), KernelError>>,
 ) {
-    let mut waiting = ready;
+    let mut begin = Begin::Start(ready);
     let mut tap = None;
     loop {
         state.send_replace(KernelState::Starting);
-        let end = match Life::start(&mut target, tap.take()).await {
-            Ok(mut life) => {
+        let (opened, waiting) = match begin {
+            Begin::Start(reply) => (open(&mut target).await, reply),
+            Begin::Restore(Restore {
+                checkpoints,
+                id,
+                reply,
+            }) => (wake(&target, &checkpoints, id).await, reply),
+        };
+        let end = match opened {
+            Ok(opened) => {
+                let life = Life::of(&target, opened, tap.take());
                 state.send_replace(KernelState::Idle);
                 // A caller that stopped waiting has dropped its handle too; the inbox tells.
                 let _ = waiting.send(Ok(()));
-                let end = life.serve(&mut inbox, &state).await;
-                let (end, listener) = life.finish(end).await;
+                let (end, listener) = live(life, &target, &mut inbox, &state).await;
                 tap = listener;
                 end
             }
@@ -128,7 +161,7 @@ pub(super) async fn run(
                 End::Died(reason)
             }
         };
-        waiting = match end {
+        begin = match end {
             End::Shutdown(reply) => {
                 state.send_replace(KernelState::Dead(ExitReason::Requested));
                 if let Some(reply) = reply {
@@ -136,17 +169,46 @@ pub(super) async fn run(
                 }
                 return;
             }
-            End::Restart(reply) => reply,
+            End::Restart(reply) => Begin::Start(reply),
+            End::Restore(restore) => Begin::Restore(restore),
             End::Died(reason) => {
                 state.send_replace(KernelState::Dead(reason.clone()));
                 // Who listens learns from the closed channel that there is nothing more to hear.
                 tap = None;
                 match lie_dead(target.name(), &reason, &mut inbox).await {
-                    Some(reply) => reply,
+                    Some(begin) => begin,
                     None => return target.give_up().await,
                 }
             }
         };
+    }
+}
+
+/// Serves until the end. A checkpoint that is restored begins another life in the place of this one; one that cannot
+/// be leaves it alone.
+async fn live(
+    mut life: Life,
+    target: &Target,
+    inbox: &mut mpsc::Receiver<Command>,
+    state: &watch::Sender<KernelState>,
+) -> (End, Option<mpsc::Sender<Tapped>>) {
+    loop {
+        let end = life.serve(inbox, state).await;
+        let End::Restore(restore) = end else {
+            return life.finish(end).await;
+        };
+        match wake(target, &restore.checkpoints, restore.id).await {
+            Ok(opened) => {
+                let (end, tap) = life.finish(End::Restore(restore)).await;
+                life = Life::of(target, opened, tap);
+                if let End::Restore(restore) = end {
+                    let _ = restore.reply.send(Ok(()));
+                }
+            }
+            Err(error) => {
+                let _ = restore.reply.send(Err(error));
+            }
+        }
     }
 }
 
@@ -155,7 +217,7 @@ async fn lie_dead(
     kernel: &str,
     reason: &ExitReason,
     inbox: &mut mpsc::Receiver<Command>,
-) -> Option<oneshot::Sender<Result<(), KernelError>>> {
+) -> Option<Begin> {
     let dead = || KernelError::Dead {
         kernel: kernel.to_owned(),
         reason: reason.clone(),
@@ -172,7 +234,18 @@ async fn lie_dead(
                 let _ = reply.send(());
                 return None;
             }
-            Command::Restart { reply } => return Some(reply),
+            Command::Restart { reply } => return Some(Begin::Start(reply)),
+            Command::Restore {
+                checkpoints,
+                id,
+                reply,
+            } => {
+                return Some(Begin::Restore(Restore {
+                    checkpoints,
+                    id,
+                    reply,
+                }));
+            }
             // The dropped sender answers `Closed`.
             Command::Reply { .. }
             | Command::RefuseInput { .. }

@@ -42,6 +42,13 @@ impl FilesError {
         move |error| Self { path, error }
     }
 
+    fn into_io(self) -> std::io::Error {
+        std::io::Error::new(
+            self.error.kind(),
+            format!("`{}`: {}", self.path.display(), self.error),
+        )
+    }
+
     /// The same for the floors above.
     pub(super) fn of(self, kernel: &str) -> KernelError {
         KernelError::Prepare {
@@ -123,6 +130,35 @@ impl Drop for KernelFiles {
             let _ = std::fs::remove_file(&self.connection_file);
         }
         let _ = std::fs::remove_dir_all(&self.socket_dir);
+    }
+}
+
+/// A private directory (0700) for one socket of ours, which goes with it.
+#[derive(Debug)]
+pub(super) struct SocketDir(PathBuf);
+
+impl SocketDir {
+    pub(super) fn make(root: &Path) -> std::io::Result<Self> {
+        socket_dir(root, Path::new(""))
+            .map(Self)
+            .map_err(FilesError::into_io)
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.0.join("s")
+    }
+
+    /// Notes processes, so that they can be found when we are gone. Failing costs only that.
+    pub(super) fn note_copies(&self, pids: impl Iterator<Item = u32>) {
+        if let Some(owner) = Owner::of_copies(pids) {
+            let _ = std::fs::write(self.0.join(OWNER), owner.to_json());
+        }
+    }
+}
+
+impl Drop for SocketDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -1,11 +1,13 @@
 //! Where a kernel runs: what can be done with it besides talking to it.
 
+mod adopted;
 mod process;
 
 use std::fmt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+pub(super) use adopted::{Adopted, adopt_orphans};
 pub(super) use process::Process;
 
 use super::gateway::Remote;

@@ -3,6 +3,7 @@ import atexit
 import gc
 import os
 import sys
+import types
 
 
 def _end_now():
@@ -19,7 +20,7 @@ if sys.path and sys.path[0] == "":
 # Nothing that is imported here is ever garbage.
 gc.disable()
 try:
-    from ipykernel import iostream, kernelapp
+    from ipykernel import iostream, kernelapp, kernelbase
     import zmq
 except ModuleNotFoundError as error:
     print(f"{sys.executable}: {error}", file=sys.stderr, flush=True)
@@ -107,6 +108,20 @@ def _with_a_longer_queue(init_iopub):
     return init
 
 
+def _checkpoint_request(self, stream, ident, parent):
+    """A copy of this kernel is wanted (src/kernel/checkpoint): how to make one comes with the request."""
+    content = parent["content"]
+    try:
+        if "sponde_checkpoint" not in sys.modules:
+            module = types.ModuleType("sponde_checkpoint")
+            exec(compile(content["source"], "<sponde checkpoint>", "exec"), vars(module))
+            sys.modules["sponde_checkpoint"] = module
+        reply = sys.modules["sponde_checkpoint"].prepare(content)
+    except Exception as error:
+        reply = {"status": "unsafe", "why": [f"{type(error).__name__}: {error}"]}
+    self.session.send(stream, "sponde_checkpoint_reply", reply, parent, ident)
+
+
 kernelapp.IPKernelApp.init_iopub = _with_a_longer_queue(kernelapp.IPKernelApp.init_iopub)
 if hasattr(iostream.OutStream, "_flush_buffers"):  # ipykernel 6.27 and later
     iostream.OutStream._publishing = False
@@ -114,4 +129,10 @@ if hasattr(iostream.OutStream, "_flush_buffers"):  # ipykernel 6.27 and later
     iostream.OutStream._flush_buffers = _in_pieces(iostream.OutStream._flush_buffers)
     iostream.OutStream.flush = _only_if_needed(iostream.OutStream.flush)
     iostream.OutStream.write = _to_the_same_buffer(iostream.OutStream.write)
-kernelapp.launch_new_instance()
+kernelbase.Kernel.sponde_checkpoint_request = _checkpoint_request
+kernelbase.Kernel.msg_types = [*kernelbase.Kernel.msg_types, "sponde_checkpoint_request"]
+app = kernelapp.IPKernelApp.instance()
+app.initialize()
+app.start()
+if "sponde_checkpoint" in sys.modules:
+    sys.modules["sponde_checkpoint"].go_on()

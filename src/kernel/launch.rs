@@ -89,6 +89,18 @@ pub(super) fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host), Ker
     Ok((files, Host::Local(Box::new(process))))
 }
 
+/// Whether a kernel that we start can copy itself (`checkpoint`): ipykernel, on Linux.
+pub(super) fn can_be_copied(spec: &KernelSpec) -> bool {
+    cfg!(target_os = "linux") && ipykernel_at(&spec.argv).is_some()
+}
+
+/// Where a command says that Python shall run ipykernel.
+fn ipykernel_at(command: &[String]) -> Option<usize> {
+    command
+        .windows(2)
+        .position(|pair| pair == ["-m", "ipykernel_launcher"])
+}
+
 /// The spec's command; a bare `python` is the interpreter of the environment the spec was found in, as
 /// jupyter_client has it.
 fn command(kernel: &KernelSource, connection_file: &Path) -> Vec<String> {
@@ -97,10 +109,7 @@ fn command(kernel: &KernelSource, connection_file: &Path) -> Vec<String> {
     let mut command = kernel
         .spec
         .command(connection_file, &kernel.resource_dir, prefix);
-    if let Some(at) = command
-        .windows(2)
-        .position(|pair| pair == ["-m", "ipykernel_launcher"])
-    {
+    if let Some(at) = ipykernel_at(&command) {
         let start = ["-c".to_owned(), IPYKERNEL_START.to_owned()];
         command.splice(at..at + 2, start);
     } else if let [program, module, ..] = &command[..]

@@ -5,6 +5,7 @@
 
 mod actor;
 pub mod attach;
+pub mod checkpoint;
 pub mod discover;
 mod execution;
 mod files;
@@ -31,6 +32,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use attach::AttachOptions;
+pub use checkpoint::{Checkpoint, CheckpointId, Checkpoints, NoCheckpoint};
 pub use discover::{FoundKernel, SearchPath, SearchPaths};
 pub use execution::{Execution, ExecutionEvent, Outcome, OutputEvent, Verdict};
 pub use gateway::GatewayOptions;
@@ -149,6 +151,14 @@ pub enum KernelError {
         /// What was wanted of it.
         what: &'static str,
     },
+    /// It did not go back to a checkpoint and goes on as it was.
+    #[error("kernel `{kernel}` could not go back to a checkpoint: {reason}")]
+    NotRestored {
+        /// The kernelspec's name.
+        kernel: String,
+        /// What went wrong.
+        reason: String,
+    },
     /// The handle outlived its kernel.
     #[error("kernel was shut down")]
     Closed,
@@ -168,6 +178,7 @@ impl KernelError {
             | Self::NotOurs { .. }
             | Self::NoAnswer { .. }
             | Self::Unsupported { .. }
+            | Self::NotRestored { .. }
             | Self::Closed => None,
         }
     }
@@ -328,6 +339,11 @@ impl Kernel {
             kernel: about.info.implementation,
             what: "be reached by a connection file: it belongs to a gateway",
         })
+    }
+
+    /// The id of its process, where it is one of ours and runs.
+    pub async fn pid(&self) -> Option<u32> {
+        self.about().await.ok()?.pid
     }
 
     /// What the kernel is doing now.

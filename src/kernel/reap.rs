@@ -16,12 +16,15 @@ pub(super) struct Owner {
     sponde: Running,
     /// The kernel, once it has been started.
     kernel: Option<Running>,
+    /// Dormant copies of kernels.
+    #[serde(default)]
+    copies: Vec<Running>,
     connection_file: PathBuf,
 }
 
 /// A process that cannot be taken for a later one with the same id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Running {
+pub struct Running {
     pid: u32,
     /// Clock ticks after boot (proc(5), `starttime`).
     started: u64,
@@ -30,7 +33,7 @@ struct Running {
 /// What was cleaned up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reaped {
-    /// Kernels that still ran and were killed, by process id.
+    /// Kernels and copies of them that still ran and were killed, by process id.
     pub killed: Vec<u32>,
     /// Connection files and directories that were removed.
     pub removed: Vec<PathBuf>,
@@ -42,8 +45,16 @@ impl Owner {
         Some(Self {
             sponde: Running::of(std::process::id())?,
             kernel: pid.and_then(Running::of),
+            copies: Vec::new(),
             connection_file: connection_file.to_owned(),
         })
+    }
+
+    /// This process, and copies of its kernels.
+    pub(super) fn of_copies(pids: impl Iterator<Item = u32>) -> Option<Self> {
+        let copies = pids.filter_map(Running::of).collect();
+        let owner = Self::current(Path::new(""), None)?;
+        Some(Self { copies, ..owner })
     }
 
     pub(super) fn to_json(&self) -> String {
@@ -52,6 +63,23 @@ impl Owner {
 }
 
 impl Running {
+    /// This process, in a word; `None` where start times cannot be read.
+    pub fn current() -> Option<String> {
+        let Self { pid, started } = Self::of(std::process::id())?;
+        Some(format!("{pid}-{started}"))
+    }
+
+    /// Whether the process of such a word has certainly ended.
+    pub fn is_gone(word: &str) -> bool {
+        let parsed = word
+            .split_once('-')
+            .and_then(|(pid, started)| Some((pid.parse().ok()?, started.parse().ok()?)));
+        // Without /proc everybody would seem to be gone.
+        parsed.is_some_and(|(pid, started)| {
+            Self::current().is_some() && !Self { pid, started }.is_there()
+        })
+    }
+
     fn of(pid: u32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The second field is the program's name, in brackets, and may hold anything; the 22nd is the start time.
@@ -102,11 +130,13 @@ fn reap_dir(dir: &Path, reaped: &mut Reaped) {
     let Some(owner) = owner else {
         return;
     };
-    if let Some(kernel) = owner.kernel.filter(Running::is_there)
-        && let Some(group) = i32::try_from(kernel.pid).ok().and_then(Pid::from_raw)
-        && kill_process_group(group, Signal::KILL).is_ok()
-    {
-        reaped.killed.push(kernel.pid);
+    for left in owner.kernel.iter().chain(&owner.copies) {
+        if left.is_there()
+            && let Some(group) = i32::try_from(left.pid).ok().and_then(Pid::from_raw)
+            && kill_process_group(group, Signal::KILL).is_ok()
+        {
+            reaped.killed.push(left.pid);
+        }
     }
     if is_connection_file(&owner.connection_file)
         && std::fs::remove_file(&owner.connection_file).is_ok()

@@ -258,7 +258,8 @@ impl Kernel {
         Ok(Quirks::of(&self.info().await?.implementation))
     }
 
-    async fn request(
+    /// Sends any request and waits for its one reply, but not longer than `patience`.
+    pub(super) async fn request(
         &self,
         channel: Channel,
         content: Content,
@@ -295,7 +296,7 @@ fn is_ipykernel(about: &About) -> bool {
 }
 
 /// The content of a reply, as far as it has the shape.
-fn read<T: Default + serde::de::DeserializeOwned>(reply: &Message) -> T {
+pub(super) fn read<T: Default + serde::de::DeserializeOwned>(reply: &Message) -> T {
     match &reply.content {
         Content::Other { content, .. } => {
             serde_json::from_value(content.clone()).unwrap_or_default()

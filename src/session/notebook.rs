@@ -20,9 +20,14 @@ use crate::kernel::Verdict;
 
 /// The session as a notebook.
 pub fn render(transcript: &Transcript) -> Notebook {
+    render_from(transcript, 0)
+}
+
+/// The same with the cells from the one at `first` on.
+pub fn render_from(transcript: &Transcript, first: usize) -> Notebook {
     let mut notebook = Notebook::new();
     notebook.metadata = metadata(transcript);
-    notebook.cells = (0..transcript.cells().len())
+    notebook.cells = (first..transcript.cells().len())
         .filter_map(|index| render_cell(transcript, index))
         .collect();
     let file = transcript.file();

@@ -215,6 +215,11 @@ pub enum Edit {
         /// When, ISO 8601.
         at: String,
     },
+    /// This cell and all after it are no part of the conversation any more.
+    TakeBack {
+        /// Which cell.
+        cell: String,
+    },
     /// The main kernel is known: the one that the notebook names.
     SetKernel(KernelIdentity),
     /// The kernel of another language is known; replaces an earlier one of that language.
@@ -309,6 +314,10 @@ impl Transcript {
                 let (code, _) = self.code_mut(&cell)?;
                 code.status = status;
                 code.finished = Some(at);
+            }
+            Edit::TakeBack { cell } => {
+                let at = self.cells.iter().position(|found| found.id == cell);
+                self.cells.truncate(at.ok_or(EditError::NoCell(cell))?);
             }
             Edit::SetKernel(kernel) => self.kernel = Some(kernel),
             Edit::AddKernel(kernel) => {

@@ -66,6 +66,7 @@ pub(crate) fn start_with(
         output_budget: 4000,
         limits: sponde::session::OutputLimits::default(),
         spare: false,
+        undo: None,
         temperature: None,
     };
     change(&mut options, dir.path());

@@ -9,6 +9,7 @@
 mod agent;
 mod agent_http;
 mod aimock;
+mod checkpoint;
 mod cli;
 mod gateway;
 mod kernel;

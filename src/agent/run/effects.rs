@@ -81,6 +81,7 @@ impl Session {
                     if self.running.is_some() {
                         self.tell_died("it is restarted on request").await;
                     }
+                    self.variables_are_gone();
                     self.kernels.restart(self.current);
                 }
             }
@@ -98,6 +99,7 @@ impl Session {
         };
         self.steps += 1;
         let step = self.steps;
+        self.between_cells();
         self.tell(EventKind::StepStarted { step }).await;
         self.sampling = Some(Sampling::new(provider.stream(self.prompt()), step));
         None
@@ -130,6 +132,8 @@ impl Session {
                 return self.not_run(running.cell, message).await;
             }
             Some(KernelSlot::Ready(kernel)) => {
+                let kernel = kernel.clone();
+                self.before_cell(&running.cell, index).await;
                 let options = ExecuteOptions {
                     allow_stdin: self.options.stdin != StdinPolicy::Refuse,
                     timeout: self.options.cell_timeout,
@@ -173,6 +177,7 @@ impl Session {
     }
 
     async fn tell_died(&mut self, reason: &str) {
+        self.variables_are_gone();
         let kernel = self.kernels.name(self.current);
         let reason = format!("{reason}; all variables are lost");
         self.tell(EventKind::KernelDied { kernel, reason }).await;
@@ -415,6 +420,7 @@ impl Session {
     }
 
     pub(super) async fn end_turn(&mut self, end: TurnEnd) {
+        self.after_turn().await;
         let saved = self.save().await;
         let usage = self.transcript.usage();
         let notebook = saved.then(|| self.options.notebook.display().to_string());

@@ -9,9 +9,9 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::asked::Asked;
 use super::gap::Gap;
 use super::numbers::Numbers;
-use super::open::{Target, open};
+use super::open::{Opened, Target};
 use super::worker::{self, Worker};
-use super::{About, Command, End};
+use super::{About, Command, End, Restore};
 use crate::jupyter::content::{Content, ExecuteRequest, ExecutionState, KernelInfo};
 use crate::jupyter::kernelspec::InterruptMode;
 use crate::jupyter::message::{Channel, Header, Message};
@@ -43,6 +43,8 @@ pub(super) struct Life {
     kernel: String,
     interrupt_mode: InterruptMode,
     username: String,
+    /// Whether it can make copies of itself.
+    can_be_copied: bool,
     session: String,
     info: KernelInfo,
     table: Table,
@@ -67,15 +69,12 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// Starts or finds the kernel and waits until it answers. `tap` is who listened to the life before.
-    pub(super) async fn start(
-        target: &mut Target,
-        tap: Option<mpsc::Sender<Tapped>>,
-    ) -> Result<Self, KernelError> {
-        let opened = open(target).await?;
-        Ok(Self {
+    /// That of a kernel which answers. `tap` is who listened to the life before.
+    pub(super) fn of(target: &Target, opened: Opened, tap: Option<mpsc::Sender<Tapped>>) -> Self {
+        Self {
             kernel: target.name().to_owned(),
             username: target.username().to_owned(),
+            can_be_copied: target.can_be_copied(),
             interrupt_mode: opened.interrupt_mode,
             session: opened.session,
             info: opened.info,
@@ -91,7 +90,7 @@ impl Life {
             link: opened.link,
             host: opened.host,
             files: opened.files,
-        })
+        }
     }
 
     pub(super) async fn serve(
@@ -217,6 +216,23 @@ impl Life {
                 let _ = reply.send(Err(KernelError::NotOurs { kernel }));
             }
             Command::Restart { reply } => return Some(End::Restart(reply)),
+            Command::Restore { reply, .. } if !self.table.is_empty() => {
+                let _ = reply.send(Err(KernelError::NotRestored {
+                    kernel: self.kernel.clone(),
+                    reason: "a cell is running".to_owned(),
+                }));
+            }
+            Command::Restore {
+                checkpoints,
+                id,
+                reply,
+            } => {
+                return Some(End::Restore(Restore {
+                    checkpoints,
+                    id,
+                    reply,
+                }));
+            }
             Command::Shutdown { reply } => return Some(End::Shutdown(Some(reply))),
             Command::Ask {
                 channel,
@@ -238,6 +254,7 @@ impl Life {
                         .as_ref()
                         .map(|files| files.connection_file.clone()),
                     pid: self.host.pid(),
+                    can_be_copied: self.can_be_copied,
                     busy: !self.table.is_empty(),
                     interrupt_mode: self.interrupt_mode,
                 });
@@ -379,6 +396,8 @@ impl Life {
             End::Shutdown(_) | End::Restart(_) if !self.host.is_ours() => ExitReason::Requested,
             End::Shutdown(_) => self.shut_down(false, SHUTDOWN_GRACE).await,
             End::Restart(_) => self.shut_down(true, RESTART_GRACE).await,
+            // What it would still do or say is what is to be undone.
+            End::Restore(_) => self.kill(ExitReason::Requested).await,
         };
         self.table.kernel_died(&reason);
         (end, self.listener.into_sender())

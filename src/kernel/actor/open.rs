@@ -4,15 +4,17 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::jupyter::connection::Transport;
 use crate::jupyter::content::KernelInfo;
 use crate::jupyter::kernelspec::InterruptMode;
 use crate::kernel::KernelError;
 use crate::kernel::attach::{self, AttachOptions};
+use crate::kernel::checkpoint::{CheckpointId, Checkpoints, PROBE, PROBE_WITHIN, WAKE_WITHIN};
 use crate::kernel::files::KernelFiles;
 use crate::kernel::gateway::{Gateway, GatewayOptions, Remote};
 use crate::kernel::guard::GuardLimits;
 use crate::kernel::host::Host;
-use crate::kernel::launch::{LaunchOptions, gateway_environment, launch};
+use crate::kernel::launch::{LaunchOptions, can_be_copied, gateway_environment, launch};
 use crate::kernel::link::{self, Link};
 use crate::kernel::oversize::Oversize;
 use crate::kernel::quirks::Quirks;
@@ -72,6 +74,14 @@ impl Target {
         match self {
             Self::Launch(options, _) | Self::Gateway { options, .. } => &options.username,
             Self::Attach(options) => &options.username,
+        }
+    }
+
+    /// Whether its kernel can make copies of itself.
+    pub(super) fn can_be_copied(&self) -> bool {
+        match self {
+            Self::Launch(options, _) => can_be_copied(&options.kernel.spec),
+            Self::Gateway { .. } | Self::Attach(_) => false,
         }
     }
 
@@ -137,7 +147,7 @@ pub(super) struct Opened {
 
 /// Starts or finds the kernel and waits until it answers.
 pub(super) async fn open(target: &mut Target) -> Result<Opened, KernelError> {
-    let (files, mut host) = match target {
+    let (files, host) = match target {
         Target::Launch(options, _) => launch(options)?,
         Target::Attach(options) => attach::attach(options)?,
         Target::Gateway {
@@ -146,9 +156,64 @@ pub(super) async fn open(target: &mut Target) -> Result<Opened, KernelError> {
             id,
         } => return open_remote(gateway, options, id).await,
     };
+    let patience = target.ready_timeout();
+    answer(target, files, host, patience).await
+}
+
+/// Makes a kernel of the process of a checkpoint, and has it do what is known to hang in forked processes.
+///
+/// # Errors
+/// [`KernelError::NotRestored`], with the process already gone.
+pub(super) async fn wake(
+    target: &Target,
+    checkpoints: &Checkpoints,
+    id: CheckpointId,
+) -> Result<Opened, KernelError> {
+    let kernel = target.name();
+    let failed = |reason: String| KernelError::NotRestored {
+        kernel: kernel.to_owned(),
+        reason,
+    };
+    let Target::Launch(options, _) = target else {
+        return Err(failed("it is not a process of ours".to_owned()));
+    };
+    let files = KernelFiles::make(
+        kernel,
+        Transport::Ipc,
+        &options.runtime_dir,
+        &options.socket_root,
+    )
+    .map_err(|error| failed(error.of(kernel).to_string()))?;
+    let process = checkpoints
+        .wake(id, &files.connection_file)
+        .await
+        .map_err(failed)?;
+    let host = Host::Local(Box::new(process));
+    let mut opened = answer(target, files, host, WAKE_WITHIN)
+        .await
+        .map_err(|error| match error.log() {
+            Some(log) => failed(format!("{error}: {log}")),
+            None => failed(error.to_string()),
+        })?;
+    let probe = set_up(&mut opened.link, &opened.session, target.username(), PROBE);
+    let reason = match timeout(PROBE_WITHIN, probe).await {
+        Ok(Ok(())) => return Ok(opened),
+        Ok(Err(reason)) => reason,
+        Err(_) => "the copy hangs".to_owned(),
+    };
+    opened.host.kill().await;
+    Err(failed(reason))
+}
+
+/// Waits until the kernel of `host` answers.
+async fn answer(
+    target: &Target,
+    files: KernelFiles,
+    mut host: Host,
+    patience: Duration,
+) -> Result<Opened, KernelError> {
     files.started(host.pid());
     let kernel = target.name().to_owned();
-    let patience = target.ready_timeout();
     let session = uuid::Uuid::new_v4().to_string();
     let deadline = Instant::now() + patience;
     let ready = async {

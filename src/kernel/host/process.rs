@@ -1,4 +1,4 @@
-//! The kernel's process: started in its own group, watched, interrupted, ended. No orphan, no zombie.
+//! The kernel's process: in a group of its own, watched, interrupted, ended. No orphan, no zombie.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 
-use super::ExitReason;
+use super::{Adopted, ExitReason};
 use crate::kernel::task::{self, Task};
 
 /// How much of a kernel's own stderr is kept for error messages.
@@ -21,13 +21,37 @@ const TERM_GRACE: Duration = Duration::from_secs(2);
 /// A kernel's process.
 #[derive(Debug)]
 pub(in crate::kernel) struct Process {
-    child: Child,
+    running: Running,
     group: Option<Pid>,
     log: Arc<Mutex<Vec<u8>>>,
     reader: Option<Task>,
 }
 
+/// Whose child it is.
+#[derive(Debug)]
+enum Running {
+    /// We started it.
+    Started(Child),
+    /// A kernel of ours made it.
+    Adopted(Adopted),
+}
+
 impl Process {
+    /// One that a kernel made of itself; what it says on its stderr comes over `stderr`.
+    pub(in crate::kernel) fn adopted(
+        adopted: Adopted,
+        stderr: impl AsyncRead + Unpin + Send + 'static,
+    ) -> Self {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let reader = task::spawn("kernel stderr", keep_tail(stderr, Arc::clone(&log)));
+        Self {
+            group: Some(adopted.group()),
+            running: Running::Adopted(adopted),
+            log,
+            reader: Some(reader),
+        }
+    }
+
     /// Starts `command` in `cwd` with exactly `env`.
     pub(in crate::kernel) fn spawn(
         command: &[String],
@@ -60,7 +84,7 @@ impl Process {
             .take()
             .map(|pipe| task::spawn("kernel stderr", keep_tail(pipe, Arc::clone(&log))));
         Ok(Self {
-            child,
+            running: Running::Started(child),
             group,
             log,
             reader,
@@ -86,19 +110,24 @@ impl Process {
 
     /// Its id, while it runs.
     pub(in crate::kernel) fn id(&self) -> Option<u32> {
-        self.child.id()
+        match &self.running {
+            Running::Started(child) => child.id(),
+            Running::Adopted(adopted) => (!adopted.has_ended()).then(|| adopted.id()),
+        }
     }
 
     /// Waits for the process to end. Cancel-safe.
     pub(in crate::kernel) async fn wait(&mut self) -> ExitReason {
-        match self.child.wait().await {
-            Ok(status) => {
-                // What the kernel started must not outlive it.
-                self.kill();
-                ExitReason::from(status)
-            }
-            Err(_) => ExitReason::Unknown,
-        }
+        let reason = match &mut self.running {
+            Running::Started(child) => match child.wait().await {
+                Ok(status) => ExitReason::from(status),
+                Err(_) => return ExitReason::Unknown,
+            },
+            Running::Adopted(adopted) => adopted.wait().await,
+        };
+        // What the kernel started must not outlive it.
+        self.kill();
+        reason
     }
 
     /// Gives the process `grace` to end by itself, then SIGTERM, then SIGKILL.
@@ -127,13 +156,17 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
+        let runs = match &mut self.running {
+            Running::Started(child) => matches!(child.try_wait(), Ok(None)),
+            Running::Adopted(adopted) => !adopted.has_ended(),
+        };
+        if runs {
             self.kill();
         }
     }
 }
 
-async fn keep_tail(mut pipe: tokio::process::ChildStderr, log: Arc<Mutex<Vec<u8>>>) {
+async fn keep_tail(mut pipe: impl AsyncRead + Unpin, log: Arc<Mutex<Vec<u8>>>) {
     let mut buffer = vec![0; 4096];
     while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);

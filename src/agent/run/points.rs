@@ -1,0 +1,356 @@
+//! A point before each cell that runs: made in the background, while the model writes, so that a cell hardly ever waits
+//! for it. Nothing is made where nothing has run since the last one.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::{AgentOptions, MAIN, Session, now};
+use crate::agent::undo::{Moment, Point, SAVED_BYTES, UndoOptions, Way, Workspace, surplus};
+use crate::kernel::checkpoint::{CheckpointId, Checkpoints};
+use crate::kernel::task::{self, Task};
+use crate::kernel::{Kernel, NoCheckpoint};
+
+/// Points that are remembered.
+const POINTS: usize = 50;
+/// Bytes of all files with variables.
+const ALL_SAVED_BYTES: u64 = 1 << 30;
+/// How long a cell waits for its point; the parts of one have limits of their own.
+const POINT_WITHIN: Duration = Duration::from_mins(1);
+
+/// What a session knows of its past.
+pub(super) struct Past {
+    pub(super) options: UndoOptions,
+    pub(super) checkpoints: Checkpoints,
+    /// Only locked where blocking is fine.
+    pub(super) workspace: Arc<Mutex<Workspace>>,
+    /// Oldest first.
+    pub(super) points: Vec<Point>,
+    /// The way back to the variables as they are now; `None` if something has run since the last point.
+    pub(super) now: Option<Way>,
+    /// How often something was taken back.
+    pub(super) undone: u32,
+    pending: Option<Pending>,
+    taken: u64,
+    /// Whether code has run in this turn, in any kernel.
+    ran: bool,
+}
+
+/// A point that is being made.
+struct Pending {
+    cell: Option<String>,
+    starts_turn: bool,
+    at: String,
+    made: oneshot::Receiver<Made>,
+    _task: Task,
+}
+
+struct Made {
+    way: Way,
+    files: Option<Arc<Moment>>,
+}
+
+impl Past {
+    pub(super) fn new(options: &AgentOptions) -> Option<Self> {
+        let undo = options.undo.clone()?;
+        let main = &options.kernel;
+        let own = vec![
+            options.notebook.clone(),
+            undo.dir.clone(),
+            main.runtime_dir.clone(),
+        ];
+        let files = undo.dir.join("files");
+        let workspace = Workspace::new(main.cwd.clone(), files, own, undo.files);
+        Some(Self {
+            checkpoints: Checkpoints::new(&main.socket_root),
+            workspace: Arc::new(Mutex::new(workspace)),
+            points: Vec::new(),
+            // The kernel has run nothing yet.
+            now: Some(Way::Fresh),
+            undone: 0,
+            pending: None,
+            taken: 0,
+            ran: false,
+            options: undo,
+        })
+    }
+
+    /// Begins to make a point; `kernel` is the main one, if it is there and does nothing.
+    fn begin(&mut self, cell: Option<String>, starts_turn: bool, kernel: Option<Kernel>) {
+        if self.pending.is_some() {
+            return;
+        }
+        self.taken += 1;
+        let maker = Maker {
+            checkpoints: self.checkpoints.clone(),
+            workspace: Arc::clone(&self.workspace),
+            variables: self.options.dir.join(format!("variables-{}", self.taken)),
+            options: self.options.clone(),
+            known: self.now.clone(),
+            copies: self.copies(),
+            moments: self
+                .points
+                .iter()
+                .filter_map(|it| it.files.clone())
+                .collect(),
+            kernel,
+        };
+        let (sender, made) = oneshot::channel();
+        self.pending = Some(Pending {
+            cell,
+            starts_turn,
+            at: now(),
+            made,
+            _task: task::spawn("checkpoint", maker.make(starts_turn, sender)),
+        });
+    }
+
+    /// Waits for the point that is being made, if one is. `cell` comes after it.
+    async fn settle(&mut self, cell: &str) {
+        let Some(pending) = self.pending.take() else {
+            return;
+        };
+        let made = tokio::time::timeout(POINT_WITHIN, pending.made).await;
+        let made = made.ok().and_then(Result::ok).unwrap_or_else(|| Made {
+            way: Way::Cells {
+                why: "the checkpoint took too long".to_owned(),
+            },
+            files: None,
+        });
+        self.now = Some(made.way.clone());
+        self.points.push(Point {
+            number: self.taken,
+            cell: pending.cell.unwrap_or_else(|| cell.to_owned()),
+            starts_turn: pending.starts_turn,
+            at: pending.at,
+            way: made.way,
+            files: made.files,
+            end: None,
+        });
+        if self.points.len() > POINTS {
+            self.points.remove(0);
+        }
+        self.thin_files();
+        self.forget_unused();
+    }
+
+    /// The copies that points refer to, oldest first, and whether one is that of a turn's beginning.
+    fn copies(&self) -> Vec<(CheckpointId, bool)> {
+        let mut copies: Vec<(CheckpointId, bool)> = Vec::new();
+        for point in &self.points {
+            let Some(id) = point.way.copy() else { continue };
+            match copies.iter_mut().find(|(of, _)| *of == id) {
+                Some((_, starts)) => *starts |= point.starts_turn,
+                None => copies.push((id, point.starts_turn)),
+            }
+        }
+        copies
+    }
+
+    /// Forgets the oldest files with variables where there are too many.
+    fn thin_files(&mut self) {
+        let (mut files, mut bytes) = (0, 0);
+        for point in self.points.iter_mut().rev() {
+            if let Way::Saved { saved, .. } = &point.way {
+                files += 1;
+                bytes += saved.bytes;
+                if files > self.options.checkpoints.max(1) || bytes > ALL_SAVED_BYTES {
+                    point.way = Way::Cells {
+                        why: "later ones took its place".to_owned(),
+                    };
+                }
+            }
+        }
+    }
+
+    /// Ends the copies, and removes the files, that no point needs any more.
+    pub(super) fn forget_unused(&mut self) {
+        let ways = || self.points.iter().map(|point| &point.way).chain(&self.now);
+        for id in self.checkpoints.list() {
+            if !ways().any(|way| way.copy() == Some(id)) {
+                self.checkpoints.forget(id);
+            }
+        }
+        let wanted =
+            |path: &Path| ways().any(|way| matches!(way, Way::Saved { file, .. } if file == path));
+        for entry in std::fs::read_dir(&self.options.dir)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let path = entry.path();
+            if path.is_file() && !wanted(&path) {
+                // What cannot be removed goes with the directory.
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+}
+
+impl Drop for Past {
+    fn drop(&mut self) {
+        // Copies of the person's files are nobody's when the session is over.
+        let _ = std::fs::remove_dir_all(&self.options.dir);
+    }
+}
+
+impl Session {
+    /// A turn begins with this cell.
+    pub(super) fn turn_begins(&mut self, cell: &str) {
+        self.begin_point(Some(cell.to_owned()), true);
+    }
+
+    /// The model is asked for more: the time for a point, if anything has run.
+    pub(super) fn between_cells(&mut self) {
+        if self.past.as_ref().is_some_and(|past| past.now.is_none()) {
+            self.begin_point(None, false);
+        }
+    }
+
+    fn begin_point(&mut self, cell: Option<String>, starts_turn: bool) {
+        let kernel = self.kernels.ready(MAIN).cloned();
+        if let Some(past) = &mut self.past {
+            past.begin(cell, starts_turn, kernel);
+        }
+    }
+
+    /// The kernel at `index` is about to run this cell.
+    pub(super) async fn before_cell(&mut self, cell: &str, index: usize) {
+        if index == MAIN {
+            self.between_cells();
+        }
+        if let Some(past) = &mut self.past {
+            past.settle(cell).await;
+            past.ran = true;
+            if index == MAIN {
+                past.now = None;
+            }
+        }
+    }
+
+    /// The kernel of the latest cell has lost all variables.
+    pub(super) fn variables_are_gone(&mut self) {
+        if let Some(past) = self.past.as_mut().filter(|_| self.current == MAIN) {
+            past.now = Some(Way::Fresh);
+        }
+    }
+
+    /// The turn is over: what changes from now on is not its doing.
+    pub(super) async fn after_turn(&mut self) {
+        let Some(past) = &mut self.past else { return };
+        past.settle("").await;
+        if !std::mem::take(&mut past.ran) {
+            return;
+        }
+        let workspace = Arc::clone(&past.workspace);
+        let seen = tokio::task::spawn_blocking(move || {
+            workspace
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .look()
+        })
+        .await;
+        if let Some(point) = past.points.iter_mut().rfind(|point| point.starts_turn) {
+            point.end = seen.ok();
+        }
+    }
+}
+
+/// Makes one point.
+struct Maker {
+    checkpoints: Checkpoints,
+    workspace: Arc<Mutex<Workspace>>,
+    /// Where variables may be written.
+    variables: std::path::PathBuf,
+    options: UndoOptions,
+    known: Option<Way>,
+    copies: Vec<(CheckpointId, bool)>,
+    moments: Vec<Arc<Moment>>,
+    kernel: Option<Kernel>,
+}
+
+impl Maker {
+    async fn make(self, starts_turn: bool, made: oneshot::Sender<Made>) {
+        let (workspace, moments) = (Arc::clone(&self.workspace), self.moments.clone());
+        let files = tokio::task::spawn_blocking(move || {
+            let mut workspace = workspace.lock().unwrap_or_else(PoisonError::into_inner);
+            workspace.retain(&moments);
+            workspace.take()
+        });
+        let way = match (self.known.clone(), &self.kernel) {
+            (Some(known), _) => known,
+            (None, Some(kernel)) => self.way(kernel).await,
+            (None, None) => Way::Cells {
+                why: "the kernel was not there".to_owned(),
+            },
+        };
+        let new = way.copy().filter(|_| self.known.is_none());
+        let files = files.await.ok();
+        let _ = made.send(Made { way, files });
+        if let Some(new) = new {
+            self.thin(new, starts_turn).await;
+        }
+    }
+
+    /// The best way there is for the kernel as it is now.
+    async fn way(&self, kernel: &Kernel) -> Way {
+        let why = if self.options.checkpoints == 0 {
+            "copies are switched off".to_owned()
+        } else {
+            match kernel.checkpoint(&self.checkpoints).await {
+                Ok(checkpoint) => {
+                    return Way::Copy {
+                        id: checkpoint.id,
+                        notes: checkpoint.notes,
+                    };
+                }
+                // Not on this machine, or not in Python.
+                Err(error @ NoCheckpoint::Unsupported) => {
+                    return Way::Cells {
+                        why: error.to_string(),
+                    };
+                }
+                Err(error) => error.to_string(),
+            }
+        };
+        let made = crate::agent::undo::make_private_dir(&self.options.dir);
+        let saved = match made {
+            Ok(()) => kernel
+                .save_variables(&self.variables, SAVED_BYTES)
+                .await
+                .map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match saved {
+            Ok(saved) => Way::Saved {
+                file: self.variables.clone(),
+                saved,
+                why,
+            },
+            Err(error) => Way::Cells {
+                why: format!("{why}; {error}"),
+            },
+        }
+    }
+
+    /// Gives copies up where there are too many, or they take too much memory.
+    async fn thin(mut self, new: CheckpointId, starts_turn: bool) {
+        self.copies.push((new, starts_turn));
+        let there = self.checkpoints.list();
+        self.copies.retain(|(id, _)| there.contains(id));
+        let live = match &self.kernel {
+            Some(kernel) => kernel.pid().await,
+            None => None,
+        };
+        let checkpoints = self.checkpoints.clone();
+        let memory = tokio::task::spawn_blocking(move || checkpoints.memory(live)).await;
+        let Ok(memory) = memory else { return };
+        let (most, limit) = (self.options.checkpoints, self.options.memory);
+        for id in surplus(&self.copies, &memory, most, limit) {
+            tracing::debug!(?id, ?memory, "a checkpoint is given up");
+            self.checkpoints.forget(id);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Taking turns back: what is remembered of each moment before code ran, and how one of them comes back.
+//!
+//! A [`Point`] stands before a cell. It has the files of the workspace ([`workspace`]) and a [`Way`] to the variables of
+//! the main kernel: a dormant copy of it, a file with what could be written, or nothing but the cells before. Kernels of
+//! other languages have no points.
+//!
+//! Deliberately not here: when points are made and what a session does with them (`run::points`, `run::undo`).
+
+mod beneath;
+mod scan;
+mod store;
+mod workspace;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::checkpoint::{CheckpointId, Memory, SavedVariables};
+use crate::kernel::reap::Running;
+pub(super) use store::make_private_dir;
+pub use workspace::{FileLimits, FilePlan, FilesUndone, Moment, Seen, Span, Workspace};
+
+/// Copies of a kernel, unless told otherwise.
+const MOST: usize = 10;
+/// Bytes of a file with variables, at most.
+pub(super) const SAVED_BYTES: u64 = 256 << 20;
+
+/// What a session remembers so that turns can be taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UndoOptions {
+    /// A directory of this session alone, which is made if it is needed and goes with the session.
+    pub dir: PathBuf,
+    /// Checkpoints of the kernel.
+    pub checkpoints: usize,
+    /// Bytes of memory that they may hold together; by default a quarter of what there is.
+    pub memory: Option<u64>,
+    /// Copies of files.
+    pub files: FileLimits,
+}
+
+impl UndoOptions {
+    /// The defaults, with a directory of its own below `parent`. What sessions have left there that were killed is
+    /// removed.
+    pub fn below(parent: &Path) -> Self {
+        for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+            let name = entry.file_name().into_string().unwrap_or_default();
+            if name
+                .split_once('_')
+                .is_some_and(|(owner, _)| Running::is_gone(owner))
+            {
+                // What cannot be removed is tried the next time.
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
+        let owner = Running::current().unwrap_or_default();
+        let id = uuid::Uuid::new_v4().simple();
+        Self {
+            dir: parent.join(format!("{owner}_{id}")),
+            checkpoints: MOST,
+            memory: None,
+            files: FileLimits::default(),
+        }
+    }
+}
+
+/// How far to go back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UndoTo {
+    /// Before the last so many turns. A turn is a question with all that came of it, or a cell of the person's own.
+    Turns(u32),
+    /// To the checkpoint of this number.
+    Checkpoint(u64),
+}
+
+/// A moment before a cell.
+#[derive(Debug, Clone)]
+pub(super) struct Point {
+    /// Counts the points of a session from 1.
+    pub(super) number: u64,
+    /// The cell that comes after it; of a turn's first, its question.
+    pub(super) cell: String,
+    pub(super) starts_turn: bool,
+    /// When, ISO 8601.
+    pub(super) at: String,
+    pub(super) way: Way,
+    pub(super) files: Option<Arc<Moment>>,
+    /// What there was when the turn was over; of a turn's first only.
+    pub(super) end: Option<Arc<Seen>>,
+}
+
+/// The way back to the variables of the main kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The kernel had run nothing: a new one is the same.
+    Fresh,
+    /// A dormant copy.
+    Copy {
+        id: CheckpointId,
+        /// What will not be as it was.
+        notes: Vec<String>,
+    },
+    /// A file; and why there is no copy.
+    Saved {
+        file: PathBuf,
+        saved: SavedVariables,
+        why: String,
+    },
+    /// Only what was run; and why there is nothing better.
+    Cells { why: String },
+}
+
+impl Way {
+    /// What it is called.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Fresh => "new kernel",
+            Self::Copy { .. } => "copy",
+            Self::Saved { .. } => "file",
+            Self::Cells { .. } => "cells",
+        }
+    }
+
+    pub(super) fn copy(&self) -> Option<CheckpointId> {
+        match self {
+            Self::Copy { id, .. } => Some(*id),
+            Self::Fresh | Self::Saved { .. } | Self::Cells { .. } => None,
+        }
+    }
+
+    /// What will not be as it was, in words. `cells` is how many would run again.
+    pub(super) fn inexact(&self, cells: usize) -> Vec<String> {
+        match self {
+            Self::Fresh => Vec::new(),
+            Self::Copy { notes, .. } => notes.clone(),
+            Self::Saved { saved, why, .. } => {
+                let mut words = vec![format!(
+                    "the kernel could not be copied ({why}): its variables come back from a file, and what is no variable stays as it is now, such as settings of modules and random numbers"
+                )];
+                for (name, why) in &saved.cannot {
+                    words.push(format!("`{name}` keeps the value that it has now ({why})"));
+                }
+                words
+            }
+            Self::Cells { why } => vec![format!(
+                "the variables were not kept ({why}): a new kernel runs the {cells} cells before again, which takes as long as it took, has the same effects outside a second time, and may give something else"
+            )],
+        }
+    }
+}
+
+/// Which copies to give up so that at most `most` stay and they hold at most `limit` bytes. `copies` are oldest first,
+/// and say whether one begins a turn: those that do not go first, then the oldest. The newest stays, unless memory is
+/// about to run out.
+pub(super) fn surplus(
+    copies: &[(CheckpointId, bool)],
+    memory: &Memory,
+    most: usize,
+    limit: Option<u64>,
+) -> Vec<CheckpointId> {
+    let limit = limit.unwrap_or_else(|| memory.held.saturating_add(memory.available) / 4);
+    let private = |id: CheckpointId| {
+        let found = memory.private.iter().find(|(of, _)| *of == id);
+        found.map_or(0, |(_, bytes)| *bytes)
+    };
+    let is_short = memory.available < memory.live / 5;
+    let mut held = memory.held;
+    let mut left = copies.len();
+    let newest = copies.last().map(|(id, _)| *id);
+    let order = copies
+        .iter()
+        .filter(|(_, starts)| !starts)
+        .chain(copies.iter().filter(|(_, starts)| *starts))
+        .map(|(id, _)| *id);
+    let mut gone = Vec::new();
+    for id in order {
+        if Some(id) == newest {
+            continue;
+        }
+        if left > most.max(1) || held > limit || is_short {
+            left -= 1;
+            held = held.saturating_sub(private(id));
+            gone.push(id);
+        }
+    }
+    gone.extend(newest.filter(|_| most == 0 || is_short));
+    gone
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_go_by_number_memory_and_place() {
+        let id = |n| CheckpointId::for_tests(n);
+        let copies = [(1, true), (2, false), (3, true), (4, false)].map(|(n, t)| (id(n), t));
+        let memory = |held, available| Memory {
+            held,
+            live: 500,
+            available,
+            private: (1..=4).map(|n| (id(n), 100)).collect(),
+        };
+        let cases: [(Memory, usize, Option<u64>, &[u64]); 8] = [
+            (memory(0, 10_000), 10, None, &[]),
+            (memory(0, 10_000), 3, None, &[2]),
+            (memory(0, 10_000), 2, None, &[2, 1]),
+            (memory(0, 10_000), 1, None, &[2, 1, 3]),
+            (memory(0, 10_000), 0, None, &[2, 1, 3, 4]),
+            (memory(350, 10_000), 10, Some(200), &[2, 1]),
+            // A quarter of 300 + 700.
+            (memory(300, 700), 10, None, &[2]),
+            (memory(400, 99), 10, Some(1_000), &[2, 1, 3, 4]),
+        ];
+        for (memory, most, limit, gone) in cases {
+            let expected: Vec<_> = gone.iter().map(|n| id(*n)).collect();
+            assert_eq!(
+                surplus(&copies, &memory, most, limit),
+                expected,
+                "{memory:?} {most} {limit:?}"
+            );
+        }
+    }
+}

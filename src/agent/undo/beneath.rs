@@ -1,0 +1,164 @@
+//! Changes to files below a directory, and nowhere else: each step down a path is made from the directory before it and
+//! refuses symbolic links, so that a link that code has put there leads nowhere.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path};
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, renameat, symlinkat, unlinkat,
+};
+
+/// A directory that is worked in.
+#[derive(Debug)]
+pub(super) struct Beneath {
+    root: OwnedFd,
+}
+
+/// Where an entry is: its directory, and its name there.
+struct Place<'a> {
+    dir: OwnedFd,
+    name: &'a OsStr,
+}
+
+impl Beneath {
+    /// # Errors
+    /// What the operating system said.
+    pub(super) fn open(root: &Path) -> io::Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+        let root = openat(CWD, root, flags, Mode::empty())?;
+        Ok(Self { root })
+    }
+
+    /// Goes down to the directory of `path` (relative).
+    fn place<'a>(&self, path: &'a Path) -> io::Result<Place<'a>> {
+        let outside = || io::Error::new(io::ErrorKind::InvalidInput, "not a path in the workspace");
+        let name = path.file_name().ok_or_else(outside)?;
+        let mut dir = self.root.try_clone()?;
+        for component in path.parent().into_iter().flat_map(Path::components) {
+            let Component::Normal(step) = component else {
+                return Err(outside());
+            };
+            let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+            dir = openat(&dir, step, flags, Mode::empty())?;
+        }
+        Ok(Place { dir, name })
+    }
+
+    /// Whether a directory is there, or something else; `None` is nothing.
+    pub(super) fn is_dir(&self, path: &Path) -> Option<bool> {
+        let Place { dir, name } = self.place(path).ok()?;
+        let found = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some(FileType::from_raw_mode(found.st_mode) == FileType::Directory)
+    }
+
+    /// Opens a regular file for reading.
+    ///
+    /// # Errors
+    /// What the operating system said.
+    pub(super) fn read(&self, path: &Path) -> io::Result<File> {
+        let Place { dir, name } = self.place(path)?;
+        // A named pipe would keep us waiting.
+        let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY | OFlags::NONBLOCK;
+        let file = File::from(openat(&dir, name, flags, Mode::empty())?);
+        if file.metadata()?.is_file() {
+            Ok(file)
+        } else {
+            Err(io::Error::other("not a file any more"))
+        }
+    }
+
+    /// Puts a file there that `write` fills, in the place of what is there, in one step.
+    ///
+    /// # Errors
+    /// What the operating system said; then nothing has changed.
+    pub(super) fn write(
+        &self,
+        path: &Path,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Place { dir, name } = self.place(path)?;
+        let temporary = format!(".sponde-{}.tmp", uuid::Uuid::new_v4().simple());
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::WRONLY;
+        let mut file = File::from(openat(&dir, &temporary, flags, Mode::RUSR | Mode::WUSR)?);
+        let written = write(&mut file).and_then(|()| Ok(renameat(&dir, &temporary, &dir, name)?));
+        if written.is_err() {
+            // The first error says what went wrong.
+            let _ = unlinkat(&dir, &temporary, AtFlags::empty());
+        }
+        written
+    }
+
+    /// # Errors
+    /// What the operating system said.
+    pub(super) fn make_dir(&self, path: &Path) -> io::Result<()> {
+        let Place { dir, name } = self.place(path)?;
+        Ok(mkdirat(&dir, name, Mode::RWXU)?)
+    }
+
+    /// # Errors
+    /// What the operating system said.
+    pub(super) fn link(&self, path: &Path, target: &Path) -> io::Result<()> {
+        let Place { dir, name } = self.place(path)?;
+        Ok(symlinkat(target, &dir, name)?)
+    }
+
+    /// Permissions of a file or directory.
+    ///
+    /// # Errors
+    /// What the operating system said.
+    pub(super) fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()> {
+        let Place { dir, name } = self.place(path)?;
+        let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY | OFlags::NONBLOCK;
+        match openat(&dir, name, flags, Mode::empty()) {
+            Ok(file) => Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?),
+            // What we may not read we may still own. Only a link that appeared this instant would be followed.
+            Err(rustix::io::Errno::ACCESS) => Ok(rustix::fs::chmodat(
+                &dir,
+                name,
+                Mode::from_raw_mode(mode),
+                AtFlags::empty(),
+            )?),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// What the operating system said.
+    pub(super) fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        let Place { dir, name } = self.place(path)?;
+        Ok(unlinkat(&dir, name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Takes a file or link out, to `to`, which is outside and in a directory that is there.
+    ///
+    /// # Errors
+    /// What the operating system said; then it is where it was.
+    pub(super) fn take_out(&self, path: &Path, to: &Path) -> io::Result<()> {
+        let Place { dir, name } = self.place(path)?;
+        match renameat(&dir, name, CWD, to) {
+            Ok(()) => return Ok(()),
+            Err(rustix::io::Errno::XDEV) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // Another file system.
+        match rustix::fs::readlinkat(&dir, name, Vec::new()) {
+            Ok(target) => symlinkat(target, CWD, to)?,
+            Err(_) => {
+                let mut copy = File::create_new(to)?;
+                let copied = self
+                    .read(path)
+                    .and_then(|mut file| io::copy(&mut file, &mut copy));
+                if copied.is_err() {
+                    let _ = std::fs::remove_file(to);
+                }
+                copied?;
+            }
+        }
+        Ok(unlinkat(&dir, name, AtFlags::empty())?)
+    }
+}

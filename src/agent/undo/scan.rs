@@ -1,0 +1,134 @@
+//! What is in a directory, without reading a byte of it: enough to see later what has changed.
+//!
+//! Never followed: symbolic links, other file systems. Not looked into: what tools keep for themselves and can make again
+//! (`.git`, `node_modules`, virtual environments, caches), and the session's own files. Breadth first, so that where
+//! there is too much the deepest is left out.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Directories that belong to a tool.
+const TOOLS: [&str; 9] = [
+    ".git",
+    ".hg",
+    ".svn",
+    "node_modules",
+    "__pycache__",
+    ".ipynb_checkpoints",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+];
+/// A directory with one of these in it is a virtual environment, or says that it is a cache
+/// (<https://bford.info/cachedir/>).
+const MARKS: [&str; 2] = ["pyvenv.cfg", "CACHEDIR.TAG"];
+
+/// What there was at one moment; paths are relative.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Scan {
+    pub(super) entries: BTreeMap<PathBuf, Found>,
+    /// Directories that were not looked into, because there is too much or they cannot be read.
+    pub(super) unseen: Vec<PathBuf>,
+}
+
+/// One entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Found {
+    /// A directory, and its permissions.
+    Dir { mode: u32 },
+    /// A file.
+    File { stamp: Stamp, mode: u32 },
+    /// A symbolic link.
+    Link { target: PathBuf },
+}
+
+/// What changes when the content of a file does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) size: u64,
+    inode: u64,
+    /// Seconds and nanoseconds.
+    pub(super) modified: (i64, i64),
+    /// Also when the file was given an older time.
+    pub(super) changed: (i64, i64),
+}
+
+impl Stamp {
+    pub(super) fn of(metadata: &std::fs::Metadata) -> Self {
+        Self {
+            size: metadata.len(),
+            inode: metadata.ino(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+/// The permission bits.
+pub(super) fn mode_of(metadata: &std::fs::Metadata) -> u32 {
+    metadata.mode() & 0o7777
+}
+
+impl Scan {
+    /// Looks through `root`, but for `skip` (absolute), until there are `most` entries.
+    pub(super) fn of(root: &Path, skip: &dyn Fn(&Path) -> bool, most: usize) -> Self {
+        let mut scan = Self::default();
+        let device = std::fs::symlink_metadata(root).map(|found| found.dev());
+        let mut dirs = VecDeque::from([PathBuf::new()]);
+        while let Some(dir) = dirs.pop_front() {
+            let Ok(entries) = std::fs::read_dir(root.join(&dir)) else {
+                scan.unseen.push(dir);
+                continue;
+            };
+            if scan.entries.len() >= most {
+                scan.unseen.push(dir);
+                continue;
+            }
+            // One directory is seen whole or not at all, but for one that alone is too much.
+            for entry in entries.flatten() {
+                let path = dir.join(entry.file_name());
+                let (Ok(metadata), full) = (entry.metadata(), root.join(&path)) else {
+                    continue;
+                };
+                if skip(&full) || device.as_ref().is_ok_and(|it| *it != metadata.dev()) {
+                    continue;
+                }
+                let kind = metadata.file_type();
+                let mode = mode_of(&metadata);
+                if kind.is_dir() {
+                    if is_a_tools(&full) {
+                        continue;
+                    }
+                    scan.entries.insert(path.clone(), Found::Dir { mode });
+                    dirs.push_back(path);
+                } else if kind.is_symlink() {
+                    if let Ok(target) = std::fs::read_link(&full) {
+                        scan.entries.insert(path, Found::Link { target });
+                    }
+                } else if kind.is_file() {
+                    let stamp = Stamp::of(&metadata);
+                    scan.entries.insert(path, Found::File { stamp, mode });
+                }
+                if scan.entries.len() >= 2 * most {
+                    scan.unseen.push(dir);
+                    break;
+                }
+            }
+        }
+        scan
+    }
+
+    /// Whether something at `path` would have been seen.
+    pub(super) fn sees(&self, path: &Path) -> bool {
+        !self.unseen.iter().any(|dir| path.starts_with(dir))
+    }
+}
+
+fn is_a_tools(dir: &Path) -> bool {
+    let name = dir.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| TOOLS.contains(&name))
+        || MARKS
+            .iter()
+            .any(|mark| std::fs::symlink_metadata(dir.join(mark)).is_ok())
+}

@@ -1,0 +1,277 @@
+//! `/undo` and `/checkpoints`: asks the agent, shows what it says, and asks the person where not all would be as it was.
+
+use std::fmt::Write as _;
+
+use tokio::sync::mpsc;
+
+use crate::agent::event::{CheckpointInfo, Undone};
+use crate::agent::undo::UndoTo;
+use crate::agent::{Agent, Command, EventKind};
+use crate::cli::interact::{Ended, Typed, ask_line};
+use crate::cli::render::Renderer;
+use crate::cli::signals::Ask;
+use crate::cli::style::{DIM, HINT, WARN, paint, stderr_colours};
+use crate::cli::{eprint, filter};
+
+/// Checkpoints that are listed.
+const LISTED: usize = 20;
+/// Files that are named.
+const NAMED: usize = 6;
+
+/// What is typed behind `/undo`: nothing, a number of turns, or `#` and that of a checkpoint.
+pub(super) fn parse(text: &str) -> Option<UndoTo> {
+    let text = text.trim();
+    match text.strip_prefix('#') {
+        Some(number) => number.parse().ok().map(UndoTo::Checkpoint),
+        None if text.is_empty() => Some(UndoTo::Turns(1)),
+        None => text.parse().ok().map(UndoTo::Turns),
+    }
+}
+
+/// Takes back. `typed` is `None` when nobody can be asked. Returns how the session ended, if it did.
+pub(super) async fn undo(
+    to: UndoTo,
+    agent: &mut Agent,
+    renderer: &mut Renderer,
+    mut typed: Option<&mut Typed>,
+    signals: &mut mpsc::Receiver<Ask>,
+) -> Option<Ended> {
+    let mut anyway = false;
+    loop {
+        let command = Command::Undo { to, anyway };
+        let answer = match answer(command, agent, renderer, signals).await {
+            Ok(answer) => answer,
+            Err(ended) => return Some(ended),
+        };
+        let words = match answer {
+            EventKind::Undone(undone) => {
+                eprint(&filter::plain(&summary(&undone)));
+                return None;
+            }
+            EventKind::UndoRefused { message } => {
+                eprint(&filter::plain(&format!("{message}\n")));
+                return None;
+            }
+            EventKind::UndoAsks { inexact } => inexact,
+            _ => return None,
+        };
+        let colours = stderr_colours();
+        eprint(&paint(WARN, "Not all would be as it was:\n", colours));
+        for words in words {
+            eprint(&filter::plain(&format!("- {words}\n")));
+        }
+        let Some(typed) = &mut typed else {
+            eprint("nothing was taken back, for nobody is there to be asked\n");
+            return None;
+        };
+        eprint(&format!(
+            "{} ",
+            paint(HINT, "Take it back nevertheless? [y/N]", colours)
+        ));
+        match ask_line(typed, "", false, signals).await {
+            Ok(Some(line)) if matches!(line.trim(), "y" | "Y" | "yes") => anyway = true,
+            Err(Ask::End) => return Some(Ended::End),
+            Ok(_) | Err(Ask::Interrupt) => {
+                eprint(&paint(DIM, "nothing was taken back\n", colours));
+                return None;
+            }
+        }
+    }
+}
+
+/// Lists what can be gone back to.
+pub(super) async fn checkpoints(
+    agent: &mut Agent,
+    renderer: &mut Renderer,
+    signals: &mut mpsc::Receiver<Ask>,
+) -> Option<Ended> {
+    match answer(Command::Checkpoints, agent, renderer, signals).await {
+        Ok(EventKind::Checkpoints { checkpoints }) => {
+            eprint(&filter::plain(&list(&checkpoints, jiff::Timestamp::now())));
+            None
+        }
+        Ok(_) => None,
+        Err(ended) => Some(ended),
+    }
+}
+
+/// Sends a command and waits for the event that answers it; others are shown.
+async fn answer(
+    command: Command,
+    agent: &mut Agent,
+    renderer: &mut Renderer,
+    signals: &mut mpsc::Receiver<Ask>,
+) -> Result<EventKind, Ended> {
+    if agent.commands.send(command).await.is_err() {
+        return Err(Ended::Gone);
+    }
+    loop {
+        tokio::select! {
+            event = agent.events.recv() => match event.map(|event| event.kind) {
+                None => return Err(Ended::Gone),
+                Some(
+                    answer @ (EventKind::Undone(_)
+                    | EventKind::UndoAsks { .. }
+                    | EventKind::UndoRefused { .. }
+                    | EventKind::Checkpoints { .. }),
+                ) => return Ok(answer),
+                Some(other) => renderer.show(&other),
+            },
+            Some(ask) = signals.recv() => match ask {
+                Ask::Interrupt => {
+                    if agent.commands.send(Command::Interrupt).await.is_err() {
+                        return Err(Ended::Gone);
+                    }
+                }
+                Ask::End => return Err(Ended::End),
+            },
+        }
+    }
+}
+
+fn summary(undone: &Undone) -> String {
+    let mut text = format!("took back {}; ", count(undone.cells, "cell"));
+    text.push_str(match undone.variables.as_str() {
+        "copy" => "variables are as they were",
+        "file" => "variables were read from a file",
+        "cells" => "variables come from cells that ran again",
+        "new kernel" => "the kernel is a new one, as it was",
+        _ => "variables had not changed",
+    });
+    for (paths, what) in [(&undone.restored, "restored"), (&undone.removed, "removed")] {
+        if !paths.is_empty() {
+            let named: Vec<&str> = paths.iter().take(NAMED).map(String::as_str).collect();
+            let more = if paths.len() > NAMED { ", .." } else { "" };
+            let (files, named) = (count(paths.len(), "file"), named.join(", "));
+            let _ = write!(text, "; {files} {what} ({named}{more})");
+        }
+    }
+    text.push('\n');
+    for note in &undone.notes {
+        let _ = writeln!(text, "- {note}");
+    }
+    if let Some(place) = &undone.kept_in {
+        let _ = writeln!(text, "what was taken back is in {place}");
+    }
+    text
+}
+
+fn list(checkpoints: &[CheckpointInfo], now: jiff::Timestamp) -> String {
+    if checkpoints.is_empty() {
+        return "there are none yet: one is taken before each cell\n".to_owned();
+    }
+    let mut text = String::new();
+    for info in checkpoints.iter().take(LISTED) {
+        let mark = if info.starts_turn { ' ' } else { '+' };
+        let age = age(&info.at, now);
+        let size = info.bytes.map(size).unwrap_or_default();
+        let name = format!("#{}", info.number);
+        let line = format!(
+            "{mark}{name:<5}{age:>8}  {:<11}{size:>8}  {}",
+            info.kind, info.before
+        );
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    if checkpoints.len() > LISTED {
+        let _ = writeln!(text, " and {} older ones", checkpoints.len() - LISTED);
+    }
+    text.push_str("/undo #N goes back to one; those with + are in the middle of a turn\n");
+    text
+}
+
+fn age(at: &str, now: jiff::Timestamp) -> String {
+    let Ok(at) = at.parse::<jiff::Timestamp>() else {
+        return String::new();
+    };
+    match now.as_second() - at.as_second() {
+        seconds @ ..60 => format!("{} s", seconds.max(0)),
+        seconds @ 60..3600 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000 => format!("{} kB", bytes / 1000),
+        _ => format!("{} MB", bytes / 1_000_000),
+    }
+}
+
+fn count(n: usize, what: &str) -> String {
+    let ending = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{ending}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_far_is_read() {
+        for (text, to) in [
+            ("", Some(UndoTo::Turns(1))),
+            (" 3 ", Some(UndoTo::Turns(3))),
+            ("#12", Some(UndoTo::Checkpoint(12))),
+            ("x", None),
+            ("-1", None),
+        ] {
+            assert_eq!(parse(text), to, "{text}");
+        }
+    }
+
+    #[test]
+    fn checkpoints_are_a_table() {
+        let info =
+            |number, starts_turn, at: &str, kind: &str, bytes, before: &str| CheckpointInfo {
+                number,
+                at: at.to_owned(),
+                starts_turn,
+                before: before.to_owned(),
+                kind: kind.to_owned(),
+                bytes,
+            };
+        let checkpoints = [
+            info(
+                12,
+                false,
+                "2026-11-22T12:00:00Z",
+                "copy",
+                Some(7_300_000),
+                "df.plot()",
+            ),
+            info(
+                11,
+                true,
+                "2026-11-22T11:55:00Z",
+                "copy",
+                Some(900),
+                "Plot it",
+            ),
+            info(
+                1,
+                true,
+                "2026-11-22T09:00:00Z",
+                "new kernel",
+                None,
+                "Load the file",
+            ),
+        ];
+        insta::assert_snapshot!(
+            list(&checkpoints, "2026-11-22T12:00:07Z".parse().unwrap()),
+            @""
+        );
+    }
+
+    #[test]
+    fn what_was_done_is_one_line() {
+        let undone = Undone {
+            cells: 3,
+            variables: "copy".to_owned(),
+            restored: vec!["a.csv".to_owned()],
+            removed: vec!["b.png".to_owned(), "c".to_owned()],
+            notes: vec!["`big.bin` stays as it is now".to_owned()],
+            kept_in: Some("/s/x.undone/1".to_owned()),
+        };
+        insta::assert_snapshot!(summary(&undone), @"");
+    }
+}

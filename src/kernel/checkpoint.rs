@@ -1,0 +1,212 @@
+//! Checkpoints of a running Python kernel: dormant copies that it makes of itself by forking (`checkpoint/twin.py`), and
+//! from which a kernel can go on later with all that was in memory.
+//!
+//! A copy shares its memory with the kernel until one of the two changes it. It holds a connection to us, waits, and
+//! ends with that connection, with us however we go (it is adopted: see [`adopted`](super::host)), or when it is
+//! forgotten. To wake it forks once more, so a checkpoint can be restored any number of times.
+//!
+//! Invariants: no copy outlives its [`Checkpoints`]; the kernel that runs is ended only after the woken one has answered
+//! and has done what is known to hang in forked processes. Linux only, and only kernels that [`super::launch`] started.
+//!
+//! Deliberately not here: when one is taken, how many are kept and what is done where there can be none
+//! (`agent::undo`); files.
+
+mod copies;
+mod memory;
+mod variables;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::actor::Command;
+use super::host::Process;
+use super::{Kernel, KernelError};
+use crate::jupyter::content::Content;
+use crate::jupyter::message::Channel;
+use copies::Copies;
+pub use memory::Memory;
+pub use variables::{SavedVariables, Unsaved};
+
+/// What a kernel runs to make copies of itself.
+const TWIN: &str = include_str!("checkpoint/twin.py");
+
+/// Does in a woken kernel what is known to hang in forked processes.
+pub(super) const PROBE: &str = "__import__('sponde_checkpoint').probe()";
+/// How long that may take.
+pub(super) const PROBE_WITHIN: Duration = Duration::from_secs(3);
+/// How long a woken copy may take until it answers.
+pub(super) const WAKE_WITHIN: Duration = Duration::from_secs(10);
+/// How long an idle kernel may take to say whether it can be copied.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// How long it may take to make the copy: forking takes some milliseconds a gigabyte.
+const COPY_WITHIN: Duration = Duration::from_secs(10);
+
+/// The checkpoints of one session. Cheap to clone; the copies end when the last clone is dropped.
+#[derive(Debug, Clone)]
+pub struct Checkpoints(Arc<Copies>);
+
+/// Names a checkpoint among those of its [`Checkpoints`]; higher ones were taken later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CheckpointId(pub(super) u64);
+
+impl CheckpointId {
+    /// Any.
+    #[cfg(test)]
+    pub(crate) fn for_tests(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+/// A checkpoint that was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Its name.
+    pub id: CheckpointId,
+    /// What will not be as it was when it is restored, in words; mostly nothing.
+    pub notes: Vec<String>,
+}
+
+/// Why there is no checkpoint. The kernel goes on as if none had been asked for.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum NoCheckpoint {
+    /// Not a kernel that can be copied.
+    #[error("only Python kernels that run on this machine can be copied while they run")]
+    Unsupported,
+    /// A copy would hang or be wrong; in words.
+    #[error("{}", .why.join("; "))]
+    Unsafe {
+        /// All that stands in the way.
+        why: Vec<String>,
+    },
+    /// The copy was not made in time.
+    #[error("no copy was made within {} s", .after.as_secs())]
+    Late {
+        /// How long we waited.
+        after: Duration,
+    },
+    /// Files or sockets for it could not be made.
+    #[error("{0}")]
+    Prepare(String),
+    /// The kernel could not be asked.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+}
+
+impl Checkpoints {
+    /// None yet. `socket_root` is where a short-lived directory may be made.
+    pub fn new(socket_root: &Path) -> Self {
+        Self(Arc::new(Copies::new(socket_root)))
+    }
+
+    /// Those that are there, oldest first. One whose process has ended is not.
+    pub fn list(&self) -> Vec<CheckpointId> {
+        self.0.list()
+    }
+
+    /// Ends a copy and gives its memory back.
+    pub fn forget(&self, id: CheckpointId) {
+        self.0.forget(id);
+    }
+
+    /// What the copies cost, next to the kernel `live`. Reads `/proc`, which takes some milliseconds a copy: not for the
+    /// thread of a runtime.
+    pub fn memory(&self, live: Option<u32>) -> Memory {
+        memory::measure(&self.0.processes(), live)
+    }
+
+    /// Makes the copy `id` go on as a kernel on `connection_file`.
+    ///
+    /// # Errors
+    /// In words.
+    pub(super) async fn wake(
+        &self,
+        id: CheckpointId,
+        connection_file: &Path,
+    ) -> Result<Process, String> {
+        let awaited = self.0.expect().map_err(|error| error.to_string())?;
+        self.0.order(id, awaited.token(), connection_file).await?;
+        let arrived = timeout(WAKE_WITHIN, awaited.arrival()).await;
+        let Ok(Some((adopted, stream))) = arrived else {
+            return Err(format!(
+                "the copy did not wake within {} s",
+                WAKE_WITHIN.as_secs()
+            ));
+        };
+        Ok(Process::adopted(adopted, stream))
+    }
+}
+
+/// The answer to `sponde_checkpoint_request`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+enum Answer {
+    Ok {
+        #[serde(default)]
+        notes: Vec<String>,
+    },
+    Unsafe {
+        why: Vec<String>,
+    },
+    #[serde(other)]
+    #[default]
+    Unknown,
+}
+
+impl Kernel {
+    /// Takes a checkpoint. The kernel must be idle; it is held up for some ten milliseconds.
+    ///
+    /// # Errors
+    /// [`NoCheckpoint`].
+    pub async fn checkpoint(&self, checkpoints: &Checkpoints) -> Result<Checkpoint, NoCheckpoint> {
+        let about = self.about().await?;
+        if !about.can_be_copied {
+            return Err(NoCheckpoint::Unsupported);
+        }
+        let awaited = checkpoints
+            .0
+            .expect()
+            .map_err(|error| NoCheckpoint::Prepare(error.to_string()))?;
+        let request = Content::Other {
+            msg_type: "sponde_checkpoint_request".to_owned(),
+            content: json!({ "socket": awaited.socket(), "token": awaited.token(), "source": TWIN }),
+        };
+        let reply = self.request(Channel::Shell, request, ANSWER_WITHIN).await?;
+        let notes = match super::requests::read::<Answer>(&reply) {
+            Answer::Ok { notes } => notes,
+            Answer::Unsafe { why } => return Err(NoCheckpoint::Unsafe { why }),
+            Answer::Unknown => return Err(NoCheckpoint::Unsupported),
+        };
+        let late = NoCheckpoint::Late { after: COPY_WITHIN };
+        let (adopted, stream) = timeout(COPY_WITHIN, awaited.arrival())
+            .await
+            .ok()
+            .flatten()
+            .ok_or(late)?;
+        let id = checkpoints.0.keep(adopted, stream);
+        Ok(Checkpoint { id, notes })
+    }
+
+    /// Goes on from a checkpoint of this kernel or of one before it: the handle stays, what runs behind it is replaced.
+    /// Also a kernel that has died can go on. The checkpoint stays and can be restored again.
+    ///
+    /// # Errors
+    /// [`KernelError::NotRestored`]; the kernel that ran then runs on.
+    pub async fn restore(
+        &self,
+        checkpoints: &Checkpoints,
+        id: CheckpointId,
+    ) -> Result<(), KernelError> {
+        let checkpoints = checkpoints.clone();
+        self.ask(|reply| Command::Restore {
+            checkpoints,
+            id,
+            reply,
+        })
+        .await?
+    }
+}

@@ -1,0 +1,121 @@
+//! Where a Python kernel cannot be copied: its variables, written to a file as far as that can be, and given back to the
+//! same process (`save.py`).
+//!
+//! That is less than a checkpoint: what cannot be written keeps the value that it has when the rest goes back, and so
+//! does all that is no variable, such as settings of modules.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::kernel::{ExecuteOptions, Kernel, KernelError, OutputEvent, Verdict};
+
+/// What writes and reads them.
+const SAVE: &str = include_str!("save.py");
+/// How long that may take.
+const WITHIN: Duration = Duration::from_secs(20);
+
+/// Variables that were written to a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct SavedVariables {
+    /// What wrote them: `dill`, `cloudpickle` or `pickle`.
+    pub by: String,
+    /// How many.
+    pub names: u64,
+    /// Size of the file.
+    pub bytes: u64,
+    /// Those that could not be written, and why.
+    pub cannot: BTreeMap<String, String>,
+}
+
+/// Why variables were not written or read; in words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unsaved(String);
+
+impl From<KernelError> for Unsaved {
+    fn from(error: KernelError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Answer<T> {
+    Failed { reason: String },
+    Done(T),
+}
+
+impl Kernel {
+    /// Writes the variables of an idle Python kernel to `path`, which must not be there, unless they take more than
+    /// `limit` bytes.
+    ///
+    /// # Errors
+    /// [`Unsaved`].
+    pub async fn save_variables(&self, path: &Path, limit: u64) -> Result<SavedVariables, Unsaved> {
+        self.call("save", &json!([path, limit])).await
+    }
+
+    /// Gives the same process its variables back; those that have been added since go.
+    ///
+    /// # Errors
+    /// [`Unsaved`]; the variables are then as before.
+    pub async fn load_variables(&self, path: &Path) -> Result<(), Unsaved> {
+        #[derive(Deserialize)]
+        struct Loaded {
+            #[serde(rename = "names")]
+            _names: u64,
+        }
+        let _: Loaded = self.call("load", &json!([path])).await?;
+        Ok(())
+    }
+
+    async fn call<T: serde::de::DeserializeOwned>(
+        &self,
+        function: &str,
+        arguments: &serde_json::Value,
+    ) -> Result<T, Unsaved> {
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        // A JSON string is one of Python's. Nothing is left in the session but a module.
+        let code = format!(
+            "import sys as _sponde_sys\n\
+             if 'sponde_save' not in _sponde_sys.modules:\n    \
+                 _sponde_module = type(_sponde_sys)('sponde_save')\n    \
+                 exec({}, vars(_sponde_module))\n    \
+                 _sponde_sys.modules['sponde_save'] = _sponde_module\n    \
+                 del _sponde_module\n\
+             del _sponde_sys\n\
+             __import__('sponde_save').{function}(get_ipython(), *__import__('json').loads({}))",
+            quoted(SAVE),
+            quoted(&arguments.to_string()),
+        );
+        let execution = self.execute(ExecuteOptions::aside(code, WITHIN)).await?;
+        let (outputs, outcome) = execution.collect().await;
+        let text: String = outputs
+            .into_iter()
+            .filter_map(|output| match output {
+                OutputEvent::Stream(stream) if stream.name == "stdout" => Some(stream.text),
+                _ => None,
+            })
+            .collect();
+        // What is before it was printed by somebody else.
+        let answer = text.lines().rev().find(|line| line.starts_with('{'));
+        match answer.and_then(|line| serde_json::from_str(line).ok()) {
+            Some(Answer::Done(done)) => Ok(done),
+            Some(Answer::Failed { reason }) => Err(Unsaved(reason)),
+            None => Err(Unsaved(match outcome.verdict {
+                Verdict::TimedOut | Verdict::Interrupted => format!(
+                    "its variables could not be saved within {} s",
+                    WITHIN.as_secs()
+                ),
+                Verdict::Ok | Verdict::Error { .. } | Verdict::Aborted => {
+                    "its variables could not be saved".to_owned()
+                }
+                Verdict::KernelDied(reason) => format!("it ended: {reason}"),
+            })),
+        }
+    }
+}

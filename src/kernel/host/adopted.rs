@@ -1,0 +1,129 @@
+//! Processes that are our children without our having started them: a child's children, when what was between has ended.
+//!
+//! Linux gives orphans to their nearest ancestor that asked for them (prctl(2), `PR_SET_CHILD_SUBREAPER`). So we learn
+//! how they ended, and their parent-death signal is tied to us. Elsewhere there are none, and [`Adopted`] is never made.
+
+use std::time::Duration;
+
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid,
+    waitpid,
+};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::ExitReason;
+use crate::kernel::task;
+
+/// How often is looked where the operating system cannot tell us.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A process of that kind, which leads a group of its own. Dropping it kills the group.
+///
+/// As long as its end has not been collected, no other process gets its id.
+#[derive(Debug)]
+pub(in crate::kernel) struct Adopted {
+    pid: Pid,
+    ended: Option<ExitReason>,
+}
+
+/// Lets orphans become our children. Once for the whole program is enough, and more often does no harm.
+///
+/// # Errors
+/// What the operating system said.
+pub(in crate::kernel) fn adopt_orphans() -> std::io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return Ok(rustix::process::set_child_subreaper(Some(
+        rustix::process::getpid(),
+    ))?);
+    #[cfg(not(target_os = "linux"))]
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+impl Adopted {
+    /// The process with this id. `None` if it is no child of ours.
+    pub(in crate::kernel) fn new(pid: i32) -> Option<Self> {
+        let adopted = Self {
+            pid: Pid::from_raw(pid)?,
+            ended: None,
+        };
+        if adopted.is_alive() {
+            return Some(adopted);
+        }
+        // Whoever it is, it is not ours to kill.
+        std::mem::forget(adopted);
+        None
+    }
+
+    pub(in crate::kernel) fn id(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Its process group.
+    pub(super) fn group(&self) -> Pid {
+        self.pid
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Whether it runs.
+    pub(in crate::kernel) fn is_alive(&self) -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        self.ended.is_none() && matches!(waitid(WaitId::Pid(self.pid), look), Ok(None))
+    }
+
+    /// Waits for its end. Cancel-safe.
+    pub(super) async fn wait(&mut self) -> ExitReason {
+        if self.ended.is_none() {
+            self.ended = Some(end_of(self.pid).await);
+        }
+        self.ended.clone().unwrap_or(ExitReason::Unknown)
+    }
+}
+
+impl Drop for Adopted {
+    fn drop(&mut self) {
+        if self.ended.is_some() {
+            return;
+        }
+        // The group may not be there yet, or not any more.
+        let _ = kill_process_group(self.pid, Signal::KILL);
+        let _ = kill_process(self.pid, Signal::KILL);
+        let pid = self.pid;
+        // It would stay a zombie until we end. Without a runtime that is now.
+        if tokio::runtime::Handle::try_current().is_ok() {
+            task::spawn("end of a copy", async move {
+                end_of(pid).await;
+            })
+            .detach();
+        }
+    }
+}
+
+/// Waits until a child has ended, and collects it.
+async fn end_of(pid: Pid) -> ExitReason {
+    // Listened for before it is looked: an end in between is not missed.
+    let mut children = signal(SignalKind::child());
+    loop {
+        match waitpid(Some(pid), WaitOptions::NOHANG) {
+            Ok(None) => {}
+            Ok(Some((_, status))) => {
+                return match (status.exit_status(), status.terminating_signal()) {
+                    (Some(code), _) => ExitReason::Exited(code),
+                    (None, Some(signal)) => ExitReason::Signalled(signal),
+                    (None, None) => ExitReason::Unknown,
+                };
+            }
+            // Not our child after all: somebody else knows.
+            Err(_) => return ExitReason::Unknown,
+        }
+        let told = match &mut children {
+            Ok(children) => children.recv().await,
+            Err(_) => None,
+        };
+        if told.is_none() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
