@@ -1,6 +1,6 @@
 //! `sponde`: a chat, line by line. `!code` runs code of one's own in the same kernel, `%%language code` in another.
 
-mod undo;
+mod past;
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
@@ -14,9 +14,9 @@ use super::session::{self, Past};
 use super::signals::{self, Ask};
 use super::style::{DIM, HINT, paint, stderr_colours};
 use super::{Context, eprint, filter};
-use crate::agent::undo::UndoTo;
 use crate::agent::{Command, EventKind, KernelOffer, tools};
 use crate::error::{Exit, Failure};
+use past::Wish;
 
 const HELP: &str = "\
 Ask in plain words. A line that ends in \\ goes on in the next.
@@ -36,8 +36,7 @@ enum Said {
     Command(Command),
     /// Which kernel `!` means; `None` lists them.
     Kernel(Option<String>),
-    Undo(UndoTo),
-    Checkpoints,
+    Past(Wish),
     Help,
     Nothing,
     Unknown(String),
@@ -89,37 +88,15 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
         let command = match said(line, kernels.get(own)) {
             Said::Command(command) => command,
             Said::Kernel(name) => {
-                if let Some(name) = name {
-                    match tools::find_language(&name, &kernels) {
-                        Some(index) => own = index,
-                        None => eprint(&filter::plain(&format!("there is no kernel `{name}`\n"))),
-                    }
-                }
-                eprint(&filter::plain(&list(&kernels, own)));
+                own = choose(name.as_deref(), &kernels, own);
                 continue;
             }
-            Said::Undo(to) => {
+            Said::Past(wish) => {
                 let answering = interactive.then_some(&mut typed);
-                let ended = undo::undo(
-                    to,
-                    &mut session.agent,
-                    &mut renderer,
-                    answering,
-                    &mut signals,
-                );
-                match ended.await {
+                let (agent, renderer) = (&mut session.agent, &mut renderer);
+                match past::carry_out(wish, agent, renderer, answering, &mut signals).await {
                     None => continue,
-                    Some(Ended::End) => break Exit::Interrupted,
-                    Some(_) => break Exit::Failed,
-                }
-            }
-            Said::Checkpoints => {
-                let ended =
-                    undo::checkpoints(&mut session.agent, &mut renderer, &mut signals).await;
-                match ended {
-                    None => continue,
-                    Some(Ended::End) => break Exit::Interrupted,
-                    Some(_) => break Exit::Failed,
+                    Some(exit) => break exit,
                 }
             }
             Said::Help => {
@@ -181,6 +158,17 @@ async fn read(typed: &mut Typed, interactive: bool) -> Option<String> {
     }
 }
 
+/// Which kernel `!CODE` goes to from now on; says which there are.
+fn choose(name: Option<&str>, kernels: &[KernelOffer], own: usize) -> usize {
+    let found = name.map(|name| tools::find_language(name, kernels));
+    if let (Some(None), Some(name)) = (found, name) {
+        eprint(&filter::plain(&format!("there is no kernel `{name}`\n")));
+    }
+    let own = found.flatten().unwrap_or(own);
+    eprint(&filter::plain(&list(kernels, own)));
+    own
+}
+
 /// One line a kernel; `own` is the one that `!CODE` goes to.
 fn list(kernels: &[KernelOffer], own: usize) -> String {
     let mut text = String::new();
@@ -198,10 +186,10 @@ fn said(line: Option<String>, own: Option<&KernelOffer>) -> Said {
         "" => Said::Nothing,
         "/exit" | "/quit" | "exit" | "quit" => Said::End,
         "/help" | "/?" | "help" => Said::Help,
-        "/checkpoints" => Said::Checkpoints,
+        "/checkpoints" => Said::Past(Wish::Checkpoints),
         _ if text == "/undo" || text.starts_with("/undo ") => {
-            let far = undo::parse(text.trim_start_matches("/undo"));
-            far.map_or_else(|| Said::Unknown(text.to_owned()), Said::Undo)
+            let wish = Wish::undo(text.trim_start_matches("/undo"));
+            wish.map_or_else(|| Said::Unknown(text.to_owned()), Said::Past)
         }
         "/kernel" | "/kernels" => Said::Kernel(None),
         _ if text.starts_with("/kernel ") => {

@@ -30,3 +30,4 @@ mod stdin;
 mod support;
 mod terminal;
 mod tidy;
+mod undo;

@@ -146,18 +146,17 @@ impl Beneath {
             Err(error) => return Err(error.into()),
         }
         // Another file system.
-        match rustix::fs::readlinkat(&dir, name, Vec::new()) {
-            Ok(target) => symlinkat(target, CWD, to)?,
-            Err(_) => {
-                let mut copy = File::create_new(to)?;
-                let copied = self
-                    .read(path)
-                    .and_then(|mut file| io::copy(&mut file, &mut copy));
-                if copied.is_err() {
-                    let _ = std::fs::remove_file(to);
-                }
-                copied?;
+        if let Ok(target) = rustix::fs::readlinkat(&dir, name, Vec::new()) {
+            symlinkat(target, CWD, to)?;
+        } else {
+            let mut copy = File::create_new(to)?;
+            let copied = self
+                .read(path)
+                .and_then(|mut file| io::copy(&mut file, &mut copy));
+            if copied.is_err() {
+                let _ = std::fs::remove_file(to);
             }
+            copied?;
         }
         Ok(unlinkat(&dir, name, AtFlags::empty())?)
     }

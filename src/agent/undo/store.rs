@@ -1,6 +1,7 @@
 //! Copies of files by what is in them: the same content is kept once, however many files and moments have it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -83,7 +84,10 @@ impl Store {
     }
 
     fn path(&self, hash: &Hash) -> PathBuf {
-        let name: String = hash.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut name = String::with_capacity(64);
+        for byte in hash.0 {
+            let _ = write!(name, "{byte:02x}");
+        }
         self.dir.join(name)
     }
 }

@@ -80,6 +80,7 @@ fn paths(names: &[&str]) -> Vec<PathBuf> {
     names.iter().map(PathBuf::from).collect()
 }
 
+#[expect(clippy::too_many_lines, reason = "one turn, told in order")]
 #[test]
 fn what_a_turn_did_is_undone() {
     let mut f = Fixture::new(1 << 20);

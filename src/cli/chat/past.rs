@@ -12,24 +12,55 @@ use crate::cli::render::Renderer;
 use crate::cli::signals::Ask;
 use crate::cli::style::{DIM, HINT, WARN, paint, stderr_colours};
 use crate::cli::{eprint, filter};
+use crate::error::Exit;
 
 /// Checkpoints that are listed.
 const LISTED: usize = 20;
 /// Files that are named.
 const NAMED: usize = 6;
 
-/// What is typed behind `/undo`: nothing, a number of turns, or `#` and that of a checkpoint.
-pub(super) fn parse(text: &str) -> Option<UndoTo> {
-    let text = text.trim();
-    match text.strip_prefix('#') {
-        Some(number) => number.parse().ok().map(UndoTo::Checkpoint),
-        None if text.is_empty() => Some(UndoTo::Turns(1)),
-        None => text.parse().ok().map(UndoTo::Turns),
+/// What a person wants of the past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// Take something back.
+    Undo(UndoTo),
+    /// See what can be gone back to.
+    Checkpoints,
+}
+
+impl Wish {
+    /// What is typed behind `/undo`: nothing, a number of turns, or `#` and that of a checkpoint.
+    pub(super) fn undo(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let to = match text.strip_prefix('#') {
+            Some(number) => UndoTo::Checkpoint(number.parse().ok()?),
+            None if text.is_empty() => UndoTo::Turns(1),
+            None => UndoTo::Turns(text.parse().ok()?),
+        };
+        Some(Self::Undo(to))
     }
 }
 
+/// Does it. `typed` is `None` when nobody can be asked. Returns how the chat ends, if it does.
+pub(super) async fn carry_out(
+    wish: Wish,
+    agent: &mut Agent,
+    renderer: &mut Renderer,
+    typed: Option<&mut Typed>,
+    signals: &mut mpsc::Receiver<Ask>,
+) -> Option<Exit> {
+    let ended = match wish {
+        Wish::Undo(to) => undo(to, agent, renderer, typed, signals).await?,
+        Wish::Checkpoints => checkpoints(agent, renderer, signals).await?,
+    };
+    Some(match ended {
+        Ended::End => Exit::Interrupted,
+        Ended::Turn { .. } | Ended::Unread(_) | Ended::Gone => Exit::Failed,
+    })
+}
+
 /// Takes back. `typed` is `None` when nobody can be asked. Returns how the session ended, if it did.
-pub(super) async fn undo(
+async fn undo(
     to: UndoTo,
     agent: &mut Agent,
     renderer: &mut Renderer,
@@ -80,7 +111,7 @@ pub(super) async fn undo(
 }
 
 /// Lists what can be gone back to.
-pub(super) async fn checkpoints(
+async fn checkpoints(
     agent: &mut Agent,
     renderer: &mut Renderer,
     signals: &mut mpsc::Receiver<Ask>,
@@ -215,7 +246,7 @@ mod tests {
             ("x", None),
             ("-1", None),
         ] {
-            assert_eq!(parse(text), to, "{text}");
+            assert_eq!(Wish::undo(text), to.map(Wish::Undo), "{text}");
         }
     }
 
@@ -258,7 +289,12 @@ mod tests {
         ];
         insta::assert_snapshot!(
             list(&checkpoints, "2026-11-22T12:00:07Z".parse().unwrap()),
-            @""
+            @r"
+        +#12       7 s  copy           7 MB  df.plot()
+         #11     5 min  copy           0 kB  Plot it
+         #1        3 h  new kernel           Load the file
+        /undo #N goes back to one; those with + are in the middle of a turn
+        "
         );
     }
 
@@ -272,6 +308,10 @@ mod tests {
             notes: vec!["`big.bin` stays as it is now".to_owned()],
             kept_in: Some("/s/x.undone/1".to_owned()),
         };
-        insta::assert_snapshot!(summary(&undone), @"");
+        insta::assert_snapshot!(summary(&undone), @r"
+        took back 3 cells; variables are as they were; 1 file restored (a.csv); 2 files removed (b.png, c)
+        - `big.bin` stays as it is now
+        what was taken back is in /s/x.undone/1
+        ");
     }
 }
