@@ -1,7 +1,8 @@
 //! Our side of `scripts/bench kernels`: does on a real kernel what a line on stdin says, and answers with a line.
 //!
 //! It measures times itself; processor time and memory are read from outside, as those of the peer are, which is
-//! `scripts/bench-peer`. Lines: `cold`, `spare`, `open`, `trip N`, `run PATH`, `many KERNELS TRIPS MS` (a trip of each kernel every MS).
+//! `scripts/bench-peer`. Lines: `cold`, `spare`, `open`, `trip N`, `run PATH`, `many KERNELS TRIPS MS` (a trip of each kernel every MS),
+//! `undo MB` (a checkpoint with a frame of that size, a cell, and back).
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -14,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sponde::kernel::{
-    ExecuteOptions, ExecutionEvent, Kernel, LaunchOptions, OutputEvent, Pool, SearchPath,
-    SearchPaths, Verdict,
+    Checkpoints, ExecuteOptions, ExecutionEvent, Kernel, LaunchOptions, OutputEvent, Pool,
+    SearchPath, SearchPaths, Verdict,
 };
 
 /// What a person who plots does first.
@@ -114,6 +115,7 @@ async fn serve(prefix: PathBuf) {
                 let outputs = execute(open.as_ref().unwrap(), &code).await;
                 json!({"ms": ms(begin.elapsed()), "outputs": outputs})
             }
+            ["undo", megabytes] => undo(&options, megabytes.parse().unwrap()).await,
             ["many", kernels, trips, every] => {
                 if many.is_empty() {
                     for _ in 0..kernels.parse().unwrap() {
@@ -135,6 +137,32 @@ async fn serve(prefix: PathBuf) {
         writeln!(stdout, "{answer}").unwrap();
         stdout.flush().unwrap();
     }
+}
+
+/// How long a checkpoint takes, the cell after it, and the way back, with a frame of `megabytes`.
+async fn undo(options: &LaunchOptions, megabytes: u32) -> Value {
+    let kernel = Kernel::launch(options.clone()).await.unwrap();
+    let checkpoints = Checkpoints::new(&options.socket_root);
+    let load = format!(
+        "import numpy, pandas\ndf = pandas.DataFrame({{c: numpy.ones({megabytes} * 12500) for c in 'abcdefghij'}})"
+    );
+    execute(&kernel, &load).await;
+    let begin = Instant::now();
+    let checkpoint = kernel.checkpoint(&checkpoints).await.unwrap();
+    let taken = begin.elapsed();
+    let begin = Instant::now();
+    execute(&kernel, "df['a'] = 0.0; print(df.a.sum())").await;
+    let cell = begin.elapsed();
+    let begin = Instant::now();
+    kernel.restore(&checkpoints, checkpoint.id).await.unwrap();
+    let back = begin.elapsed();
+    execute(
+        &kernel,
+        &format!("assert df.a.sum() == {megabytes} * 12500"),
+    )
+    .await;
+    kernel.shutdown().await;
+    json!({"checkpoint": ms(taken), "cell": ms(cell), "back": ms(back)})
 }
 
 /// Each kernel gets a cell every so often, the kernels evenly spread over that time; a trip begins when it was due.

@@ -34,6 +34,7 @@ use crate::session::summarize::Budget;
 use crate::session::transcript::{Author, KernelIdentity};
 use crate::session::{CodeStatus, Edit, OutputLimits, Transcript, context};
 
+mod again;
 mod answering;
 mod disk;
 mod effects;

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -104,6 +104,21 @@ impl Oversized {
     /// It is whole.
     pub(super) fn end(self) -> PathBuf {
         self.path
+    }
+}
+
+/// What is said in the place of an output.
+pub(super) fn too_large(bytes: u64, file: Option<&Path>) -> String {
+    let size = bytes / 1_000_000;
+    let name = |path: &Path| Some(path.file_name()?.to_string_lossy().into_owned());
+    // Beside the notebook: a path of the person's home does not belong there.
+    match file.and_then(|file| Some((name(file.parent()?)?, name(file)?))) {
+        Some((folder, file)) => format!(
+            "an output of {size} MB was too large; it is in `{folder}/{file}`, as the kernel's message"
+        ),
+        None => {
+            format!("an output of {size} MB was too large and is not kept; print less at a time")
+        }
     }
 }
 

@@ -173,9 +173,10 @@ async fn what_would_hang_is_refused_with_the_reason() {
     );
     run(&kernel, "pool.shutdown()").await;
     assert!(kernel.checkpoint(&checkpoints).await.is_ok());
-    assert_eq!(
-        why("import polars; polars.DataFrame({'a': [1, 2]}).sum()").await,
-        ["polars has started its threads"]
+    let polars = why("import polars; polars.DataFrame({'a': [1, 2]}).sum()").await;
+    assert!(
+        polars.contains(&"polars has started its threads".to_owned()),
+        "{polars:?}"
     );
     // It goes on as if nothing had been asked.
     assert_eq!(printed(&kernel, "print(1)").await, "1\n");

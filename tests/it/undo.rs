@@ -304,7 +304,7 @@ fn no_copy_outlives_a_killed_sponde() {
             .filter(|it| it.contains("ipykernel"))
             .count()
     };
-    assert!(kernels() > 3, "{:?}", sponde.processes());
+    assert!(kernels() >= 3, "{:?}", sponde.processes());
     child.kill().unwrap();
     child.wait().unwrap();
     sponde.assert_no_process_is_left();

@@ -90,6 +90,13 @@ impl Slots {
         }
     }
 
+    /// Whether it is on its way.
+    pub(super) fn is_starting(&self, index: usize) -> bool {
+        self.slots
+            .get(index)
+            .is_some_and(|slot| matches!(slot.state, KernelSlot::Starting { .. }))
+    }
+
     /// Its kernelspec's name.
     pub(super) fn name(&self, index: usize) -> String {
         self.slots

@@ -107,8 +107,8 @@ impl Past {
         });
     }
 
-    /// Waits for the point that is being made, if one is. `cell` comes after it.
-    async fn settle(&mut self, cell: &str) {
+    /// Waits for the point that is being made, if one is. `cell` comes after it, if any does.
+    async fn settle(&mut self, cell: Option<&str>) {
         let Some(pending) = self.pending.take() else {
             return;
         };
@@ -120,9 +120,13 @@ impl Past {
             files: None,
         });
         self.now = Some(made.way.clone());
+        let Some(cell) = pending.cell.or_else(|| cell.map(str::to_owned)) else {
+            // Nothing came after it; the next point is the same.
+            return;
+        };
         self.points.push(Point {
             number: self.taken,
-            cell: pending.cell.unwrap_or_else(|| cell.to_owned()),
+            cell,
             starts_turn: pending.starts_turn,
             at: pending.at,
             way: made.way,
@@ -222,7 +226,7 @@ impl Session {
             self.between_cells();
         }
         if let Some(past) = &mut self.past {
-            past.settle(cell).await;
+            past.settle(Some(cell)).await;
             past.ran = true;
             if index == MAIN {
                 past.now = None;
@@ -240,7 +244,7 @@ impl Session {
     /// The turn is over: what changes from now on is not its doing.
     pub(super) async fn after_turn(&mut self) {
         let Some(past) = &mut self.past else { return };
-        past.settle("").await;
+        past.settle(None).await;
         if !std::mem::take(&mut past.ran) {
             return;
         }

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
-use super::{Edit, EventKind, ExecuteOptions, MAIN, Session, Verdict, notebook, random_cell_id};
+use super::again::Replayed;
+use super::{Edit, EventKind, MAIN, Session, random_cell_id};
 use crate::agent::event::{CheckpointInfo, Command, Undone};
 use crate::agent::save::write_atomically_with;
 use crate::agent::turn::State;
 use crate::agent::undo::{FilePlan, FilesUndone, Span, UndoTo, Way, Workspace};
-use crate::kernel::{ExecutionEvent, Kernel};
+use crate::session::notebook;
 use crate::session::transcript::{Author, Cell, CellKind};
 
 /// What taking back means this time.
@@ -24,15 +25,6 @@ struct Plan {
     files: FilePlan,
     /// What will not be as it was.
     inexact: Vec<String>,
-}
-
-/// How a replay ended.
-enum Replayed {
-    All,
-    /// Not all of it, in words.
-    Part(String),
-    /// The session is to end.
-    Ending,
 }
 
 impl Session {
@@ -295,6 +287,11 @@ impl Session {
         plan: &mut Plan,
         inbox: &mut mpsc::Receiver<Command>,
     ) -> Result<Replayed, String> {
+        // After a crash it is.
+        while self.kernels.is_starting(MAIN) {
+            let (index, ready) = self.kernels.changed().await;
+            self.kernel_changed(index, ready).await;
+        }
         let Some(kernel) = self.kernels.ready(MAIN).cloned() else {
             return Err("the kernel is not there".to_owned());
         };
@@ -322,70 +319,6 @@ impl Session {
                     plan.files = plan_files(&workspace, plan.spans.clone()).await;
                 }
                 return Ok(replayed);
-            }
-        }
-        Ok(Replayed::All)
-    }
-
-    /// Runs the cells before `from` in a new kernel.
-    async fn run_again(
-        &mut self,
-        kernel: &Kernel,
-        from: usize,
-        inbox: &mut mpsc::Receiver<Command>,
-    ) -> Result<Replayed, String> {
-        let cells = self.transcript.cells().get(..from).unwrap_or_default();
-        let sources: Vec<String> = cells
-            .iter()
-            .filter(|cell| ran_in_main(cell))
-            .map(|cell| cell.source.clone())
-            .collect();
-        kernel.restart().await.map_err(|error| error.to_string())?;
-        let _ = kernel.send_late(&self.late.0).await;
-        let all = sources.len();
-        for (index, source) in sources.into_iter().enumerate() {
-            let number = index + 1;
-            self.notice(&format!("running cell {number} of {all} again"))
-                .await;
-            let options = ExecuteOptions {
-                timeout: self.options.cell_timeout,
-                ..ExecuteOptions::cell(source)
-            };
-            let part = |why: &str| {
-                Replayed::Part(format!(
-                    "the variables are those after {index} of {all} cells, for {why}"
-                ))
-            };
-            let mut execution = match kernel.execute(options).await {
-                Ok(execution) => execution,
-                Err(error) => return Ok(part(&error.to_string())),
-            };
-            let verdict = loop {
-                tokio::select! {
-                    event = execution.next() => match event {
-                        Some(ExecutionEvent::Finished(outcome)) => break outcome.verdict,
-                        Some(_) => {}
-                        None => break Verdict::Aborted,
-                    },
-                    command = inbox.recv() => match command {
-                        None | Some(Command::Shutdown) => return Ok(Replayed::Ending),
-                        Some(Command::Interrupt) => {
-                            // One that is gone finishes its execution.
-                            let _ = kernel.interrupt().await;
-                        }
-                        Some(_) => self.notice("still running cells again: interrupt it first").await,
-                    },
-                }
-            };
-            match verdict {
-                // It may have failed the first time as well.
-                Verdict::Ok | Verdict::Error { .. } => {}
-                Verdict::Interrupted => return Ok(part("it was stopped")),
-                Verdict::TimedOut => return Ok(part("a cell took too long")),
-                Verdict::Aborted => return Ok(part("a cell did not run")),
-                Verdict::KernelDied(reason) => {
-                    return Ok(part(&format!("the kernel died: {reason}")));
-                }
             }
         }
         Ok(Replayed::All)
@@ -511,7 +444,7 @@ fn begins_turn(cell: &Cell) -> bool {
     }
 }
 
-fn ran_in_main(cell: &Cell) -> bool {
+pub(super) fn ran_in_main(cell: &Cell) -> bool {
     matches!(&cell.kind, CellKind::Code(code) if code.language.is_none() && code.started.is_some())
 }
 

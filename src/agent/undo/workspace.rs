@@ -5,9 +5,9 @@
 //! Nothing is removed or replaced without being kept in a folder beside the notebook. What is too large to be copied is
 //! named, if it changed.
 
+mod apply;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::FileTimes;
-use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::beneath::Beneath;
 use super::scan::{Found, Scan, Stamp};
-use super::store::{Hash, Store, hash_of, make_private_dir};
+use super::store::{Hash, Store, hash_of};
 
 /// A file system's clock goes in steps: what changed less than this before it was looked at may have changed after as
 /// well, and have the same times.
@@ -71,9 +71,15 @@ struct Copy {
 /// A turn's beginning and, once it has come, its end.
 pub type Span = (Arc<Moment>, Option<Arc<Seen>>);
 
-/// What there was, without content.
+/// What there was, with only as much of the content as it takes to see what has changed.
 #[derive(Debug)]
-pub struct Seen(Scan);
+pub struct Seen {
+    scan: Scan,
+    /// The moment before.
+    last: Arc<Moment>,
+    /// Of files whose stamp does not tell.
+    hashes: BTreeMap<PathBuf, Hash>,
+}
 
 /// What it takes to go back. Paths are relative.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -159,9 +165,23 @@ impl Workspace {
         Arc::clone(&self.last)
     }
 
-    /// Takes note of all files, without their content.
+    /// Takes note of all files, without copying any.
     pub fn look(&self) -> Arc<Seen> {
-        Arc::new(Seen(self.scan()))
+        let scan = self.scan();
+        let mut hashes = BTreeMap::new();
+        let unsettled = self.last.copies.iter().filter(|(_, copy)| !copy.settled);
+        for (path, _) in unsettled {
+            let is_same = self.last.scan.entries.get(path) == scan.entries.get(path);
+            let file = Beneath::open(&self.root).and_then(|beneath| beneath.read(path));
+            if is_same && let Some(hash) = file.ok().and_then(|mut file| hash_of(&mut file).ok()) {
+                hashes.insert(path.clone(), hash);
+            }
+        }
+        Arc::new(Seen {
+            scan,
+            last: Arc::clone(&self.last),
+            hashes,
+        })
     }
 
     /// Forgets the copies that none of these moments needs.
@@ -182,12 +202,12 @@ impl Workspace {
 
     /// What it takes to undo what changed in `turns`, oldest first.
     pub fn plan(&self, turns: &[Span]) -> FilePlan {
-        let now = Seen(self.scan());
+        let now = self.look();
         let beneath = Beneath::open(&self.root);
         let mut plan = FilePlan::default();
         for (moment, end) in turns {
-            let end = end.as_deref().unwrap_or(&now);
-            for path in moment.changed_until(&end.0) {
+            let end = end.as_ref().unwrap_or(&now);
+            for path in moment.changed_until(end) {
                 plan.targets
                     .entry(path.clone())
                     .or_insert_with(|| moment.target(&path));
@@ -195,7 +215,7 @@ impl Workspace {
         }
         // What is already as it was needs nothing.
         let is_needed = |path: &PathBuf, target: &Option<Target>| {
-            let there = now.0.entries.get(path);
+            let there = now.scan.entries.get(path);
             match (there, target) {
                 (None, None) => false,
                 (Some(Found::Dir { mode }), Some(Target::Dir { mode: wanted })) => mode != wanted,
@@ -234,42 +254,6 @@ impl Workspace {
             plan.lost.insert(path, "no copy was kept: it was too large");
         }
         plan
-    }
-
-    /// Carries a plan out. What is replaced or removed goes to `attic`, a directory that is made if it is needed.
-    pub fn apply(&self, plan: &FilePlan, attic: &Path) -> FilesUndone {
-        let mut done = FilesUndone::default();
-        let beneath = match Beneath::open(&self.root) {
-            Ok(beneath) => beneath,
-            Err(error) => {
-                let failed = |path: &PathBuf| (path.clone(), error.to_string());
-                done.failed = plan.targets.keys().map(failed).collect();
-                return done;
-            }
-        };
-        let mut work = Work {
-            workspace: self,
-            beneath,
-            attic,
-            done,
-        };
-        // From below, so that directories are empty when it is their turn.
-        for (path, target) in plan.targets.iter().rev() {
-            work.clear(path, target.as_ref());
-        }
-        for (path, target) in &plan.targets {
-            if let Some(target) = target {
-                work.make(path, target);
-            }
-        }
-        // Last, and from below: a directory that nobody may write in could not be filled.
-        for (path, target) in plan.targets.iter().rev() {
-            if let Some(Target::Dir { mode }) = target {
-                let set = work.beneath.set_mode(path, *mode);
-                work.note(path, set);
-            }
-        }
-        work.done
     }
 
     fn scan(&self) -> Scan {
@@ -347,22 +331,23 @@ impl Moment {
     }
 
     /// The paths at which something else is at `end`.
-    fn changed_until(&self, end: &Scan) -> Vec<PathBuf> {
-        let here = &self.scan;
-        let paths: BTreeSet<&PathBuf> = here.entries.keys().chain(end.entries.keys()).collect();
+    fn changed_until(&self, end: &Seen) -> Vec<PathBuf> {
+        let (here, there) = (&self.scan, &end.scan);
+        let paths: BTreeSet<&PathBuf> = here.entries.keys().chain(there.entries.keys()).collect();
+        let is_changed = |path: &PathBuf| {
+            if here.entries.get(path) != there.entries.get(path) {
+                return true;
+            }
+            // Times that do not tell: the content does.
+            self.copies
+                .get(path)
+                .filter(|copy| !copy.settled)
+                .and_then(|copy| copy.hash)
+                .is_some_and(|hash| end.hash(path).is_none_or(|now| now != hash))
+        };
         paths
             .into_iter()
-            .filter(|path| here.sees(path) && end.sees(path))
-            .filter(|path| {
-                let (before, after) = (here.entries.get(*path), end.entries.get(*path));
-                let unsettled = || {
-                    self.copies
-                        .get(*path)
-                        .is_some_and(|copy| !copy.settled && copy.hash.is_some())
-                };
-                // Times that do not tell: the content will.
-                before != after || unsettled()
-            })
+            .filter(|path| here.sees(path) && there.sees(path) && is_changed(path))
             .cloned()
             .collect()
     }
@@ -382,6 +367,14 @@ impl Moment {
     }
 }
 
+impl Seen {
+    /// What was in a file that has not changed since the moment before.
+    fn hash(&self, path: &Path) -> Option<Hash> {
+        let known = || self.last.copies.get(path).and_then(|copy| copy.hash);
+        self.hashes.get(path).copied().or_else(known)
+    }
+}
+
 impl FilePlan {
     /// How many paths change.
     pub fn len(&self) -> usize {
@@ -391,101 +384,6 @@ impl FilePlan {
     /// Whether nothing changes.
     pub fn is_empty(&self) -> bool {
         self.targets.is_empty()
-    }
-}
-
-/// A plan that is being carried out.
-struct Work<'a> {
-    workspace: &'a Workspace,
-    beneath: Beneath,
-    attic: &'a Path,
-    done: FilesUndone,
-}
-
-impl Work<'_> {
-    /// Takes away what is in the way of `target`.
-    fn clear(&mut self, path: &Path, target: Option<&Target>) {
-        let Some(is_dir) = self.beneath.is_dir(path) else {
-            return;
-        };
-        if is_dir && matches!(target, Some(Target::Dir { .. })) {
-            return;
-        }
-        let cleared = if is_dir {
-            self.beneath.remove_dir(path)
-        } else {
-            self.take_out(path)
-        };
-        match (cleared, target) {
-            (Ok(()), None) => self.done.removed.push(path.to_owned()),
-            (Ok(()), Some(_)) => {}
-            (Err(error), _) if is_dir => {
-                let words = match error.kind() {
-                    io::ErrorKind::DirectoryNotEmpty => {
-                        "left, for there is more in it than the turn made".to_owned()
-                    }
-                    _ => error.to_string(),
-                };
-                self.done.failed.insert(path.to_owned(), words);
-            }
-            (Err(error), _) => {
-                self.done.failed.insert(path.to_owned(), error.to_string());
-            }
-        }
-    }
-
-    fn take_out(&mut self, path: &Path) -> io::Result<()> {
-        let to = self.attic.join(path);
-        if let Some(dir) = to.parent() {
-            make_private_dir(dir)?;
-        }
-        self.beneath.take_out(path, &to)?;
-        self.done.kept_in = Some(self.attic.to_owned());
-        Ok(())
-    }
-
-    /// Makes what was there.
-    fn make(&mut self, path: &Path, target: &Target) {
-        if self.done.failed.contains_key(path) {
-            return;
-        }
-        let made = match target {
-            Target::Dir { .. } => match self.beneath.make_dir(path) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-                made => made,
-            },
-            Target::Link { target } => self.beneath.link(path, target),
-            Target::File { hash, stamp, mode } => self.write(path, hash.as_ref(), stamp, *mode),
-        };
-        let fine = made.is_ok();
-        self.note(path, made);
-        if fine {
-            self.done.restored.push(path.to_owned());
-        }
-    }
-
-    fn write(&self, path: &Path, hash: Option<&Hash>, stamp: &Stamp, mode: u32) -> io::Result<()> {
-        let hash = hash.ok_or(io::ErrorKind::NotFound)?;
-        let mut copy = self.workspace.store.open(hash)?;
-        let (seconds, nanoseconds) = stamp.modified;
-        let modified = u64::try_from(seconds)
-            .ok()
-            .zip(u32::try_from(nanoseconds).ok())
-            .and_then(|(seconds, rest)| UNIX_EPOCH.checked_add(Duration::new(seconds, rest)));
-        self.beneath.write(path, |file| {
-            io::copy(&mut copy, file)?;
-            rustix::fs::fchmod(&*file, rustix::fs::Mode::from_raw_mode(mode))?;
-            match modified {
-                Some(modified) => file.set_times(FileTimes::new().set_modified(modified)),
-                None => Ok(()),
-            }
-        })
-    }
-
-    fn note(&mut self, path: &Path, result: io::Result<()>) {
-        if let Err(error) = result {
-            self.done.failed.insert(path.to_owned(), error.to_string());
-        }
     }
 }
 

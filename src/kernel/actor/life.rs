@@ -1,6 +1,5 @@
 //! One life of a kernel: from the moment it answers to its end.
 
-use std::path::Path;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
@@ -23,6 +22,7 @@ use crate::kernel::execution::Execution;
 use crate::kernel::files::KernelFiles;
 use crate::kernel::host::{ExitReason, Host};
 use crate::kernel::link::{Incoming, Link, LinkLoss};
+use crate::kernel::oversize;
 use crate::kernel::ready::{now, set_up_request};
 use crate::kernel::routing::{Action, Table};
 use crate::kernel::tap::{Listener, Tapped};
@@ -287,11 +287,11 @@ impl Life {
             }
             Incoming::Emptied { bytes, file } => {
                 self.emptied += 1;
-                self.lost_large(&too_large(bytes, file.as_deref()));
+                self.lost_large(&oversize::too_large(bytes, file.as_deref()));
                 None
             }
             Incoming::TooLarge { bytes, file } => {
-                self.lost_large(&too_large(bytes, file.as_deref()));
+                self.lost_large(&oversize::too_large(bytes, file.as_deref()));
                 None
             }
             Incoming::Truncated(words) => {
@@ -492,20 +492,5 @@ impl Life {
     async fn send(&self, channel: Channel, message: Message) {
         // A closed link is noticed by the loop.
         let _ = self.link.outgoing.send((channel, message)).await;
-    }
-}
-
-/// What is said in the place of an output.
-fn too_large(bytes: u64, file: Option<&Path>) -> String {
-    let size = bytes / 1_000_000;
-    let name = |path: &Path| Some(path.file_name()?.to_string_lossy().into_owned());
-    // Beside the notebook: a path of the person's home does not belong there.
-    match file.and_then(|file| Some((name(file.parent()?)?, name(file)?))) {
-        Some((folder, file)) => format!(
-            "an output of {size} MB was too large; it is in `{folder}/{file}`, as the kernel's message"
-        ),
-        None => {
-            format!("an output of {size} MB was too large and is not kept; print less at a time")
-        }
     }
 }

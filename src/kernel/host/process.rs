@@ -18,6 +18,9 @@ const LOG_BYTES: usize = 8 * 1024;
 /// How long a kernel may take to end after SIGTERM.
 const TERM_GRACE: Duration = Duration::from_secs(2);
 
+/// How long one that came from a checkpoint may take to end by itself: some wait for threads that did not come along.
+const WOKEN_GRACE: Duration = Duration::from_secs(1);
+
 /// A kernel's process.
 #[derive(Debug)]
 pub(in crate::kernel) struct Process {
@@ -132,6 +135,10 @@ impl Process {
 
     /// Gives the process `grace` to end by itself, then SIGTERM, then SIGKILL.
     pub(in crate::kernel) async fn end(&mut self, grace: Duration) -> ExitReason {
+        let grace = match &self.running {
+            Running::Started(_) => grace,
+            Running::Adopted(_) => grace.min(WOKEN_GRACE),
+        };
         if let Ok(reason) = tokio::time::timeout(grace, self.wait()).await {
             return reason;
         }

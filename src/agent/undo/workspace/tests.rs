@@ -1,3 +1,6 @@
+//! Files as a turn may treat them, and the way back.
+
+use std::fs::FileTimes;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use super::*;

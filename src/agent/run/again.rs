@@ -1,0 +1,83 @@
+//! Runs the cells of a session again in a new kernel: what is left where variables were not kept.
+
+use tokio::sync::mpsc;
+
+use super::undo::ran_in_main;
+use super::{ExecuteOptions, Session, Verdict};
+use crate::agent::event::Command;
+use crate::kernel::{ExecutionEvent, Kernel};
+
+/// How a replay ended.
+pub(super) enum Replayed {
+    All,
+    /// Not all of it, in words.
+    Part(String),
+    /// The session is to end.
+    Ending,
+}
+
+impl Session {
+    /// Runs the cells before `from` in a new kernel.
+    pub(super) async fn run_again(
+        &mut self,
+        kernel: &Kernel,
+        from: usize,
+        inbox: &mut mpsc::Receiver<Command>,
+    ) -> Result<Replayed, String> {
+        let cells = self.transcript.cells().get(..from).unwrap_or_default();
+        let sources: Vec<String> = cells
+            .iter()
+            .filter(|cell| ran_in_main(cell))
+            .map(|cell| cell.source.clone())
+            .collect();
+        kernel.restart().await.map_err(|error| error.to_string())?;
+        let _ = kernel.send_late(&self.late.0).await;
+        let all = sources.len();
+        for (index, source) in sources.into_iter().enumerate() {
+            let number = index + 1;
+            self.notice(&format!("running cell {number} of {all} again"))
+                .await;
+            let options = ExecuteOptions {
+                timeout: self.options.cell_timeout,
+                ..ExecuteOptions::cell(source)
+            };
+            let part = |why: &str| {
+                Replayed::Part(format!(
+                    "the variables are those after {index} of {all} cells, for {why}"
+                ))
+            };
+            let mut execution = match kernel.execute(options).await {
+                Ok(execution) => execution,
+                Err(error) => return Ok(part(&error.to_string())),
+            };
+            let verdict = loop {
+                tokio::select! {
+                    event = execution.next() => match event {
+                        Some(ExecutionEvent::Finished(outcome)) => break outcome.verdict,
+                        Some(_) => {}
+                        None => break Verdict::Aborted,
+                    },
+                    command = inbox.recv() => match command {
+                        None | Some(Command::Shutdown) => return Ok(Replayed::Ending),
+                        Some(Command::Interrupt) => {
+                            // One that is gone finishes its execution.
+                            let _ = kernel.interrupt().await;
+                        }
+                        Some(_) => self.notice("still running cells again: interrupt it first").await,
+                    },
+                }
+            };
+            match verdict {
+                // It may have failed the first time as well.
+                Verdict::Ok | Verdict::Error { .. } => {}
+                Verdict::Interrupted => return Ok(part("it was stopped")),
+                Verdict::TimedOut => return Ok(part("a cell took too long")),
+                Verdict::Aborted => return Ok(part("a cell did not run")),
+                Verdict::KernelDied(reason) => {
+                    return Ok(part(&format!("the kernel died: {reason}")));
+                }
+            }
+        }
+        Ok(Replayed::All)
+    }
+}
