@@ -5,7 +5,7 @@
 //! kernel of their own. Whatever happened is in the notebook afterwards,
 //! also when the kernel dies: the caller can always write it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -14,27 +14,43 @@ use super::event::{self, EventKind, OutputChange};
 use super::spill::Spill;
 use crate::jupyter::nbformat::{Cell, CellType, Notebook};
 use crate::kernel::{
-    ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, Late, Outcome, OutputEvent,
-    Verdict, late_outputs,
+    ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, Late, Outcome, Verdict,
 };
 use crate::session::notebook::{foreign, verdict_name};
+use crate::session::parameters::has_tag;
 use crate::session::{OutputLimits, Outputs};
 use others::Found;
 pub use others::OtherKernels;
+use results::Results;
+pub use saver::Saver;
 
 mod others;
+mod papermill;
+mod results;
+mod saver;
 
 /// How to run a notebook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplayOptions {
     /// How long a cell may run.
     pub cell_timeout: Option<Duration>,
+    /// When all of it must be over.
+    pub deadline: Option<Instant>,
     /// Go on after a cell that failed.
     pub allow_errors: bool,
     /// Whether somebody can answer `input()`.
     pub allow_stdin: bool,
     /// What is kept of outputs.
     pub limits: OutputLimits,
+}
+
+/// What is written while it runs.
+#[derive(Debug)]
+pub struct Files {
+    /// Takes what does not fit into the notebook.
+    pub spill: Spill,
+    /// The notebook itself, if it has a file.
+    pub saver: Option<Saver>,
 }
 
 /// What a person can do meanwhile.
@@ -55,10 +71,12 @@ pub struct Report {
     pub ran: usize,
     /// The first failure that stopped the run: index of the cell (from 0), and how it failed.
     pub failed: Option<(usize, Verdict)>,
+    /// Whether that was because [`ReplayOptions::deadline`] passed.
+    pub out_of_time: bool,
 }
 
-/// Runs all code cells of `notebook` in `kernel`; events name cells by their id. What does not fit into the notebook
-/// goes to `spill`.
+/// Runs all code cells of `notebook` in `kernel`; events name cells by their id. Outputs of earlier runs are taken
+/// away first, also of cells that are then not reached.
 ///
 /// # Errors
 /// Only when the kernel is gone before a cell could be sent.
@@ -67,7 +85,7 @@ pub async fn replay(
     kernel: &Kernel,
     others: &mut OtherKernels<'_>,
     options: ReplayOptions,
-    spill: Spill,
+    files: Files,
     control: &mut mpsc::Receiver<Control>,
     events: mpsc::Sender<EventKind>,
 ) -> Result<Report, KernelError> {
@@ -78,23 +96,26 @@ pub async fn replay(
             Value::Object(info.language_info),
         );
     }
-    let mut results = Results {
-        executions: Vec::new(),
-        late: late_outputs(),
-        cells: vec![None; notebook.cells.len()],
-        limits: options.limits,
-        spill,
-    };
+    clear(notebook);
+    papermill::begin(notebook);
+    let mut results = Results::new(notebook.cells.len(), options.limits, files);
     let mut report = Report {
         ran: 0,
         failed: None,
+        out_of_time: false,
     };
+    let mut passed = notebook.cells.len();
     for index in 0..notebook.cells.len() {
         let Some(cell) = notebook.cells.get_mut(index) else {
             break;
         };
         if !is_runnable(cell) {
             continue;
+        }
+        if options.deadline.is_some_and(|end| end <= Instant::now()) {
+            report.failed = Some((index, Verdict::TimedOut));
+            report.out_of_time = true;
+            break;
         }
         report.ran += 1;
         let other = match others.of(cell, control).await {
@@ -105,29 +126,37 @@ pub async fn replay(
                 break;
             }
         };
+        papermill::cell_begins(cell);
         let kernel = other.as_ref().unwrap_or(kernel);
-        let outcome =
-            run_cell(cell, index, kernel, options, control, &events, &mut results).await?;
-        if let Some(CellType::Code {
+        let outcome = run_cell(
+            notebook,
+            index,
+            kernel,
+            options,
+            control,
+            &events,
+            &mut results,
+        )
+        .await?;
+        let Some(cell) = notebook.cells.get_mut(index) else {
+            break;
+        };
+        if let CellType::Code {
             execution_count, ..
-        }) = notebook.cells.get_mut(index).map(|cell| &mut cell.kind)
+        } = &mut cell.kind
         {
             *execution_count = outcome.count;
         }
-        let tolerated = options.allow_errors
-            || notebook
-                .cells
-                .get(index)
-                .is_some_and(|cell| has_tag(cell, "raises-exception"));
-        let failed = match &outcome.verdict {
-            Verdict::Ok => false,
-            Verdict::Error { .. } => !tolerated,
-            Verdict::Interrupted
-            | Verdict::TimedOut
-            | Verdict::Aborted
-            | Verdict::KernelDied(_) => true,
-        };
+        let failed = stops_the_run(&outcome.verdict, cell, options.allow_errors);
+        papermill::cell_ends(cell, failed && !is_exit(&outcome.verdict));
+        results.changed(index);
+        if failed && is_exit(&outcome.verdict) {
+            passed = index + 1;
+            break;
+        }
         if failed {
+            report.out_of_time = outcome.verdict == Verdict::TimedOut
+                && options.deadline.is_some_and(|end| end <= Instant::now());
             report.failed = Some((index, outcome.verdict));
             break;
         }
@@ -135,29 +164,31 @@ pub async fn replay(
     while let Ok(late) = results.late.1.try_recv() {
         tell_late(&mut results, late, &events).await;
     }
+    if let Some((index, _)) = &report.failed {
+        passed = *index;
+    }
+    papermill::end(notebook, passed, report.failed.is_some());
+    tell(&events, finished(&report)).await;
+    results.into_notebook(notebook);
+    Ok(report)
+}
+
+fn finished(report: &Report) -> EventKind {
     let verdict = report
         .failed
         .as_ref()
         .map_or(&Verdict::Ok, |(_, verdict)| verdict);
-    let event = EventKind::RunFinished {
+    EventKind::RunFinished {
         cells: report.ran,
         failed_cell: report.failed.as_ref().map(|(index, _)| index + 1),
         status: verdict_name(verdict).to_owned(),
-    };
-    tell(&events, event).await;
-    // Only now, for displays may have been updated by later cells.
-    for (cell, outputs) in notebook.cells.iter_mut().zip(results.cells) {
-        if let (
-            CellType::Code {
-                outputs: stored, ..
-            },
-            Some(outputs),
-        ) = (&mut cell.kind, outputs)
-        {
-            *stored = outputs.into_notebook();
-        }
     }
-    Ok(report)
+}
+
+/// The indices of the cells that a run will run.
+pub fn runnable(notebook: &Notebook) -> impl Iterator<Item = usize> {
+    let cells = notebook.cells.iter().enumerate();
+    cells.filter_map(|(index, cell)| is_runnable(cell).then_some(index))
 }
 
 fn is_runnable(cell: &Cell) -> bool {
@@ -166,16 +197,43 @@ fn is_runnable(cell: &Cell) -> bool {
         && (!has_tag(cell, "skip-execution") || foreign(cell).is_some())
 }
 
-fn has_tag(cell: &Cell, tag: &str) -> bool {
-    cell.metadata
-        .get("tags")
-        .and_then(Value::as_array)
-        .is_some_and(|tags| tags.iter().any(|t| t == tag))
+/// What a cell has from a run before would look as if it came from this one.
+fn clear(notebook: &mut Notebook) {
+    for cell in &mut notebook.cells {
+        if !is_runnable(cell) {
+            continue;
+        }
+        cell.metadata.remove("execution");
+        if let CellType::Code {
+            execution_count,
+            outputs,
+        } = &mut cell.kind
+        {
+            *execution_count = None;
+            outputs.clear();
+        }
+    }
+}
+
+fn stops_the_run(verdict: &Verdict, cell: &Cell, allow_errors: bool) -> bool {
+    match verdict {
+        Verdict::Ok => false,
+        Verdict::Error { .. } => !(allow_errors || has_tag(cell, "raises-exception")),
+        Verdict::Interrupted | Verdict::TimedOut | Verdict::Aborted | Verdict::KernelDied(_) => {
+            true
+        }
+    }
+}
+
+/// Code that says it is done, as scripts do: the run ends there, and well.
+fn is_exit(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Error { ename, evalue }
+        if ename == "SystemExit" && matches!(evalue.as_str(), "" | "0" | "None"))
 }
 
 /// Runs one cell; its outputs, and what it updates, go to `results`.
 async fn run_cell(
-    cell: &mut Cell,
+    notebook: &mut Notebook,
     index: usize,
     kernel: &Kernel,
     options: ReplayOptions,
@@ -183,12 +241,20 @@ async fn run_cell(
     events: &mpsc::Sender<EventKind>,
     results: &mut Results,
 ) -> Result<Outcome, KernelError> {
+    let (id, code) = notebook
+        .cells
+        .get(index)
+        .map(|cell| (cell.id.clone(), cell.source.clone()))
+        .unwrap_or_default();
     kernel.send_late(&results.late.0).await?;
+    let left = options
+        .deadline
+        .map(|end| end.saturating_duration_since(Instant::now()));
     let execution = kernel
         .execute(ExecuteOptions {
             allow_stdin: options.allow_stdin,
-            timeout: options.cell_timeout,
-            ..ExecuteOptions::cell(cell.source.clone())
+            timeout: options.cell_timeout.into_iter().chain(left).min(),
+            ..ExecuteOptions::cell(code)
         })
         .await?;
     if let Some(slot) = results.cells.get_mut(index) {
@@ -199,39 +265,54 @@ async fn run_cell(
         timing.insert(key.to_owned(), jiff::Timestamp::now().to_string().into());
     };
     stamp("iopub.execute_input");
-    let id = || cell.id.clone();
-    tell(events, EventKind::CodeStarted { cell: id() }).await;
+    tell(events, EventKind::CodeStarted { cell: id.clone() }).await;
     let mut running = Running {
         execution,
         kernel,
         interrupts: 0,
     };
     let mut outcome = loop {
-        let event = match running.next(control, &mut results.late.1).await {
+        let due = results.due();
+        let event = match running.next(control, &mut results.late.1, due).await {
             Next::Late(late) => {
                 tell_late(results, late, events).await;
+                continue;
+            }
+            Next::Save => {
+                if let Some(message) = results.save(notebook) {
+                    tell(events, EventKind::Notice { message }).await;
+                }
                 continue;
             }
             Next::Event(event) => event,
         };
         let event = match event {
             ExecutionEvent::Started { .. } => continue,
+            ExecutionEvent::Comm(comm) => {
+                results.widgets.comm(comm);
+                continue;
+            }
             ExecutionEvent::Output(output) => {
-                for message in results.apply(index, &cell.id, &output) {
+                if let Some(told) = results.widgets.take(&running.execution.id, &output) {
+                    // A kernel that is gone says so through the execution.
+                    let _ = kernel.send_comm(&told.comm, told.data).await;
+                    continue;
+                }
+                for message in results.apply(index, &id, &output) {
                     tell(events, EventKind::Notice { message }).await;
                 }
                 EventKind::Output {
-                    cell: id(),
+                    cell: id.clone(),
                     change: OutputChange::from(output),
                 }
             }
             ExecutionEvent::InputRequested(request) => EventKind::InputRequested {
-                cell: id(),
+                cell: id.clone(),
                 prompt: request.prompt,
                 password: request.password,
             },
             ExecutionEvent::StillRunning { interrupts } => EventKind::StillRunning {
-                cell: id(),
+                cell: id.clone(),
                 interrupts,
             },
             ExecutionEvent::Finished(outcome) => break outcome,
@@ -242,19 +323,20 @@ async fn run_cell(
         // The cell swallowed it, but the person wanted the run to stop.
         outcome.verdict = Verdict::Interrupted;
     }
-    results.spill.close(&cell.id);
-    results
-        .executions
-        .push((running.execution.id.clone(), index, cell.id.clone()));
+    results.files.spill.close(&id);
+    let execution = running.execution.id.clone();
+    results.executions.push((execution, index, id.clone()));
     stamp("shell.execute_reply");
+    if let Some(cell) = notebook.cells.get_mut(index) {
+        cell.metadata
+            .insert("execution".to_owned(), Value::Object(timing));
+    }
     let event = EventKind::CodeFinished {
-        cell: id(),
+        cell: id,
         status: verdict_name(&outcome.verdict).to_owned(),
         count: outcome.count,
     };
     tell(events, event).await;
-    cell.metadata
-        .insert("execution".to_owned(), Value::Object(timing));
     Ok(outcome)
 }
 
@@ -283,6 +365,8 @@ async fn tell_late(results: &mut Results, late: Late, events: &mpsc::Sender<Even
 enum Next {
     Event(ExecutionEvent),
     Late(Late),
+    /// It is time to save.
+    Save,
 }
 
 /// The cell in the kernel.
@@ -298,9 +382,17 @@ impl Running<'_> {
         &mut self,
         control: &mut mpsc::Receiver<Control>,
         late: &mut mpsc::Receiver<Late>,
+        save: Option<Instant>,
     ) -> Next {
         loop {
+            let due = async {
+                match save {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
+                () = due => return Next::Save,
                 event = self.execution.next() => match event {
                     Some(event) => return Next::Event(event),
                     // `Finished` ends the caller's loop, so this is not reached.
@@ -327,62 +419,6 @@ impl Running<'_> {
                 }
             }
         }
-    }
-}
-
-/// What the cells put out, within the limits.
-struct Results {
-    /// Those that have finished, with index and id of their cell.
-    executions: Vec<(String, usize, String)>,
-    late: (mpsc::Sender<Late>, mpsc::Receiver<Late>),
-    cells: Vec<Option<Outputs>>,
-    limits: OutputLimits,
-    spill: Spill,
-}
-
-impl Results {
-    /// Takes an output of the cell at `index`. Returns what a person should know.
-    fn apply(&mut self, index: usize, id: &str, output: &OutputEvent) -> Vec<String> {
-        if let OutputEvent::Update {
-            data,
-            metadata,
-            display_id,
-        } = output
-        {
-            for outputs in self.cells.iter_mut().flatten() {
-                outputs.update(display_id, data, metadata);
-            }
-            // One that grew is cut; its own cell's files are not open any more.
-            for at in (0..self.cells.len()).filter(|&at| at != index) {
-                self.fit(at, "", output);
-            }
-        } else if let Some(Some(outputs)) = self.cells.get_mut(index) {
-            outputs.apply(output);
-        }
-        self.fit(index, id, output)
-    }
-
-    /// Brings one cell under its limits, after its files have all of it.
-    fn fit(&mut self, index: usize, id: &str, output: &OutputEvent) -> Vec<String> {
-        let kept = |outputs: &Outputs| outputs.bytes();
-        let all: usize = self.cells.iter().flatten().map(kept).sum();
-        let Some(Some(outputs)) = self.cells.get_mut(index) else {
-            return Vec::new();
-        };
-        let limits = self.limits.of_cell(all - outputs.bytes());
-        let over = outputs.is_over(&limits);
-        let whole = if id.is_empty() {
-            over.then(|| outputs.whole().clone())
-        } else {
-            self.spill.take(id, outputs, over, output)
-        };
-        let Some(whole) = whole else {
-            return Vec::new();
-        };
-        let said = outputs.is_cut();
-        outputs.cut(&limits, whole);
-        let place = outputs.whole().notice().filter(|_| !said);
-        place.into_iter().chain(self.spill.trouble()).collect()
     }
 }
 

@@ -4,6 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+mod run;
+
+pub use run::{ProgressArg, RunArgs};
+
 /// Ask in plain words; a model writes code, a real Jupyter kernel on this machine runs it, and the conversation is a
 /// notebook.
 #[derive(Debug, Parser)]
@@ -46,7 +50,7 @@ pub struct Cli {
 pub enum Command {
     /// Answer one question and exit.
     Ask(AskArgs),
-    /// Execute a notebook, a script or a line of code, without a model.
+    /// Execute notebooks, scripts or a line of code, without a model (docs/run.md).
     Run(RunArgs),
     /// The kernels there are, and how to get one.
     Kernels(KernelsArgs),
@@ -135,40 +139,6 @@ pub struct AskArgs {
     #[command(flatten)]
     pub session: SessionArgs,
     /// Print events as JSON, one a line (docs/events.md).
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `sponde run`.
-#[derive(Debug, Args)]
-pub struct RunArgs {
-    /// A notebook (.ipynb) or a script; `-` reads a script from stdin.
-    #[arg(required_unless_present = "code", conflicts_with = "code")]
-    pub path: Option<PathBuf>,
-    /// Code to run instead.
-    #[arg(short, long)]
-    pub code: Option<String>,
-    /// Write the executed notebook here.
-    #[arg(short, long, value_name = "OUT.ipynb")]
-    pub output: Option<PathBuf>,
-    /// How many seconds a cell may run.
-    #[arg(long, value_name = "SECONDS")]
-    pub timeout: Option<u64>,
-    /// Go on after a cell that failed.
-    #[arg(long)]
-    pub allow_errors: bool,
-    /// The kernel; default is the notebook's own, else python3.
-    #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL")]
-    pub kernel: Option<String>,
-    /// Use a kernel that runs already and leave it running: its connection file, a part of its name, or without a value
-    /// the newest one.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "",
-        conflicts_with = "gateway")]
-    pub existing: Option<String>,
-    /// Where it runs.
-    #[command(flatten)]
-    pub gateway: GatewayArgs,
-    /// Print events as JSON, one a line.
     #[arg(long)]
     pub json: bool,
 }

@@ -20,6 +20,8 @@ pub(super) struct Screen {
     stderr: Filter,
     protocol: Protocol,
     pictures: PictureFiles,
+    /// Whether the terminal's cursor stands where a line begins.
+    at_line_start: bool,
 }
 
 impl Screen {
@@ -31,7 +33,13 @@ impl Screen {
             stderr: Filter::new(style::stderr_colours()),
             protocol: Protocol::detect(terminal, &|name| std::env::var(name).ok()),
             pictures: PictureFiles::new(pictures),
+            at_line_start: true,
         }
+    }
+
+    /// Whether something else can be shown on a line of its own.
+    pub(super) fn at_line_start(&self) -> bool {
+        self.at_line_start
     }
 
     /// # Errors
@@ -70,6 +78,7 @@ impl Screen {
         match output {
             Output::Stream { name, text, .. } if name == "stderr" => {
                 let text = self.stderr.push(text);
+                self.stands_after(&text);
                 eprint(&text);
                 Ok(())
             }
@@ -125,10 +134,17 @@ impl Screen {
 
     fn write(&mut self, text: &str) -> Result<(), Failure> {
         // To a file or another program goes exactly what was printed.
-        if self.terminal {
-            print(&self.stdout.push(text))
-        } else {
-            print(text)
+        if !self.terminal {
+            return print(text);
+        }
+        let text = self.stdout.push(text);
+        self.stands_after(&text);
+        print(&text)
+    }
+
+    fn stands_after(&mut self, text: &str) {
+        if let Some(last) = text.chars().next_back() {
+            self.at_line_start = last == '\n';
         }
     }
 }

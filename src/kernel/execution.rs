@@ -7,6 +7,7 @@
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
+use super::comm::Comm;
 use super::host::ExitReason;
 use crate::jupyter::content::{Content, ErrorContent, InputRequest, Stream};
 use crate::jupyter::mime::MimeBundle;
@@ -31,6 +32,8 @@ pub enum ExecutionEvent {
     },
     /// Something to show.
     Output(OutputEvent),
+    /// Something about a widget.
+    Comm(Comm),
     /// The code waits for a line; answer with [`super::Kernel::reply`].
     InputRequested(InputRequest),
     /// The limit passed or an interrupt was sent and the code still runs.
@@ -159,6 +162,7 @@ impl Execution {
                 Some(ExecutionEvent::Finished(outcome)) => return (outputs, outcome),
                 Some(
                     ExecutionEvent::Started { .. }
+                    | ExecutionEvent::Comm(_)
                     | ExecutionEvent::InputRequested(_)
                     | ExecutionEvent::StillRunning { .. },
                 ) => {}

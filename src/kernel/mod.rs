@@ -6,6 +6,7 @@
 mod actor;
 pub mod attach;
 pub mod checkpoint;
+mod comm;
 pub mod discover;
 mod execution;
 mod files;
@@ -33,6 +34,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 pub use attach::AttachOptions;
 pub use checkpoint::{Checkpoint, CheckpointId, Checkpoints, NoCheckpoint};
+pub use comm::{Comm, CommKind};
 pub use discover::{FoundKernel, SearchPath, SearchPaths};
 pub use execution::{Execution, ExecutionEvent, Outcome, OutputEvent, Verdict};
 pub use gateway::GatewayOptions;

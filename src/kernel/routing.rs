@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
 use super::ExecuteOptions;
+use super::comm::Comm;
 use super::execution::{ExecutionEvent, OutputEvent, Verdict};
 use super::host::ExitReason;
 use super::late::LateOutputs;
@@ -217,8 +218,13 @@ impl Table {
                 let event = ExecutionEvent::Started { count: entry.count };
                 let _ = entry.events.send((event, permit));
             }
-            (Channel::IoPub, content) => {
+            (Channel::IoPub, mut content) => {
                 entry.start(now);
+                if let Some(comm) = Comm::from_content(&mut content, message.buffers) {
+                    let _ = entry.events.send((ExecutionEvent::Comm(comm), permit));
+                    entry.after_message(now, self.quirks.late_outputs);
+                    return Ok(());
+                }
                 entry.settling.seen(entry.idle);
                 entry.outputs = entry.outputs.saturating_add(1);
                 if let Content::Error(error) = &content {

@@ -5,14 +5,18 @@
 //! clock.
 
 pub mod carried;
+pub mod check;
 pub mod context;
 pub mod limits;
 mod marks;
 pub mod notebook;
 pub mod open;
 pub mod outputs;
+pub mod parameters;
+pub mod percent;
 pub mod summarize;
 pub mod transcript;
+pub mod widgets;
 
 pub use limits::OutputLimits;
 pub use outputs::Outputs;

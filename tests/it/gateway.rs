@@ -122,7 +122,9 @@ async fn talk(kernel: &Kernel) {
             }
             ExecutionEvent::Output(output) => outputs.push(output),
             ExecutionEvent::Finished(outcome) => assert_eq!(outcome, ok(5)),
-            ExecutionEvent::Started { .. } | ExecutionEvent::StillRunning { .. } => {}
+            ExecutionEvent::Started { .. }
+            | ExecutionEvent::Comm(_)
+            | ExecutionEvent::StillRunning { .. } => {}
         }
     }
     assert_eq!(printed(&outputs), "Ada!\n");

@@ -116,6 +116,8 @@ const RULES: &[Rule] = &[
             "bytes",
             "csv",
             "image",
+            "regex",
+            "saphyr_parser",
             "serde",
             "serde_json",
             "sha2",

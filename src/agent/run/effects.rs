@@ -250,6 +250,8 @@ impl Session {
                     self.edit(Edit::Number { cell, count });
                 }
             }
+            // Widgets belong to notebooks that are run as a whole.
+            Some(ExecutionEvent::Comm(_)) => {}
             Some(ExecutionEvent::Output(output)) => {
                 running
                     .flush_at

@@ -115,6 +115,7 @@ impl Ran {
             }
             ExecutionEvent::Finished(outcome) => self.verdict = Some(outcome.verdict),
             ExecutionEvent::Started { .. }
+            | ExecutionEvent::Comm(_)
             | ExecutionEvent::InputRequested(_)
             | ExecutionEvent::StillRunning { .. } => {}
         }

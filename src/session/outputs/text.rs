@@ -42,6 +42,11 @@ impl Text {
         }
     }
 
+    /// All of it.
+    pub(crate) fn into_shown(self) -> String {
+        self.shown
+    }
+
     /// Takes the lines that are complete, or all of it if the last line is longer than `longest`.
     pub(crate) fn take_lines(&mut self, longest: usize) -> String {
         let end = self.shown.rfind('\n').map_or(0, |at| at + 1);

@@ -1,0 +1,126 @@
+//! What the cells of a run have put out so far.
+
+use std::time::Instant;
+
+use tokio::sync::mpsc;
+
+use super::Files;
+use crate::jupyter::nbformat::{CellType, Notebook};
+use crate::kernel::{Late, OutputEvent, late_outputs};
+use crate::session::widgets::Widgets;
+use crate::session::{OutputLimits, Outputs};
+
+/// What the cells put out, within the limits.
+pub(super) struct Results {
+    /// Those that have finished, with index and id of their cell.
+    pub(super) executions: Vec<(String, usize, String)>,
+    pub(super) late: (mpsc::Sender<Late>, mpsc::Receiver<Late>),
+    pub(super) cells: Vec<Option<Outputs>>,
+    pub(super) limits: OutputLimits,
+    pub(super) files: Files,
+    pub(super) widgets: Widgets,
+}
+
+impl Results {
+    /// For a notebook of so many cells.
+    pub(super) fn new(cells: usize, limits: OutputLimits, files: Files) -> Self {
+        Self {
+            executions: Vec::new(),
+            late: late_outputs(),
+            cells: vec![None; cells],
+            limits,
+            files,
+            widgets: Widgets::default(),
+        }
+    }
+
+    /// Puts all of it into the notebook, also what was put there before: displays may have been updated since.
+    pub(super) fn into_notebook(self, notebook: &mut Notebook) {
+        if let Some(state) = self.widgets.metadata() {
+            notebook.metadata.insert("widgets".to_owned(), state);
+        }
+        for (cell, outputs) in notebook.cells.iter_mut().zip(self.cells) {
+            if let (
+                CellType::Code {
+                    outputs: stored, ..
+                },
+                Some(outputs),
+            ) = (&mut cell.kind, outputs)
+            {
+                *stored = outputs.into_notebook();
+            }
+        }
+    }
+
+    /// Takes an output of the cell at `index`. Returns what a person should know.
+    pub(super) fn apply(&mut self, index: usize, id: &str, output: &OutputEvent) -> Vec<String> {
+        if let OutputEvent::Update {
+            data,
+            metadata,
+            display_id,
+        } = output
+        {
+            for at in 0..self.cells.len() {
+                if let Some(Some(outputs)) = self.cells.get_mut(at)
+                    && outputs.update(display_id, data, metadata)
+                {
+                    self.changed(at);
+                }
+            }
+            // One that grew is cut; its own cell's files are not open any more.
+            for at in (0..self.cells.len()).filter(|&at| at != index) {
+                self.fit(at, "", output);
+            }
+        } else if let Some(Some(outputs)) = self.cells.get_mut(index) {
+            outputs.apply(output);
+        }
+        self.changed(index);
+        self.fit(index, id, output)
+    }
+
+    /// Something about the cell is new.
+    pub(super) fn changed(&mut self, index: usize) {
+        if let Some(saver) = &mut self.files.saver {
+            saver.changed(index);
+        }
+    }
+
+    /// When it is time to save, if there is something to save.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.files.saver.as_ref()?.due()
+    }
+
+    /// Writes the notebook with what there is. Returns what a person should know.
+    pub(super) fn save(&mut self, notebook: &mut Notebook) -> Option<String> {
+        let saver = self.files.saver.as_mut()?;
+        saver.save(notebook, |index| {
+            self.cells.get(index)?.as_ref().map(Outputs::to_notebook)
+        })
+    }
+
+    /// Brings one cell under its limits, after its files have all of it.
+    fn fit(&mut self, index: usize, id: &str, output: &OutputEvent) -> Vec<String> {
+        let kept = |outputs: &Outputs| outputs.bytes();
+        let all: usize = self.cells.iter().flatten().map(kept).sum();
+        let Some(Some(outputs)) = self.cells.get_mut(index) else {
+            return Vec::new();
+        };
+        let limits = self.limits.of_cell(all - outputs.bytes());
+        let over = outputs.is_over(&limits);
+        let whole = if id.is_empty() {
+            over.then(|| outputs.whole().clone())
+        } else {
+            self.files.spill.take(id, outputs, over, output)
+        };
+        let Some(whole) = whole else {
+            return Vec::new();
+        };
+        let said = outputs.is_cut();
+        outputs.cut(&limits, whole);
+        let place = outputs.whole().notice().filter(|_| !said);
+        place
+            .into_iter()
+            .chain(self.files.spill.trouble())
+            .collect()
+    }
+}

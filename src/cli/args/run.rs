@@ -1,0 +1,149 @@
+//! The command line of `sponde run`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::GatewayArgs;
+
+/// `sponde run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sponde run analysis.ipynb -o executed.ipynb
+  sponde run report.ipynb -p region=north -p year=2024 -o 'report-{region}.ipynb'
+  sponde run *.ipynb -j 4 -o out/
+  sponde run *.ipynb --check                    are the stored outputs still right?
+  sponde run steps.py                           a script, with cells if it has `# %%`")]
+#[expect(clippy::struct_excessive_bools, reason = "flags")]
+pub struct RunArgs {
+    /// Notebooks (.ipynb) and scripts; `-` reads one from stdin.
+    #[arg(
+        required_unless_present = "code",
+        conflicts_with = "code",
+        value_name = "PATH"
+    )]
+    pub paths: Vec<PathBuf>,
+    /// Code to run instead.
+    #[arg(short, long)]
+    pub code: Option<String>,
+    /// Write the executed notebook here, from the first cell on; `-` is stdout. For several notebooks a directory.
+    #[arg(short, long, value_name = "OUT.ipynb")]
+    pub output: Option<PathBuf>,
+    /// Write the outputs into the notebooks themselves.
+    #[arg(long, conflicts_with = "output")]
+    pub inplace: bool,
+    /// Run so many notebooks at a time.
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub jobs: u16,
+    /// Work in this directory instead of the notebook's own.
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// Go on after a cell that failed.
+    #[arg(long)]
+    pub allow_errors: bool,
+    /// The kernel; default is the notebook's own, else one for the script's language, else python3.
+    #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL")]
+    pub kernel: Option<String>,
+    /// Use a kernel that runs already and leave it running: its connection file, a part of its name, or without a value
+    /// the newest one.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "",
+        conflicts_with = "gateway")]
+    pub existing: Option<String>,
+    /// Where it runs.
+    #[command(flatten)]
+    pub gateway: GatewayArgs,
+    /// How far it is, on stderr.
+    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
+    pub progress: ProgressArg,
+    /// Print events as JSON, one a line.
+    #[arg(long, conflicts_with = "check")]
+    pub json: bool,
+
+    /// A parameter: True, False, None and numbers as Python reads them, else text. Goes into a cell behind the one
+    /// tagged `parameters`, and into {NAME} in the path of -o.
+    #[arg(
+        short = 'p',
+        long = "parameter",
+        value_name = "NAME=VALUE",
+        help_heading = "Parameters"
+    )]
+    pub parameters: Vec<String>,
+    /// A parameter that is text, whatever it looks like.
+    #[arg(
+        short = 'r',
+        long = "raw",
+        value_name = "NAME=TEXT",
+        help_heading = "Parameters"
+    )]
+    pub raw: Vec<String>,
+    /// Parameters from a file: YAML, or JSON or TOML by its ending.
+    #[arg(
+        short = 'f',
+        long = "parameters-file",
+        value_name = "FILE",
+        help_heading = "Parameters"
+    )]
+    pub parameters_files: Vec<PathBuf>,
+    /// Parameters as YAML.
+    #[arg(
+        short = 'y',
+        long = "parameters-yaml",
+        value_name = "YAML",
+        help_heading = "Parameters"
+    )]
+    pub parameters_yaml: Vec<String>,
+    /// List the parameters that the notebook declares, and do not run it.
+    #[arg(long, help_heading = "Parameters", conflicts_with_all = ["check", "output", "inplace"])]
+    pub list_parameters: bool,
+    /// Put the parameters in, and do not run it.
+    #[arg(long, help_heading = "Parameters", conflicts_with = "check")]
+    pub prepare_only: bool,
+    /// Hide the code in the executed notebook.
+    #[arg(long, help_heading = "Parameters", conflicts_with = "check")]
+    pub report_mode: bool,
+
+    /// How many seconds a cell may run.
+    #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
+    pub timeout: Option<u64>,
+    /// How many seconds a notebook may run.
+    #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
+    pub total_timeout: Option<u64>,
+    /// How many seconds the kernel may take to start.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 60,
+        help_heading = "Limits"
+    )]
+    pub start_timeout: u64,
+
+    /// Run again and compare with the stored outputs: what differs is shown, and the exit code is 1.
+    #[arg(long, conflicts_with = "code", help_heading = "Check")]
+    pub check: bool,
+    /// Write the outputs of cells that differ into the notebook.
+    #[arg(long, requires = "check", help_heading = "Check")]
+    pub update: bool,
+    /// Numbers in text may differ by this much, relatively (below 1: absolutely).
+    #[arg(long, requires = "check", value_name = "X", help_heading = "Check")]
+    pub tolerance: Option<f64>,
+    /// So much of a picture may differ, from 0 to 1 [default: 0.05].
+    #[arg(long, requires = "check", value_name = "X", help_heading = "Check")]
+    pub picture_tolerance: Option<f64>,
+    /// Regular expressions for what shall not count in text, in nbval's format.
+    #[arg(long, requires = "check", value_name = "FILE", help_heading = "Check")]
+    pub sanitize_with: Option<PathBuf>,
+}
+
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProgressArg {
+    /// A bar in a terminal; elsewhere a line now and then if it takes long.
+    Auto,
+    /// A bar.
+    Bar,
+    /// A line for each cell.
+    Lines,
+    /// Nothing.
+    None,
+}

@@ -1,0 +1,116 @@
+//! How a run went, in words and as an exit code.
+
+use super::super::filter;
+use super::super::gateway;
+use super::super::style::{self, BAD, paint};
+use super::job::Ran;
+use crate::error::{Exit, Failure};
+use crate::jupyter::nbformat::{Cell, CellType};
+use crate::kernel::{KernelError, Verdict};
+use crate::session::notebook::foreign;
+
+/// Nothing if it went well; `output` is where the outputs are, if they are anywhere.
+pub(super) fn verdict<W>(ran: &Ran<W>, output: Option<&str>) -> Result<(), Failure> {
+    let report = ran.result.as_ref().map_err(kernel_failure)?;
+    let Some((index, verdict)) = &report.failed else {
+        return Ok(());
+    };
+    let number = index + 1;
+    let cell = ran.notebook.cells.get(*index);
+    let own = cell
+        .and_then(foreign)
+        .map_or(&*ran.kernel, |cell| cell.kernel.unwrap_or(cell.language));
+    let mut failure = match verdict {
+        Verdict::Interrupted => {
+            Failure::new(Exit::Interrupted, format!("cell {number} was interrupted"))
+        }
+        Verdict::KernelDied(reason) => Failure::new(
+            Exit::Kernel,
+            format!("kernel `{own}` died while it ran cell {number} ({reason})"),
+        ),
+        Verdict::TimedOut if report.out_of_time => Failure::new(
+            Exit::Failed,
+            format!("the time for the notebook was over in cell {number}"),
+        ),
+        Verdict::TimedOut => Failure::new(
+            Exit::Failed,
+            format!("cell {number} ran too long and was stopped"),
+        ),
+        Verdict::Error { ename, evalue } => {
+            let first = evalue.lines().next().unwrap_or_default();
+            let what = if ename.is_empty() {
+                first.to_owned()
+            } else {
+                format!("{ename}: {first}")
+            };
+            Failure::new(Exit::Failed, format!("cell {number} failed: {what}"))
+        }
+        Verdict::Aborted | Verdict::Ok => {
+            Failure::new(Exit::Failed, format!("cell {number} was not run"))
+        }
+    };
+    let several = ran.notebook.cells.len() > 1;
+    if several {
+        failure = failure.details(cell.and_then(first_line).as_deref());
+    }
+    Err(match verdict {
+        Verdict::TimedOut if report.out_of_time => {
+            failure.hint("give it more with --total-timeout")
+        }
+        Verdict::TimedOut => failure.hint("give it more time with --timeout"),
+        _ if several => failure.hint(match output {
+            Some(output) => format!("the cells before it, and what it printed, are in `{output}`"),
+            None => {
+                "write the outputs to a notebook with -o, or go on after errors with --allow-errors"
+                    .to_owned()
+            }
+        }),
+        _ => failure,
+    })
+}
+
+/// The cell in a line, so that it can be found.
+fn first_line(cell: &Cell) -> Option<String> {
+    let CellType::Code {
+        execution_count, ..
+    } = cell.kind
+    else {
+        return None;
+    };
+    let mut lines = cell.source.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.next()?;
+    let more = if lines.next().is_some() { " .." } else { "" };
+    let count = execution_count.map_or_else(|| " ".to_owned(), |count| count.to_string());
+    Some(filter::plain(&format!(
+        "In [{count}]: {}{more}",
+        first.trim()
+    )))
+}
+
+/// A kernel that could not be used, with what its process wrote.
+pub(in super::super) fn kernel_failure(error: &KernelError) -> Failure {
+    if let KernelError::Gateway { error, .. } = error {
+        return gateway::failure(error);
+    }
+    let log = error.log().map(str::to_owned);
+    let hint = if log
+        .as_deref()
+        .is_some_and(|log| log.contains("No module named"))
+    {
+        "install it with `sponde kernels install python3`, or choose another from `sponde kernels`"
+    } else {
+        "`sponde doctor` checks the kernel"
+    };
+    let last = log
+        .as_deref()
+        .map(|log| log.lines().rev().take(12).collect::<Vec<_>>());
+    let log = last.map(|lines| lines.into_iter().rev().collect::<Vec<_>>().join("\n"));
+    Failure::new(Exit::Kernel, error.to_string())
+        .details(log.as_deref())
+        .hint(hint)
+}
+
+/// Marks a line of a list as bad.
+pub(in super::super) fn bad(text: &str) -> String {
+    paint(BAD, text, style::stdout_colours())
+}

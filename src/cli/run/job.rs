@@ -1,0 +1,215 @@
+//! One notebook from its file to its executed copy.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::super::args::RunArgs;
+use super::super::existing::{self, Existing};
+use super::super::gateway::Far;
+use super::super::{Context, print, session};
+use super::plan::{Job, Target};
+use super::{kernel_failure, kernels, params, source};
+use crate::agent::replay::{self, Control, Files, OtherKernels, ReplayOptions, Report, Saver};
+use crate::agent::{EventKind, Spill, spill, write_atomically_with};
+use crate::error::{Exit, Failure};
+use crate::jupyter::nbformat::Notebook;
+use crate::kernel::{Kernel, KernelError, KernelSource, LaunchOptions};
+use crate::session::parameters::{Parameters, hide_code};
+
+/// What all jobs share.
+pub(super) struct Settings<'a> {
+    pub(super) args: &'a RunArgs,
+    pub(super) parameters: Parameters,
+    pub(super) far: Option<Far>,
+    /// Whether somebody can answer `input()`.
+    pub(super) allow_stdin: bool,
+    pub(super) cwd: PathBuf,
+    pub(super) context: &'a Context,
+}
+
+/// A notebook that is ready to run.
+pub(super) struct Prepared {
+    pub(super) notebook: Notebook,
+    kernel: KernelSource,
+    existing: Option<Existing>,
+    workdir: PathBuf,
+}
+
+/// A notebook that was run.
+pub(super) struct Ran<W> {
+    pub(super) notebook: Notebook,
+    /// The name of its kernel.
+    pub(super) kernel: String,
+    pub(super) result: Result<Report, KernelError>,
+    /// What whoever watched it has to say.
+    pub(super) watched: W,
+}
+
+/// Reads `job`, finds its kernel and puts the parameters in.
+pub(super) fn prepare(job: &Job, settings: &Settings<'_>) -> Result<Prepared, Failure> {
+    let Settings {
+        args, far, context, ..
+    } = settings;
+    let mut source = source::read(job, &settings.cwd, far.as_ref(), context)?;
+    let existing = existing::find(args.existing.as_deref(), args.kernel.as_deref(), context)?;
+    let named = existing
+        .as_ref()
+        .map(|existing| existing.kernel.name.as_str())
+        .or(args.kernel.as_deref());
+    let kernel = kernels::choose(&source, named, far.as_ref(), context)?;
+    let metadata = &mut source.notebook.metadata;
+    if !(source.is_notebook && kernel.name == "python3" && metadata.contains_key("kernelspec")) {
+        let spec = &kernel.spec;
+        metadata.extend(
+            replay::notebook_for(&kernel.name, &spec.display_name, &spec.language).metadata,
+        );
+    }
+    params::apply(
+        &mut source.notebook,
+        &kernel,
+        &settings.parameters,
+        &job.shown,
+    )?;
+    if let Some(serde_json::Value::Object(papermill)) =
+        source.notebook.metadata.get_mut("papermill")
+    {
+        papermill.insert("input_path".to_owned(), json!(job.shown));
+        let output = job.output.file().map(|path| path.display().to_string());
+        papermill.insert("output_path".to_owned(), json!(output));
+    }
+    if args.report_mode {
+        hide_code(&mut source.notebook);
+    }
+    Ok(Prepared {
+        notebook: source.notebook,
+        kernel,
+        existing,
+        workdir: args
+            .cwd
+            .as_ref()
+            .map_or(source.dir, |dir| settings.cwd.join(dir)),
+    })
+}
+
+impl Prepared {
+    /// Starts the kernel.
+    pub(super) async fn start(
+        &self,
+        job: &Job,
+        settings: &Settings<'_>,
+    ) -> Result<Kernel, Failure> {
+        let main = LaunchOptions {
+            existing: self.existing.as_ref().map(|existing| existing.file.clone()),
+            ..self.launch_options(self.kernel.clone(), job.output.file(), settings)
+        };
+        Kernel::launch(main)
+            .await
+            .map_err(|error| kernel_failure(&error))
+    }
+
+    fn launch_options(
+        &self,
+        mut kernel: KernelSource,
+        output: Option<&Path>,
+        settings: &Settings<'_>,
+    ) -> LaunchOptions {
+        forget_history(&mut kernel);
+        let limits = settings.context.config.limits.resolve();
+        LaunchOptions {
+            oversize: output.and_then(|output| spill::oversize(output, &limits)),
+            gateway: settings.far.as_ref().map(Far::options),
+            ready_timeout: Duration::from_secs(settings.args.start_timeout),
+            ..session::launch_options(kernel, self.workdir.clone(), settings.context)
+        }
+    }
+
+    /// Runs the notebook in `kernel`, which is shut down afterwards, while `watch` sees what happens.
+    pub(super) async fn run<W>(
+        mut self,
+        job: &Job,
+        kernel: Kernel,
+        settings: &Settings<'_>,
+        watch: impl AsyncFnOnce(mpsc::Receiver<EventKind>, mpsc::Sender<Control>) -> W,
+    ) -> Result<Ran<W>, Failure> {
+        let args = settings.args;
+        let limits = settings.context.config.limits.resolve();
+        let output = job.output.file();
+        let options = ReplayOptions {
+            cell_timeout: args.timeout.map(Duration::from_secs),
+            deadline: args
+                .total_timeout
+                .and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds))),
+            // The comparison tells which errors are new.
+            allow_errors: args.allow_errors || args.check,
+            allow_stdin: settings.allow_stdin,
+            limits,
+        };
+        let files = Files {
+            spill: output.map_or_else(Spill::none, |output| {
+                Spill::beside(output, &self.workdir, limits.files)
+            }),
+            saver: output.map(Saver::new),
+        };
+        let mut notebook = std::mem::take(&mut self.notebook);
+        let mut others = OtherKernels::new(|cell| {
+            let source = match &settings.far {
+                Some(far) => far.for_cell(cell.kernel, cell.language)?,
+                None => kernels::for_cell(cell, settings.context)?,
+            };
+            Ok(self.launch_options(source, output, settings))
+        });
+        let (control_tx, mut control) = mpsc::channel(8);
+        let (events_tx, events) = mpsc::channel(16);
+        let (result, watched) = tokio::join!(
+            replay::replay(
+                &mut notebook,
+                &kernel,
+                &mut others,
+                options,
+                files,
+                &mut control,
+                events_tx
+            ),
+            watch(events, control_tx),
+        );
+        // What happened is written in any case; then it is time to say how it went.
+        let written = write(&notebook, &job.output);
+        tokio::join!(kernel.shutdown(), others.shutdown());
+        written?;
+        Ok(Ran {
+            notebook,
+            kernel: self.kernel.name,
+            result,
+            watched,
+        })
+    }
+}
+
+/// Writes the notebook where the job wants it.
+pub(super) fn write(notebook: &Notebook, output: &Target) -> Result<(), Failure> {
+    let path = match output {
+        Target::Nowhere => return Ok(()),
+        Target::Stdout => return print(&notebook.to_json()),
+        Target::File(path) => path,
+    };
+    write_atomically_with(path, |file| notebook.write_to(file)).map_err(|error| {
+        Failure::new(
+            Exit::Failed,
+            format!("could not write `{}`: {error}", path.display()),
+        )
+    })
+}
+
+/// As nbclient does: cells that nobody typed do not belong into a person's history of IPython.
+fn forget_history(kernel: &mut KernelSource) {
+    let argv = &mut kernel.spec.argv;
+    if argv
+        .iter()
+        .any(|word| word == "ipykernel_launcher" || word == "ipykernel")
+    {
+        argv.push("--HistoryManager.hist_file=:memory:".to_owned());
+    }
+}

@@ -1,0 +1,200 @@
+//! What is to be run and where it goes, checked before anything runs.
+
+use std::path::{Path, PathBuf};
+
+use super::super::args::RunArgs;
+use crate::error::Failure;
+use crate::session::parameters::Parameters;
+
+/// One notebook, script or piece of code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Job {
+    pub(super) input: Input,
+    /// Its name for a person.
+    pub(super) shown: String,
+    pub(super) output: Target,
+}
+
+/// Where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Input {
+    Code(String),
+    Stdin,
+    File(PathBuf),
+}
+
+/// Where the executed notebook goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Target {
+    Nowhere,
+    Stdout,
+    File(PathBuf),
+}
+
+impl Target {
+    pub(super) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Nowhere | Self::Stdout => None,
+        }
+    }
+}
+
+/// What `args` ask for.
+pub(super) fn plan(args: &RunArgs, parameters: &Parameters) -> Result<Vec<Job>, Failure> {
+    if let Some(code) = &args.code {
+        let input = Input::Code(code.clone());
+        let output = single_output(args, None, parameters)?;
+        output.file().map(check_output).transpose()?;
+        let shown = "-c".to_owned();
+        return Ok(vec![Job {
+            input,
+            shown,
+            output,
+        }]);
+    }
+    let several = args.paths.len() > 1;
+    let mut jobs: Vec<Job> = Vec::new();
+    for path in &args.paths {
+        let is_stdin = path.as_os_str() == "-";
+        if is_stdin && several {
+            return Err(Failure::usage("`-` cannot be one of several"));
+        }
+        if args.check && (is_stdin || !is_notebook(path)) {
+            return Err(Failure::usage(format!(
+                "`{}` has no outputs to check: it is not a notebook (.ipynb)",
+                path.display()
+            )));
+        }
+        let output = if several {
+            several_output(args, path, parameters)?
+        } else {
+            single_output(args, Some(path.as_path()).filter(|_| !is_stdin), parameters)?
+        };
+        if let (Target::File(file), Some(other)) =
+            (&output, jobs.iter().find(|job| job.output == output))
+        {
+            return Err(Failure::usage(format!(
+                "`{}` and `{}` would both be written to `{}`",
+                other.shown,
+                path.display(),
+                file.display()
+            )));
+        }
+        jobs.push(Job {
+            shown: if is_stdin {
+                "stdin".to_owned()
+            } else {
+                path.display().to_string()
+            },
+            input: if is_stdin {
+                Input::Stdin
+            } else {
+                Input::File(path.clone())
+            },
+            output,
+        });
+    }
+    let mut files = jobs.iter().filter_map(|job| job.output.file());
+    files.try_for_each(check_output)?;
+    Ok(jobs)
+}
+
+pub(super) fn is_notebook(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb"))
+}
+
+/// `path` itself, for --inplace.
+fn inplace(path: Option<&Path>) -> Result<Target, Failure> {
+    match path.filter(|path| is_notebook(path)) {
+        Some(path) => Ok(Target::File(path.to_owned())),
+        None => Err(Failure::usage("--inplace needs a notebook (.ipynb)")
+            .hint("name a file for the executed notebook with -o")),
+    }
+}
+
+fn single_output(
+    args: &RunArgs,
+    path: Option<&Path>,
+    parameters: &Parameters,
+) -> Result<Target, Failure> {
+    if args.inplace {
+        return inplace(path);
+    }
+    let Some(output) = &args.output else {
+        return Ok(Target::Nowhere);
+    };
+    if output.as_os_str() == "-" {
+        if args.check || args.json {
+            return Err(Failure::usage(
+                "stdout cannot take the notebook and the rest: name a file with -o",
+            ));
+        }
+        return Ok(Target::Stdout);
+    }
+    let output = filled(output, parameters);
+    if output.is_dir() {
+        let Some(path) = path else {
+            return Err(
+                Failure::usage(format!("`{}` is a directory", output.display()))
+                    .hint("name a file with -o"),
+            );
+        };
+        return Ok(Target::File(within(&output, path)));
+    }
+    Ok(Target::File(output))
+}
+
+/// The same for one of several: in a directory, which is made.
+fn several_output(args: &RunArgs, path: &Path, parameters: &Parameters) -> Result<Target, Failure> {
+    if args.inplace {
+        return inplace(Some(path));
+    }
+    let Some(dir) = &args.output else {
+        return Ok(Target::Nowhere);
+    };
+    let dir = filled(dir, parameters);
+    if dir.as_os_str() == "-" || dir.is_file() || is_notebook(&dir) {
+        return Err(Failure::usage(format!(
+            "`{}` is not a directory, which -o must be for several notebooks",
+            dir.display()
+        )));
+    }
+    std::fs::create_dir_all(&dir).map_err(|error| {
+        Failure::usage(format!(
+            "could not make the directory `{}`: {error}",
+            dir.display()
+        ))
+    })?;
+    Ok(Target::File(within(&dir, path)))
+}
+
+/// The file for `path` in `dir`; a script becomes a notebook.
+fn within(dir: &Path, path: &Path) -> PathBuf {
+    let name = path.file_name().map_or(path, Path::new);
+    dir.join(name).with_extension("ipynb")
+}
+
+fn filled(path: &Path, parameters: &Parameters) -> PathBuf {
+    path.to_str()
+        .map_or_else(|| path.to_owned(), |text| parameters.fill(text).into())
+}
+
+/// Before anything runs: can the result be written?
+fn check_output(output: &Path) -> Result<(), Failure> {
+    let shown = output.display();
+    let parent = output
+        .parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    if !parent.is_dir() {
+        return Err(Failure::usage(format!(
+            "`{shown}` cannot be written: its directory is not there"
+        )));
+    }
+    let probe = parent.join(format!(".sponde-{}.tmp", uuid::Uuid::new_v4().simple()));
+    let written = std::fs::write(&probe, b"?");
+    let _ = std::fs::remove_file(&probe);
+    written.map_err(|error| Failure::usage(format!("`{shown}` cannot be written: {error}")))
+}

@@ -1,0 +1,142 @@
+//! Notebooks and scripts as they are read: a script with markers becomes cells, any other is one cell.
+
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use super::super::{Context, gateway::Far};
+use super::params::warn;
+use super::plan::{Input, Job, is_notebook};
+use crate::error::Failure;
+use crate::jupyter::nbformat::{Cell, Notebook, random_cell_id};
+use crate::session::percent;
+
+/// What was read.
+pub(super) struct Source {
+    pub(super) notebook: Notebook,
+    /// Whether it is a notebook, or cells of a script.
+    pub(super) is_notebook: bool,
+    /// The language that a script's ending says.
+    pub(super) language: Option<&'static str>,
+    /// Where it lies.
+    pub(super) dir: PathBuf,
+}
+
+/// Reads the input of `job`; `cwd` is where the person is.
+pub(super) fn read(
+    job: &Job,
+    cwd: &Path,
+    far: Option<&Far>,
+    context: &Context,
+) -> Result<Source, Failure> {
+    let shown = &job.shown;
+    let unreadable =
+        |error: io::Error| Failure::usage(format!("could not read `{shown}`: {error}"));
+    let script = |code: &str, extension: Option<&str>, dir: PathBuf| Source {
+        notebook: cells(code, extension, far, context),
+        is_notebook: false,
+        language: extension.and_then(percent::language_of),
+        dir,
+    };
+    let notebook = |bytes: &[u8], dir: PathBuf| {
+        Ok(Source {
+            notebook: parse(bytes, shown)?,
+            is_notebook: true,
+            language: None,
+            dir,
+        })
+    };
+    match &job.input {
+        Input::Code(code) => Ok(Source {
+            notebook: one_cell(code),
+            is_notebook: false,
+            language: None,
+            dir: cwd.to_owned(),
+        }),
+        Input::Stdin => {
+            let mut bytes = Vec::new();
+            io::stdin().read_to_end(&mut bytes).map_err(unreadable)?;
+            if looks_like_a_notebook(&bytes) {
+                return notebook(&bytes, cwd.to_owned());
+            }
+            let code = text(bytes, shown)?;
+            // Nothing says how its comments look; most are of a kind.
+            Ok(Source {
+                language: None,
+                ..script(&code, Some("py"), cwd.to_owned())
+            })
+        }
+        Input::File(path) => {
+            let bytes = std::fs::read(path).map_err(unreadable)?;
+            // As Jupyter does: a notebook runs where it lies.
+            let dir = cwd
+                .join(path)
+                .parent()
+                .map_or_else(|| cwd.to_owned(), Path::to_owned);
+            if is_notebook(path) {
+                return notebook(&bytes, dir);
+            }
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            Ok(script(&text(bytes, shown)?, extension, dir))
+        }
+    }
+}
+
+fn text(bytes: Vec<u8>, shown: &str) -> Result<String, Failure> {
+    let bytes = match bytes.strip_prefix(b"\xef\xbb\xbf") {
+        Some(rest) => rest.to_vec(),
+        None => bytes,
+    };
+    String::from_utf8(bytes).map_err(|_| {
+        Failure::usage(format!(
+            "`{shown}` is neither a notebook (.ipynb) nor a script in UTF-8"
+        ))
+    })
+}
+
+/// JSON with `nbformat` in it: no language has such a script.
+fn looks_like_a_notebook(bytes: &[u8]) -> bool {
+    let begins = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    begins == Some(&b'{')
+        && serde_json::from_slice::<serde_json::Value>(bytes)
+            .is_ok_and(|value| value.get("nbformat").is_some())
+}
+
+fn one_cell(code: &str) -> Notebook {
+    let mut notebook = Notebook::new();
+    notebook.cells.push(Cell::code(random_cell_id(), code));
+    notebook
+}
+
+/// A script as cells; its header may name a kernel.
+fn cells(code: &str, extension: Option<&str>, far: Option<&Far>, context: &Context) -> Notebook {
+    let Some(comment) = extension.and_then(percent::comment_of) else {
+        return one_cell(code);
+    };
+    let kernels = context.paths.kernels();
+    let has_kernel = |language: &str| match far {
+        Some(far) => far.for_cell(None, language).is_ok(),
+        None => kernels.for_language(language).is_some(),
+    };
+    let Some(script) = percent::parse(code, comment, &mut random_cell_id, &has_kernel) else {
+        return one_cell(code);
+    };
+    let mut notebook = Notebook::new();
+    if let Some(kernelspec) = script.kernelspec {
+        notebook
+            .metadata
+            .insert("kernelspec".to_owned(), kernelspec.into());
+    }
+    notebook.cells = script.cells;
+    notebook
+}
+
+/// Reads a notebook; oddities are warned about, never fatal.
+pub(in super::super) fn parse(bytes: &[u8], shown: &str) -> Result<Notebook, Failure> {
+    let loaded = Notebook::read(bytes, &mut random_cell_id)
+        .map_err(|error| Failure::usage(format!("could not read the notebook `{shown}`: {error}"))
+            .hint("a notebook is a JSON file of nbformat 2 to 4; `sponde run` takes scripts too, by any other ending"))?;
+    for warning in &loaded.warnings {
+        warn(&format!("`{shown}`: {warning}"));
+    }
+    Ok(loaded.notebook)
+}

@@ -1,0 +1,139 @@
+//! Whoever watches one notebook run: output to the screen, questions to the person, Ctrl-C to the run.
+
+use std::path::Path;
+
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::sync::mpsc;
+
+use super::super::interact;
+use super::super::screen::Screen;
+use super::super::signals::Ask;
+use super::super::{Context, print, session};
+use super::progress::{Progress, TICK};
+use crate::agent::replay::Control;
+use crate::agent::{Event, EventKind, OutputChange};
+use crate::error::Failure;
+use crate::jupyter::nbformat::Output;
+
+/// How a run went for whoever watched it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Watched {
+    /// To its end.
+    Whole,
+    /// Until Ctrl-C or a request to end.
+    Stopped,
+    /// Until stdout took no more, for this reason.
+    Unread(Failure),
+}
+
+/// What of the outputs is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// All, as if the interpreter had run the code.
+    All,
+    /// As events in JSON.
+    Json,
+    /// What goes to stderr: stdout takes the notebook.
+    Stderr,
+    /// Only what a person should know.
+    Notices,
+}
+
+/// Shows events until there are no more.
+pub(super) async fn watch(
+    mut events: mpsc::Receiver<EventKind>,
+    control: mpsc::Sender<Control>,
+    signals: &mut mpsc::Receiver<Ask>,
+    mut progress: Progress,
+    shown: Shown,
+    output: Option<&Path>,
+    context: &Context,
+) -> Watched {
+    let pictures = output.map_or_else(|| context.paths.cache.join("plots"), session::pictures_dir);
+    let mut screen = Screen::new(pictures);
+    let mut typed = BufReader::new(tokio::io::stdin()).lines();
+    let mut watched = Watched::Whole;
+    let mut sequence = 0;
+    let mut clock = tokio::time::interval(TICK);
+    loop {
+        tokio::select! {
+            event = events.recv() => {
+                let Some(event) = event else { return watched };
+                if matches!(watched, Watched::Unread(_)) {
+                    continue;
+                }
+                sequence += 1;
+                progress.event(&event);
+                let read = if shown.wants(&event) {
+                    progress.hide();
+                    if shown == Shown::Json {
+                        json_line(&Event { sequence, kind: event.clone() })
+                    } else {
+                        screen.show(&event)
+                    }
+                } else {
+                    Ok(())
+                };
+                if let Err(failure) = read {
+                    watched = Watched::Unread(failure);
+                    let _ = control.send(Control::End).await;
+                } else if let EventKind::InputRequested { prompt, password, .. } = event {
+                    progress.hide();
+                    let wish = match interact::ask_line(&mut typed, &prompt, password, signals).await {
+                        Ok(line) => line.map_or(Control::Interrupt, Control::Reply),
+                        Err(ask) => wish(ask),
+                    };
+                    let _ = control.send(wish).await;
+                }
+                progress.show(screen.at_line_start());
+            }
+            _ = clock.tick(), if progress.ticks() => progress.show(screen.at_line_start()),
+            Some(ask) = signals.recv() => {
+                watched = Watched::Stopped;
+                let _ = control.send(wish(ask)).await;
+            }
+        }
+    }
+}
+
+impl Shown {
+    fn wants(self, event: &EventKind) -> bool {
+        let to_stderr = match event {
+            EventKind::Output {
+                change: OutputChange::Append { output, .. },
+                ..
+            } => match output {
+                Output::Stream { name, .. } => name == "stderr",
+                Output::Error { .. } => true,
+                Output::DisplayData { .. } | Output::ExecuteResult { .. } | Output::Other(_) => {
+                    false
+                }
+            },
+            EventKind::Output { .. } => false,
+            _ => true,
+        };
+        match self {
+            Self::All | Self::Json => true,
+            Self::Stderr => to_stderr,
+            Self::Notices => !matches!(event, EventKind::Output { .. }),
+        }
+    }
+}
+
+pub(super) fn wish(ask: Ask) -> Control {
+    match ask {
+        Ask::Interrupt => Control::Interrupt,
+        Ask::End => Control::End,
+    }
+}
+
+/// Prints an event.
+fn json_line(event: &Event) -> Result<(), Failure> {
+    match serde_json::to_string(event) {
+        Ok(mut line) => {
+            line.push('\n');
+            print(&line)
+        }
+        Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,93 @@
+//! Messages of widgets and of whatever else opens a comm (messaging spec, "Custom Messages"; JEP 65 has nothing on them).
+//!
+//! They come in order with the outputs of the execution that caused them, for a widget may take these outputs over.
+//! Deliberately not here: what a widget is (`session::widgets`).
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+
+use super::actor::Command;
+use super::{Kernel, KernelError};
+use crate::jupyter::content::Content;
+use crate::jupyter::message::Channel;
+
+/// A message of a comm, from the kernel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comm {
+    /// The comm's id.
+    pub id: String,
+    /// What it is.
+    pub kind: CommKind,
+    /// Its `data`.
+    pub data: Map<String, Value>,
+    /// Binary values that `data.buffer_paths` names.
+    pub buffers: Vec<Bytes>,
+}
+
+/// Kinds of comm messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommKind {
+    /// A comm begins, for this target.
+    Open {
+        /// For widgets `jupyter.widget`.
+        target: String,
+    },
+    /// A message on it.
+    Message,
+    /// It ends.
+    Close,
+}
+
+impl Comm {
+    /// The comm message in an iopub message, if it is one.
+    pub(super) fn from_content(content: &mut Content, buffers: Vec<Bytes>) -> Option<Self> {
+        let Content::Other { msg_type, content } = content else {
+            return None;
+        };
+        let text =
+            |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+        let kind = match msg_type.as_str() {
+            "comm_open" => CommKind::Open {
+                target: text(content, "target_name").unwrap_or_default(),
+            },
+            "comm_msg" => CommKind::Message,
+            "comm_close" => CommKind::Close,
+            _ => return None,
+        };
+        let id = text(content, "comm_id")?;
+        let data = match content.get_mut("data").map(Value::take) {
+            Some(Value::Object(data)) => data,
+            _ => Map::new(),
+        };
+        Some(Self {
+            id,
+            kind,
+            data,
+            buffers,
+        })
+    }
+}
+
+impl Kernel {
+    /// Sends `data` on the comm `id`; the kernel takes it when it is idle.
+    ///
+    /// # Errors
+    /// [`KernelError::Closed`].
+    pub async fn send_comm(&self, id: &str, data: Value) -> Result<(), KernelError> {
+        // Nothing answers it.
+        let (reply, _) = oneshot::channel();
+        let content = Content::Other {
+            msg_type: "comm_msg".to_owned(),
+            content: json!({ "comm_id": id, "data": data }),
+        };
+        self.commands
+            .send(Command::Ask {
+                channel: Channel::Shell,
+                content,
+                reply,
+            })
+            .await
+            .map_err(|_| KernelError::Closed)
+    }
+}

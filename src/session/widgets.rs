@@ -1,0 +1,253 @@
+//! The state of widgets (ipywidgets), so that an executed notebook shows them without a kernel: kept as it comes, and
+//! written as `metadata.widgets` (the schema of @jupyter-widgets, version 2), as nbclient does.
+//!
+//! An `Output` widget takes over what its cell puts out while it is entered: a front end does that, so we do.
+//! Bounded: what a kernel says about widgets beyond a limit is not kept.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::Outputs;
+use crate::jupyter::nbformat::Output;
+use crate::kernel::{Comm, CommKind, OutputEvent};
+
+/// Bytes of messages, and widgets, that are taken in.
+const BYTES: usize = 128 << 20;
+const WIDGETS: usize = 10_000;
+
+const TARGET: &str = "jupyter.widget";
+const STATE: &str = "application/vnd.jupyter.widget-state+json";
+
+/// All widgets of a notebook.
+#[derive(Debug, Default)]
+pub struct Widgets {
+    models: BTreeMap<String, Model>,
+    /// Which `Output` widgets take over what an execution puts out, the innermost last: (execution, widget).
+    entered: Vec<(String, String)>,
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Model {
+    state: Map<String, Value>,
+    /// Binary values by their path.
+    buffers: BTreeMap<String, Value>,
+    /// What an `Output` widget has taken over.
+    outputs: Option<Outputs>,
+}
+
+/// What a kernel must be told of a widget.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    /// The comm.
+    pub comm: String,
+    /// The message's data.
+    pub data: Value,
+}
+
+impl Widgets {
+    /// Takes a message of the kernel in.
+    pub fn comm(&mut self, comm: Comm) {
+        let size = comm.buffers.iter().map(bytes::Bytes::len).sum::<usize>()
+            + comm
+                .data
+                .iter()
+                .map(|(key, value)| key.len() + weight(value))
+                .sum::<usize>();
+        self.bytes = self.bytes.saturating_add(size);
+        let opens = matches!(&comm.kind, CommKind::Open { target } if target == TARGET);
+        if self.bytes > BYTES || (opens && self.models.len() >= WIDGETS) {
+            return;
+        }
+        if opens {
+            self.models.insert(comm.id.clone(), Model::default());
+        }
+        let Some(model) = self.models.get_mut(&comm.id) else {
+            return;
+        };
+        let mut data = comm.data;
+        let Some(Value::Object(state)) = data.remove("state") else {
+            return;
+        };
+        let paths = data.remove("buffer_paths");
+        for (path, buffer) in paths
+            .iter()
+            .filter_map(Value::as_array)
+            .flatten()
+            .zip(&comm.buffers)
+        {
+            let value =
+                json!({"data": STANDARD.encode(buffer), "encoding": "base64", "path": path});
+            model.buffers.insert(path.to_string(), value);
+        }
+        let is_output = |state: &Map<String, Value>| {
+            state
+                .get("_model_name")
+                .is_some_and(|name| name == "OutputModel")
+        };
+        if opens && is_output(&state) {
+            model.outputs = Some(Outputs::default());
+        }
+        if model.outputs.is_some()
+            && let Some(execution) = state.get("msg_id").and_then(Value::as_str)
+        {
+            if execution.is_empty() {
+                if let Some(at) = self
+                    .entered
+                    .iter()
+                    .rposition(|(_, widget)| *widget == comm.id)
+                {
+                    self.entered.remove(at);
+                }
+            } else if self.entered.len() < WIDGETS {
+                self.entered.push((execution.to_owned(), comm.id.clone()));
+            }
+        }
+        model.state.extend(state);
+    }
+
+    /// Whether a widget takes over what `execution` puts out. If so it has taken `output`, and the kernel is to be
+    /// told.
+    pub fn take(&mut self, execution: &str, output: &OutputEvent) -> Option<Told> {
+        let (_, widget) = self
+            .entered
+            .iter()
+            .rev()
+            .find(|(entered, _)| entered == execution)?;
+        let model = self.models.get_mut(widget)?;
+        let outputs = model.outputs.as_mut()?;
+        outputs.apply(output);
+        let shown: Value = outputs.to_notebook().iter().map(Output::to_value).collect();
+        model.state.insert("outputs".to_owned(), shown.clone());
+        Some(Told {
+            comm: widget.clone(),
+            data: json!({"method": "update", "state": {"outputs": shown}, "buffer_paths": []}),
+        })
+    }
+
+    /// As notebooks have it in `metadata.widgets`; `None` if there are no widgets.
+    pub fn metadata(self) -> Option<Value> {
+        if self.models.is_empty() {
+            return None;
+        }
+        let models: Map<String, Value> = self
+            .models
+            .into_iter()
+            .map(|(id, model)| {
+                let field = |name: &str| model.state.get(name).cloned().unwrap_or_default();
+                let mut entry = json!({
+                    "model_name": field("_model_name"),
+                    "model_module": field("_model_module"),
+                    "model_module_version": field("_model_module_version"),
+                });
+                if let Value::Object(entry) = &mut entry {
+                    entry.insert("state".to_owned(), Value::Object(model.state));
+                    if !model.buffers.is_empty() {
+                        let buffers = model.buffers.into_values().collect();
+                        entry.insert("buffers".to_owned(), buffers);
+                    }
+                }
+                (id, entry)
+            })
+            .collect();
+        Some(json!({ STATE: {"state": models, "version_major": 2, "version_minor": 0} }))
+    }
+}
+
+/// Bytes of a value, roughly.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 24,
+        Value::Array(values) => 24 + values.iter().map(weight).sum::<usize>(),
+        Value::Object(fields) => {
+            24 + fields
+                .iter()
+                .map(|(key, value)| key.len() + 24 + weight(value))
+                .sum::<usize>()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jupyter::content::Stream;
+
+    fn comm(id: &str, kind: CommKind, data: Value) -> Comm {
+        let Value::Object(data) = data else {
+            panic!("no object");
+        };
+        Comm {
+            id: id.to_owned(),
+            kind,
+            data,
+            buffers: vec![bytes::Bytes::from_static(b"abc")],
+        }
+    }
+
+    fn open() -> CommKind {
+        CommKind::Open {
+            target: TARGET.to_owned(),
+        }
+    }
+
+    fn stdout(text: &str) -> OutputEvent {
+        OutputEvent::Stream(Stream {
+            name: "stdout".to_owned(),
+            text: text.to_owned(),
+        })
+    }
+
+    #[test]
+    fn state_is_kept_and_outputs_are_taken_over() {
+        let mut widgets = Widgets::default();
+        let label =
+            json!({"state": {"_model_name": "LabelModel", "_model_module": "m", "value": "a"}});
+        widgets.comm(comm("a", open(), label));
+        let update = json!({"method": "update", "state": {"value": "b", "raw": null}, "buffer_paths": [["raw"]]});
+        widgets.comm(comm("a", CommKind::Message, update));
+        widgets.comm(comm(
+            "none",
+            CommKind::Message,
+            json!({"state": {"value": "x"}}),
+        ));
+        let output = json!({"state": {"_model_name": "OutputModel", "outputs": [], "msg_id": ""}});
+        widgets.comm(comm("o", open(), output));
+        assert_eq!(widgets.take("e1", &stdout("before\n")), None);
+        let enter = |id: &str| comm("o", CommKind::Message, json!({"state": {"msg_id": id}}));
+        widgets.comm(enter("e1"));
+        let taken = json!([{"output_type": "stream", "name": "stdout", "text": "inside\n"}]);
+        assert_eq!(
+            widgets.take("e1", &stdout("inside\n")),
+            Some(Told {
+                comm: "o".to_owned(),
+                data: json!({"method": "update", "state": {"outputs": taken}, "buffer_paths": []}),
+            })
+        );
+        assert_eq!(widgets.take("e2", &stdout("another cell\n")), None);
+        widgets.comm(enter(""));
+        assert_eq!(widgets.take("e1", &stdout("after\n")), None);
+        assert_eq!(
+            widgets.metadata(),
+            Some(json!({STATE: {
+                "state": {
+                    "a": {
+                        "model_name": "LabelModel", "model_module": "m", "model_module_version": null,
+                        "state": {"_model_name": "LabelModel", "_model_module": "m", "value": "b", "raw": null},
+                        "buffers": [{"data": "YWJj", "encoding": "base64", "path": ["raw"]}],
+                    },
+                    "o": {
+                        "model_name": "OutputModel", "model_module": null, "model_module_version": null,
+                        "state": {"_model_name": "OutputModel", "outputs": taken, "msg_id": ""},
+                    },
+                },
+                "version_major": 2, "version_minor": 0,
+            }}))
+        );
+        assert_eq!(Widgets::default().metadata(), None);
+    }
+}
