@@ -14,7 +14,8 @@ use super::event::{self, EventKind, OutputChange};
 use super::spill::Spill;
 use crate::jupyter::nbformat::{Cell, CellType, Notebook};
 use crate::kernel::{
-    ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, Late, Outcome, Verdict,
+    ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, Late, Outcome, OutputEvent,
+    Verdict,
 };
 use crate::session::notebook::{foreign, verdict_name};
 use crate::session::parameters::has_tag;
@@ -271,6 +272,7 @@ async fn run_cell(
         kernel,
         interrupts: 0,
     };
+    let (mut raised, mut caught) = (false, false);
     let mut outcome = loop {
         let due = results.due();
         let event = match running.next(control, &mut results.late.1, due).await {
@@ -293,11 +295,14 @@ async fn run_cell(
                 continue;
             }
             ExecutionEvent::Output(output) => {
+                let is_error = matches!(output, OutputEvent::Error(_));
                 if let Some(told) = results.widgets.take(&running.execution.id, &output) {
+                    caught |= is_error;
                     // A kernel that is gone says so through the execution.
                     let _ = kernel.send_comm(&told.comm, told.data).await;
                     continue;
                 }
+                raised |= is_error;
                 for message in results.apply(index, &id, &output) {
                     tell(events, EventKind::Notice { message }).await;
                 }
@@ -319,6 +324,10 @@ async fn run_cell(
         };
         tell(events, event).await;
     };
+    if caught && !raised && matches!(outcome.verdict, Verdict::Error { .. }) {
+        // It was shown in a widget, which ends it there.
+        outcome.verdict = Verdict::Ok;
+    }
     if running.interrupts > 0 && outcome.verdict == Verdict::Ok {
         // The cell swallowed it, but the person wanted the run to stop.
         outcome.verdict = Verdict::Interrupted;

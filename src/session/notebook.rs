@@ -1,9 +1,10 @@
 //! Transcript -> notebook (nbformat 4.5), our own data under `metadata.sponde`; and what that says about a cell.
 //!
 //! What was said is Markdown, what was run is code with its outputs and its timing (in nbclient's keys). Code that a
-//! person declined is tagged `skip-execution`, so that re-running the notebook does what was done. Keys and paths of
-//! the person's home never get in. Cells of a person, from a notebook that the session continues, are written as they
-//! were read, and what other tools keep in metadata of ours stays. [`super::open`] is the way back.
+//! person declined is tagged `skip-execution` and code that failed `raises-exception`, so that re-running the notebook
+//! does what was done. Keys and paths of the person's home never get in. Cells of a person, from a notebook that the
+//! session continues, are written as they were read, and what other tools keep in metadata of ours stays.
+//! [`super::open`] is the way back.
 //!
 //! A notebook has one kernel. A cell of another language is marked with its kernel (`sponde.kernel`,
 //! `sponde.language`, and for VS Code's highlighting `vscode.languageId`) and tagged `skip-execution` too, which
@@ -246,8 +247,17 @@ fn code_cell(
         metadata.insert("vscode".to_owned(), id);
     }
     let ran = matches!(code.status, CodeStatus::Finished(_) | CodeStatus::Running);
-    if !ran || code.language.is_some() {
-        metadata.insert("tags".to_owned(), json!(["skip-execution"]));
+    let failed = matches!(code.status, CodeStatus::Finished(Verdict::Error { .. }));
+    let tags: Vec<&str> = [
+        ("skip-execution", !ran || code.language.is_some()),
+        // A model's slip is no reason to stop before what followed it.
+        ("raises-exception", failed),
+    ]
+    .into_iter()
+    .filter_map(|(tag, holds)| holds.then_some(tag))
+    .collect();
+    if !tags.is_empty() {
+        metadata.insert("tags".to_owned(), json!(tags));
     }
     let mut rendered = Cell::code(&cell.id, &cell.source);
     rendered.metadata = metadata;

@@ -49,7 +49,11 @@ fn what_is_the_same() {
         .to_string()
         .replace("0x7f0000000000", "0x7f0000000001");
     sponde.write("in.ipynb", &text);
-    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--check"]), @"");
+    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--check"]), @"
+    exit: 0
+    --- stdout
+    in.ipynb: 3 cells as stored
+    ");
     assert_eq!(sponde.read("in.ipynb"), text);
 }
 
@@ -66,7 +70,7 @@ fn what_differs() {
             ("", "png 100"),
         ],
         &[
-            ("total 42.0\\n", "total 42.1\\n"),
+            ("\"total 42.0\\n\"", "\"total 42.1\\n\""),
             ("\"5\"", "\"6\""),
             ("\"evalue\": \"it failed\"", "\"evalue\": \"it broke\""),
         ],
@@ -84,8 +88,19 @@ fn what_differs_is_taken_over() {
         &[("", "echo total 42"), ("", "result 5")],
         &[("total 42\\n", "total 41\\n")],
     );
-    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--check", "--update"]), @"");
-    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--check"]), @"");
+    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--check", "--update"]), @"
+    exit: 0
+    --- stdout
+    in.ipynb, cell 1 (In [1]): stdout
+      - total 41
+      + total 42
+    in.ipynb: 1 of 2 cells not as stored, updated
+    ");
+    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--check"]), @"
+    exit: 0
+    --- stdout
+    in.ipynb: 2 cells as stored
+    ");
     assert_is_valid_notebook(&sponde.path("in.ipynb"));
 }
 
@@ -93,7 +108,17 @@ fn what_differs_is_taken_over() {
 fn outputs_that_were_never_there() {
     let sponde = Sponde::new();
     sponde.write_notebook("in.ipynb", "misbehave", &[("", "echo hi")]);
-    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--check"]), @"");
+    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--check"]), @"
+    exit: 1
+    --- stdout
+    in.ipynb, cell 1: stdout
+      + hi
+    in.ipynb: 1 of 1 cell not as stored
+    --- stderr
+    error: `in.ipynb`: 1 of 1 cell not as stored
+
+    hint: it has no stored outputs: run it with --inplace first
+    ");
 }
 
 #[test]
@@ -105,7 +130,16 @@ fn a_kernel_that_dies_is_told_first() {
         &[("", "echo hi"), ("", "echo there")],
         &[("echo there", "die 3")],
     );
-    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--check"]), @"");
+    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--check"]), @"
+    exit: 4
+    --- stdout
+    in.ipynb: 1 cell as stored
+    --- stderr
+    error: kernel `misbehave` died while it ran cell 2 (exit status 3)
+      In [2]: die 3
+
+    hint: write the outputs to a notebook with -o, or go on after errors with --allow-errors
+    ");
 }
 
 #[test]
@@ -125,7 +159,11 @@ fn a_persons_own_patterns() {
     sponde.write("in.ipynb", text);
     assert_eq!(sponde.run(&["run", "in.ipynb", "--check"]).code, Some(1));
     sponde.write("sanitize.cfg", "[run]\nregex: run [0-9]+\nreplace: RUN\n");
-    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--check", "--sanitize-with", "sanitize.cfg"]), @"");
+    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--check", "--sanitize-with", "sanitize.cfg"]), @"
+    exit: 0
+    --- stdout
+    in.ipynb: 1 cell as stored
+    ");
     sponde.write("broken.cfg", "regex: (\nreplace: RUN\n");
     let ended = sponde.run(&[
         "run",
@@ -141,7 +179,11 @@ fn a_persons_own_patterns() {
 fn scripts_have_no_outputs() {
     let sponde = Sponde::new();
     sponde.write("script.py", "1");
-    assert_snapshot!(sponde.run(&["run", "script.py", "--check"]), @"");
+    assert_snapshot!(sponde.run(&["run", "script.py", "--check"]), @"
+    exit: 2
+    --- stderr
+    error: `script.py` has no outputs to check: it is not a notebook (.ipynb)
+    ");
 }
 
 #[test]

@@ -32,9 +32,9 @@ fn nothing_to_run() {
     exit: 2
     --- stderr
     error: the following required arguments were not provided:
-      <PATH>
+      <PATH>...
 
-    Usage: sponde run <PATH>
+    Usage: sponde run <PATH>...
 
     For more information, try '--help'.
     ");
@@ -624,6 +624,7 @@ fn a_failed_run_keeps_what_it_has() {
     --- stderr
     Oops: it failed
     error: cell 2 failed: Oops: it failed
+      In [2]: echo partial ..
 
     hint: the cells before it, and what it printed, are in `out.ipynb`
     ");
@@ -653,6 +654,7 @@ fn a_dead_kernel_keeps_what_it_has() {
     last words
     --- stderr
     error: kernel `misbehave` died while it ran cell 2 (exit status 3)
+      In [2]: echo last words ..
 
     hint: the cells before it, and what it printed, are in `out.ipynb`
     ");

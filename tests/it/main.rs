@@ -24,6 +24,7 @@ mod misbehave;
 mod nbformat_corpora;
 mod notebook_in;
 mod notebook_out;
+mod notebooks;
 mod parity;
 mod proxy;
 mod run;

@@ -115,7 +115,7 @@ n: 5
 big: 5000000000
 x: 0.5
 small: 1.0e-7
-yes: true
+flag: true
 text: say \"hi\" \\ there
 lines: |
   one
@@ -195,12 +195,38 @@ fn parameters_that_are_none() {
     sponde.write("list.yaml", "[1]");
     sponde.write("broken.json", "{");
     sponde.write_notebook("in.ipynb", "misbehave", &[("", "echo hi")]);
-    assert_snapshot!(sponde.run(&["run", "in.ipynb", "-p", "a"]), @"");
-    assert_snapshot!(sponde.run(&["run", "in.ipynb", "-f", "list.yaml"]), @"");
-    assert_snapshot!(sponde.run(&["run", "in.ipynb", "-f", "broken.json"]), @"");
-    assert_snapshot!(sponde.run(&["run", "in.ipynb", "-p", "a=1"]), @"");
-    assert_snapshot!(sponde.run(&["run", "-c", "1", "-p", "a b=1"]), @"");
-    assert_snapshot!(sponde.run(&["run", "-c", "print(a)", "-p", "a=1"]), @"");
+    assert_snapshot!(sponde.run(&["run", "in.ipynb", "-p", "a"]), @"
+    exit: 2
+    --- stderr
+    error: `-p a` names no value
+
+    hint: write `-p NAME=VALUE`, without spaces around `=`
+    ");
+    assert_snapshot!(sponde.run(&["run", "in.ipynb", "-f", "list.yaml"]), @"
+    exit: 2
+    --- stderr
+    error: `list.yaml` does not give parameters by name
+    ");
+    assert_snapshot!(sponde.run(&["run", "in.ipynb", "-f", "broken.json"]), @"
+    exit: 2
+    --- stderr
+    error: could not read parameters from `broken.json`: EOF while parsing an object at line 1 column 1
+    ");
+    assert_snapshot!(sponde.run(&["run", "in.ipynb", "-p", "a=1"]), @"
+    exit: 2
+    --- stderr
+    error: how to assign a variable in misbehave is not known
+    ");
+    assert_snapshot!(sponde.run(&["run", "-c", "1", "-p", "a b=1"]), @"
+    exit: 2
+    --- stderr
+    error: `a b` cannot be a variable's name
+    ");
+    assert_snapshot!(sponde.run(&["run", "-c", "print(a)", "-p", "a=1"]), @"
+    exit: 0
+    --- stdout
+    1
+    ");
 }
 
 #[test]
@@ -214,8 +240,19 @@ fn the_parameters_of_a_notebook() {
             ("", "print(a, b)"),
         ],
     );
-    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--list-parameters"]), @"");
-    assert_snapshot!(sponde.run(&["run", "in.ipynb", "-p", "c=1"]), @"");
+    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--list-parameters"]), @"
+    exit: 0
+    --- stdout
+    a = 1                             how many
+    b: str = 'x'
+    ");
+    assert_snapshot!(sponde.run(&["run", "in.ipynb", "-p", "c=1"]), @"
+    exit: 0
+    --- stdout
+    1 x
+    --- stderr
+    note: `in.ipynb` declares no parameter `c`
+    ");
 }
 
 /// papermill's metadata without times.
@@ -345,7 +382,15 @@ fn outputs_of_an_earlier_run_are_not_taken_for_this_ones() {
         .read("in.ipynb")
         .replace("echo one", "error Oops now");
     sponde.write("in.ipynb", text);
-    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--inplace"]), @"");
+    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--inplace"]), @"
+    exit: 1
+    --- stderr
+    Oops: now
+    error: cell 1 failed: Oops: now
+      In [1]: error Oops now
+
+    hint: the cells before it, and what it printed, are in `in.ipynb`
+    ");
     let notebook = read(&sponde.path("in.ipynb"));
     assert_eq!(cells(&notebook)[1]["outputs"], json!([]));
     assert_eq!(cells(&notebook)[1]["execution_count"], Value::Null);
@@ -369,14 +414,25 @@ fn time_limits_for_all_of_it() {
         (Some(1), "first\n"),
         "{ended}"
     );
-    assert_snapshot!(ended.error().1, @"");
+    assert_snapshot!(ended.error().1, @"
+    exit: 1
+    error: the time for the notebook was over in cell 2
+      In [2]: hang-until-interrupt
+
+    hint: give it more with --total-timeout
+    ");
     // A kernel that never says anything.
     sponde.add_kernelspec(
         "mute",
-        &json!({"argv": ["sleep", "600", "{connection_file}"], "display_name": "mute", "language": "mute"}).to_string(),
+        &json!({"argv": ["sh", "-c", "sleep 600", "{connection_file}"], "display_name": "mute", "language": "mute"}).to_string(),
     );
     let ended = sponde.run(&["run", "-k", "mute", "--start-timeout", "1", "-c", "1"]);
-    assert_snapshot!(ended.error().1, @"");
+    assert_snapshot!(ended.error().1, @"
+    exit: 4
+    error: kernel `mute` was not ready after 1 s
+
+    hint: `sponde doctor` checks the kernel
+    ");
 }
 
 #[test]
@@ -387,8 +443,16 @@ fn another_directory() {
         "script.py",
         "import os\nprint(os.path.basename(os.getcwd()))",
     );
-    assert_snapshot!(sponde.run(&["run", "script.py", "--cwd", "elsewhere"]), @"");
-    assert_snapshot!(sponde.run(&["run", "script.py", "--cwd", "nowhere"]), @"");
+    assert_snapshot!(sponde.run(&["run", "script.py", "--cwd", "elsewhere"]), @"
+    exit: 0
+    --- stdout
+    elsewhere
+    ");
+    assert_snapshot!(sponde.run(&["run", "script.py", "--cwd", "nowhere"]), @"
+    exit: 2
+    --- stderr
+    error: `nowhere` is not a directory
+    ");
 }
 
 /// With the times taken out, and in a fixed order.
@@ -455,7 +519,18 @@ fn several_at_a_time() {
         "-o",
         "out",
     ]);
-    assert_snapshot!(lines(&ended), @"");
+    assert_snapshot!(lines(&ended), @"
+    exit: 1
+    failed  fails.ipynb  cell 2 failed: Oops: it failed
+            Oops: it failed
+            In [2]: error Oops it failed
+            hint: the cells before it, and what it printed, are in `out/fails.ipynb`
+    failed  gone.ipynb  could not read `gone.ipynb`: No such file or directory (os error 2)
+    ok      a.ipynb  2 cells
+    ok      b.ipynb  2 cells
+    ---
+    error: 2 of 4 notebooks failed
+    ");
     for (name, cell, text) in [("a", 1, "True\n"), ("b", 1, "True\n"), ("fails", 0, "hi\n")] {
         let notebook = read(&sponde.path(&format!("out/{name}.ipynb")));
         assert_eq!(cells(&notebook)[cell]["outputs"][0]["text"], json!([text]));
@@ -469,10 +544,26 @@ fn several_that_go_wrong_before_they_start() {
     for name in ["a.ipynb", "sub/a.ipynb"] {
         sponde.write_notebook(name, "misbehave", &[("", "echo hi")]);
     }
-    assert_snapshot!(sponde.run(&["run", "a.ipynb", "sub/a.ipynb", "-o", "out"]), @"");
-    assert_snapshot!(sponde.run(&["run", "a.ipynb", "sub/a.ipynb", "-o", "out.ipynb"]), @"");
-    assert_snapshot!(sponde.run(&["run", "a.ipynb", "-"]), @"");
-    assert_snapshot!(sponde.run(&["run", "a.ipynb", "sub/a.ipynb", "--json"]), @"");
+    assert_snapshot!(sponde.run(&["run", "a.ipynb", "sub/a.ipynb", "-o", "out"]), @"
+    exit: 2
+    --- stderr
+    error: `a.ipynb` and `sub/a.ipynb` would both be written to `out/a.ipynb`
+    ");
+    assert_snapshot!(sponde.run(&["run", "a.ipynb", "sub/a.ipynb", "-o", "out.ipynb"]), @"
+    exit: 2
+    --- stderr
+    error: `out.ipynb` is not a directory, which -o must be for several notebooks
+    ");
+    assert_snapshot!(sponde.run(&["run", "a.ipynb", "-"]), @"
+    exit: 2
+    --- stderr
+    error: `-` cannot be one of several
+    ");
+    assert_snapshot!(sponde.run(&["run", "a.ipynb", "sub/a.ipynb", "--json"]), @"
+    exit: 2
+    --- stderr
+    error: --json is for one notebook at a time
+    ");
 }
 
 #[test]
@@ -544,7 +635,7 @@ print("n is", n)
     let ended = sponde.run(&["run", "steps.py", "-p", "n=5", "-o", "steps.ipynb"]);
     assert_eq!(
         (ended.code, ended.stdout.as_str()),
-        (Some(0), "'%.2f'\n3.14\nn is 5\n"),
+        (Some(0), "3.14\nn is 5\n"),
         "{ended}"
     );
     assert!(ended.stderr.contains("ZeroDivisionError"), "{ended}");
@@ -571,7 +662,13 @@ print("n is", n)
 fn a_script_of_a_language_without_a_kernel() {
     let sponde = Sponde::new();
     sponde.write("steps.jl", "println(1)\n");
-    assert_snapshot!(sponde.run(&["run", "steps.jl"]), @"");
+    assert_snapshot!(sponde.run(&["run", "steps.jl"]), @"
+    exit: 2
+    --- stderr
+    error: there is no kernel for julia
+
+    hint: `sponde kernels` lists those there are; get one with `sponde kernels install`, or name one with --kernel
+    ");
 }
 
 #[test]

@@ -60,6 +60,9 @@ pub(super) fn verdict<W>(ran: &Ran<W>, output: Option<&str>) -> Result<(), Failu
         Verdict::TimedOut => failure.hint("give it more time with --timeout"),
         _ if several => failure.hint(match output {
             Some(output) => format!("the cells before it, and what it printed, are in `{output}`"),
+            None if matches!(verdict, Verdict::KernelDied(_)) => {
+                "write the outputs to a notebook with -o".to_owned()
+            }
             None => {
                 "write the outputs to a notebook with -o, or go on after errors with --allow-errors"
                     .to_owned()

@@ -10,7 +10,7 @@ use crate::error::Failure;
 use crate::jupyter::nbformat::{Notebook, random_cell_id};
 use crate::kernel::KernelSource;
 use crate::session::parameters::{
-    Declared, ParamValue, Parameters, assignments, declared, inject, parse_yaml,
+    PARAMETERS, ParamValue, Parameters, assignments, declared, has_tag, inject, parse_yaml,
 };
 
 /// All parameters that were given: files first, then YAML, then single ones, then raw ones, as papermill has it.
@@ -112,22 +112,35 @@ pub(super) fn apply(
     if parameters.is_empty() {
         return Ok(());
     }
-    let known = declared(notebook);
+    let declared = declaring(notebook);
+    let several = notebook.cells.len() > 1;
     let code = assignments(&kernel.name, &kernel.spec.language, parameters)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let tagged = inject(notebook, code, random_cell_id(), parameters);
-    if !tagged {
+    if !tagged && several {
         warn(&format!(
             "`{shown}` has no cell tagged `parameters`: they are set at its top"
         ));
     }
     for (name, _) in parameters.iter() {
-        let is_known = |known: &Vec<Declared>| known.iter().any(|known| known.name == name);
-        if known.as_ref().is_some_and(|known| !is_known(known)) {
+        if declared.as_ref().is_some_and(|code| !has_word(code, name)) {
             warn(&format!("`{shown}` declares no parameter `{name}`"));
         }
     }
     Ok(())
+}
+
+/// The code that declares the parameters.
+fn declaring(notebook: &Notebook) -> Option<String> {
+    let mut cells = notebook.cells.iter();
+    let cell = cells.find(|cell| has_tag(cell, PARAMETERS))?;
+    Some(cell.source.clone())
+}
+
+/// Whether `name` stands in `code`, in whatever way it is declared there.
+fn has_word(code: &str, name: &str) -> bool {
+    code.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.'))
+        .any(|word| word == name)
 }
 
 pub(super) fn warn(text: &str) {

@@ -10,7 +10,7 @@ use regex::Regex;
 use crate::session::summarize::plain;
 
 /// In every text: what, and what it becomes. The reasons are in docs/run.md.
-const ALWAYS: [(&str, &str); 10] = [
+const ALWAYS: [(&str, &str); 11] = [
     (r"\b0x[0-9a-fA-F]{6,}\b", "0x…"),
     (r"/[^\s'\x22]*ipykernel_[0-9]+/[0-9]+\.py", "ipykernel.py"),
     (r"<ipython-input-[0-9]+-[0-9a-f]+>", "<ipython-input>"),
@@ -28,6 +28,8 @@ const ALWAYS: [(&str, &str); 10] = [
     (r"(?m)^\S+\.py:[0-9]+: (\w*Warning: )", "….py: ${1}"),
     // tqdm: elapsed, remaining and rate.
     (r"\[[0-9:]+<[^\]\n]*\]", "[…]"),
+    // What stands beside a picture, which is compared.
+    (r"<Figure size [0-9]+x[0-9]+ with", "<Figure with"),
     (r"(?m)[ \t]+$", ""),
 ];
 

@@ -1,3 +1,5 @@
+//! Outputs that are the same, and outputs that are not.
+
 use serde_json::{Map, json};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! How parameters are typed, written as code and placed.
+
 use std::fmt::Write as _;
 
 use super::*;
