@@ -296,10 +296,8 @@ async fn run_cell(
             }
             ExecutionEvent::Output(output) => {
                 let is_error = matches!(output, OutputEvent::Error(_));
-                if let Some(told) = results.widgets.take(&running.execution.id, &output) {
+                if results.widgets.take(&running.execution.id, &output) {
                     caught |= is_error;
-                    // A kernel that is gone says so through the execution.
-                    let _ = kernel.send_comm(&told.comm, told.data).await;
                     continue;
                 }
                 raised |= is_error;
@@ -324,6 +322,10 @@ async fn run_cell(
         };
         tell(events, event).await;
     };
+    for told in results.widgets.told() {
+        // A kernel that is gone has said so through the execution.
+        let _ = kernel.send_comm(&told.comm, told.data).await;
+    }
     if caught && !raised && matches!(outcome.verdict, Verdict::Error { .. }) {
         // It was shown in a widget, which ends it there.
         outcome.verdict = Verdict::Ok;

@@ -10,7 +10,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::Outputs;
+use super::limits::Whole;
+use super::{OutputLimits, Outputs};
 use crate::jupyter::nbformat::Output;
 use crate::kernel::{Comm, CommKind, OutputEvent};
 
@@ -37,6 +38,8 @@ struct Model {
     buffers: BTreeMap<String, Value>,
     /// What an `Output` widget has taken over.
     outputs: Option<Outputs>,
+    /// The kernel does not know all of it.
+    is_new: bool,
 }
 
 /// What a kernel must be told of a widget.
@@ -109,23 +112,43 @@ impl Widgets {
         model.state.extend(state);
     }
 
-    /// Whether a widget takes over what `execution` puts out. If so it has taken `output`, and the kernel is to be
-    /// told.
-    pub fn take(&mut self, execution: &str, output: &OutputEvent) -> Option<Told> {
-        let (_, widget) = self
-            .entered
-            .iter()
-            .rev()
-            .find(|(entered, _)| entered == execution)?;
-        let model = self.models.get_mut(widget)?;
-        let outputs = model.outputs.as_mut()?;
+    /// Whether a widget takes over what `execution` puts out; if so it has taken `output`.
+    pub fn take(&mut self, execution: &str, output: &OutputEvent) -> bool {
+        let mut entered = self.entered.iter().rev();
+        let widget = entered.find(|(entered, _)| entered == execution);
+        let Some(model) = widget.and_then(|(_, widget)| self.models.get_mut(widget)) else {
+            return false;
+        };
+        let Some(outputs) = &mut model.outputs else {
+            return false;
+        };
         outputs.apply(output);
-        let shown: Value = outputs.to_notebook().iter().map(Output::to_value).collect();
-        model.state.insert("outputs".to_owned(), shown.clone());
-        Some(Told {
-            comm: widget.clone(),
-            data: json!({"method": "update", "state": {"outputs": shown}, "buffer_paths": []}),
-        })
+        let limits = OutputLimits::default().of_cell(0);
+        if outputs.is_over(&limits) {
+            outputs.cut(&limits, Whole::Nowhere(None));
+        }
+        model.is_new = true;
+        true
+    }
+
+    /// What the kernel is to be told now: the outputs of widgets that have taken some over. While it runs a cell it
+    /// takes nothing, so this is for the end of one.
+    pub fn told(&mut self) -> Vec<Told> {
+        let mut all = Vec::new();
+        for (id, model) in &mut self.models {
+            let Some(outputs) = model.outputs.as_ref().filter(|_| model.is_new) else {
+                continue;
+            };
+            model.is_new = false;
+            let outputs = outputs.to_notebook();
+            let shown: Value = outputs.iter().map(Output::to_value).collect();
+            model.state.insert("outputs".to_owned(), shown.clone());
+            all.push(Told {
+                comm: id.clone(),
+                data: json!({"method": "update", "state": {"outputs": shown}, "buffer_paths": []}),
+            });
+        }
+        all
     }
 
     /// As notebooks have it in `metadata.widgets`; `None` if there are no widgets.
@@ -217,20 +240,21 @@ mod tests {
         ));
         let output = json!({"state": {"_model_name": "OutputModel", "outputs": [], "msg_id": ""}});
         widgets.comm(comm("o", open(), output));
-        assert_eq!(widgets.take("e1", &stdout("before\n")), None);
+        assert!(!widgets.take("e1", &stdout("before\n")));
         let enter = |id: &str| comm("o", CommKind::Message, json!({"state": {"msg_id": id}}));
         widgets.comm(enter("e1"));
+        assert!(widgets.take("e1", &stdout("in")));
+        assert!(widgets.take("e1", &stdout("side\n")));
+        assert!(!widgets.take("e2", &stdout("another cell\n")));
         let taken = json!([{"output_type": "stream", "name": "stdout", "text": "inside\n"}]);
-        assert_eq!(
-            widgets.take("e1", &stdout("inside\n")),
-            Some(Told {
-                comm: "o".to_owned(),
-                data: json!({"method": "update", "state": {"outputs": taken}, "buffer_paths": []}),
-            })
-        );
-        assert_eq!(widgets.take("e2", &stdout("another cell\n")), None);
+        let told = Told {
+            comm: "o".to_owned(),
+            data: json!({"method": "update", "state": {"outputs": taken}, "buffer_paths": []}),
+        };
+        assert_eq!(widgets.told(), [told]);
+        assert_eq!(widgets.told(), []);
         widgets.comm(enter(""));
-        assert_eq!(widgets.take("e1", &stdout("after\n")), None);
+        assert!(!widgets.take("e1", &stdout("after\n")));
         assert_eq!(
             widgets.metadata(),
             Some(json!({STATE: {

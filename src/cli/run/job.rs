@@ -61,7 +61,10 @@ pub(super) fn prepare(job: &Job, settings: &Settings<'_>) -> Result<Prepared, Fa
         .or(args.kernel.as_deref());
     let kernel = kernels::choose(&source, named, far.as_ref(), context)?;
     let metadata = &mut source.notebook.metadata;
-    if !(source.is_notebook && kernel.name == "python3" && metadata.contains_key("kernelspec")) {
+    let names_one = metadata
+        .get("kernelspec")
+        .is_some_and(|spec| spec.get("name").is_some() && spec.get("display_name").is_some());
+    if !(source.is_notebook && kernel.name == "python3" && names_one) {
         let spec = &kernel.spec;
         metadata.extend(
             replay::notebook_for(&kernel.name, &spec.display_name, &spec.language).metadata,

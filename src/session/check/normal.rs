@@ -29,7 +29,7 @@ const ALWAYS: [(&str, &str); 11] = [
     // tqdm: elapsed, remaining and rate.
     (r"\[[0-9:]+<[^\]\n]*\]", "[…]"),
     // What stands beside a picture, which is compared.
-    (r"<Figure size [0-9]+x[0-9]+ with", "<Figure with"),
+    (r"<Figure size [0-9.]+x[0-9.]+ with", "<Figure with"),
     (r"(?m)[ \t]+$", ""),
 ];
 
