@@ -45,6 +45,16 @@ pub struct ReplayOptions {
     pub limits: OutputLimits,
 }
 
+impl ReplayOptions {
+    /// What one may take that begins now.
+    fn time_of_a_cell(&self) -> Option<Duration> {
+        let left = self
+            .deadline
+            .map(|end| end.saturating_duration_since(Instant::now()));
+        self.cell_timeout.into_iter().chain(left).min()
+    }
+}
+
 /// What is written while it runs.
 #[derive(Debug)]
 pub struct Files {
@@ -248,13 +258,10 @@ async fn run_cell(
         .map(|cell| (cell.id.clone(), cell.source.clone()))
         .unwrap_or_default();
     kernel.send_late(&results.late.0).await?;
-    let left = options
-        .deadline
-        .map(|end| end.saturating_duration_since(Instant::now()));
     let execution = kernel
         .execute(ExecuteOptions {
             allow_stdin: options.allow_stdin,
-            timeout: options.cell_timeout.into_iter().chain(left).min(),
+            timeout: options.time_of_a_cell(),
             ..ExecuteOptions::cell(code)
         })
         .await?;
@@ -326,14 +333,7 @@ async fn run_cell(
         // A kernel that is gone has said so through the execution.
         let _ = kernel.send_comm(&told.comm, told.data).await;
     }
-    if caught && !raised && matches!(outcome.verdict, Verdict::Error { .. }) {
-        // It was shown in a widget, which ends it there.
-        outcome.verdict = Verdict::Ok;
-    }
-    if running.interrupts > 0 && outcome.verdict == Verdict::Ok {
-        // The cell swallowed it, but the person wanted the run to stop.
-        outcome.verdict = Verdict::Interrupted;
-    }
+    outcome.verdict = judged(outcome.verdict, caught && !raised, running.interrupts);
     results.files.spill.close(&id);
     let execution = running.execution.id.clone();
     results.executions.push((execution, index, id.clone()));
@@ -349,6 +349,17 @@ async fn run_cell(
     };
     tell(events, event).await;
     Ok(outcome)
+}
+
+/// How the cell ended for the notebook; `in_widget` if its only errors were shown in widgets.
+fn judged(verdict: Verdict, in_widget: bool, interrupts: u32) -> Verdict {
+    match verdict {
+        // The widget ends it there.
+        Verdict::Error { .. } if in_widget => Verdict::Ok,
+        // The cell swallowed it, but the person wanted the run to stop.
+        Verdict::Ok if interrupts > 0 => Verdict::Interrupted,
+        verdict => verdict,
+    }
 }
 
 /// A front end that went away does not stop the run.

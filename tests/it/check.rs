@@ -75,8 +75,41 @@ fn what_differs() {
             ("\"evalue\": \"it failed\"", "\"evalue\": \"it broke\""),
         ],
     );
-    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--check"]), @"");
-    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--check", "--tolerance", "0.01"]), @"");
+    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--check"]), @"
+    exit: 1
+    --- stdout
+    in.ipynb, cell 1 (In [1]): stdout
+        one
+      - total 42.1
+      + total 42.0
+        three
+    in.ipynb, cell 2 (In [2]): text/plain of output 1
+      - 6
+      + 5
+    in.ipynb, cell 3 (In [3]): the error
+      - Oops: it broke
+      + Oops: it failed
+    in.ipynb: 3 of 4 cells not as stored
+    --- stderr
+    error: `in.ipynb`: 3 of 4 cells not as stored
+
+    hint: take the new outputs with --check --update, or look at them with -o; docs/run.md says what does not count
+    ");
+    assert_snapshot!(sponde.run(&["run", "in.ipynb", "--check", "--tolerance", "0.01"]), @"
+    exit: 1
+    --- stdout
+    in.ipynb, cell 2 (In [2]): text/plain of output 1
+      - 6
+      + 5
+    in.ipynb, cell 3 (In [3]): the error
+      - Oops: it broke
+      + Oops: it failed
+    in.ipynb: 2 of 4 cells not as stored
+    --- stderr
+    error: `in.ipynb`: 2 of 4 cells not as stored
+
+    hint: take the new outputs with --check --update, or look at them with -o; docs/run.md says what does not count
+    ");
 }
 
 #[test]
@@ -138,7 +171,7 @@ fn a_kernel_that_dies_is_told_first() {
     error: kernel `misbehave` died while it ran cell 2 (exit status 3)
       In [2]: die 3
 
-    hint: write the outputs to a notebook with -o, or go on after errors with --allow-errors
+    hint: write the outputs to a notebook with -o
     ");
 }
 

@@ -127,7 +127,7 @@ pub struct RunArgs {
     /// Numbers in text may differ by this much, relatively (below 1: absolutely).
     #[arg(long, requires = "check", value_name = "X", help_heading = "Check")]
     pub tolerance: Option<f64>,
-    /// So much of a picture may differ, from 0 to 1 [default: 0.05].
+    /// How much the part of a picture that differs most may differ, from 0 to 1 [default: 0.25].
     #[arg(long, requires = "check", value_name = "X", help_heading = "Check")]
     pub picture_tolerance: Option<f64>,
     /// Regular expressions for what shall not count in text, in nbval's format.

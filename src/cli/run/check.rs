@@ -168,9 +168,9 @@ impl Check {
                         };
                         writeln!(
                             text,
-                            "{place}: {what} differs by {:.0} % (allowed: {:.0} %)\n  {}\n  {}",
-                            (distance * 100.0).ceil(),
-                            self.options.picture_distance * 100.0,
+                            "{place}: {what} differs by {:.2} (allowed: {:.2})\n  {}\n  {}",
+                            distance,
+                            self.options.picture_distance,
                             paint(BAD, &format!("- {}", file(stored)), colours),
                             paint(GOOD, &format!("+ {}", file(fresh)), colours),
                         )
