@@ -9,8 +9,8 @@
 mod agent;
 mod agent_http;
 mod aimock;
-mod checkpoint;
 mod check;
+mod checkpoint;
 mod cli;
 mod gateway;
 mod kernel;
