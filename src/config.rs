@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::agent::approval::Approval;
+use crate::llm::providers::AllSettings;
 use crate::session::OutputLimits;
 
 /// The file's content; every key is optional.
@@ -25,6 +26,8 @@ pub struct Config {
     pub cell_timeout: Option<u64>,
     /// What is kept of outputs.
     pub limits: Limits,
+    /// Servers of models: those of one's own, and what is different about the known ones.
+    pub providers: AllSettings,
     /// What is kept so that turns can be taken back.
     pub undo: Undo,
 }

@@ -54,6 +54,12 @@ pub enum Command {
     },
     /// What can be gone back to: answered by [`EventKind::Checkpoints`].
     Checkpoints,
+    /// Let another model answer from the next question on; told by [`EventKind::ModelChanged`] or
+    /// [`EventKind::ModelUnchanged`].
+    SetModel {
+        /// As for `--model`.
+        model: String,
+    },
     /// Stop what is going on; twice within two seconds restarts the kernel that runs.
     Interrupt,
     /// End the session.
@@ -137,10 +143,40 @@ pub enum EventKind {
         /// What the kernel's process wrote about it.
         log: Option<String>,
     },
+    /// From now on another model answers.
+    ModelChanged {
+        /// `provider/name`.
+        model: String,
+        /// Whether it sees pictures.
+        vision: bool,
+        /// Its context window in tokens, if known.
+        context_window: Option<u64>,
+    },
+    /// Another model was asked for and cannot be had; the old one goes on.
+    ModelUnchanged {
+        /// What was asked for.
+        model: String,
+        /// What is in the way, and perhaps what to do.
+        message: String,
+    },
     /// A request to the model begins.
     StepStarted {
         /// Number of the request within the session, from 1.
         step: u32,
+    },
+    /// The model could not be asked, or its reply broke off, for a reason that passes: it is asked again. What came of
+    /// the reply so far is void (text in `cell`, and code that was not proposed).
+    Retrying {
+        /// What happened.
+        message: String,
+        /// How long until it is asked again, in milliseconds.
+        wait_ms: u64,
+        /// Which request that will be, from 1.
+        attempt: u32,
+        /// How many there will be at most.
+        of: u32,
+        /// The cell with the words that were shown, if any: kept, and marked as cut off.
+        cell: Option<String>,
     },
     /// More words of the model.
     Text {

@@ -7,6 +7,7 @@ pub mod approval;
 pub mod coach;
 pub mod event;
 pub mod facts;
+pub mod models;
 pub mod prompt;
 pub mod replay;
 pub mod run;
@@ -19,6 +20,7 @@ pub mod turn;
 pub mod undo;
 
 pub use event::{Command, Decision, Event, EventKind, KernelOffer, OutputChange, TurnEnd};
+pub use models::{Models, Opening, Outfit};
 pub use run::{Agent, AgentOptions};
 pub use save::{write_atomically, write_atomically_with};
 pub use spill::Spill;

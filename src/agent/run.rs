@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use super::approval::Approval;
 use super::coach::{self, Coaching, Novelty, Topic};
 use super::event::{self, Command, Event, EventKind, KernelOffer, TurnEnd};
+use super::models::Models;
 use super::sampling::Sampling;
 use super::spill::Spill;
 use super::stdin::StdinPolicy;
@@ -28,7 +29,7 @@ use crate::kernel::{
     ExecuteOptions, Execution, ExitReason, KernelError, Late, LaunchOptions, OutputEvent, Verdict,
     late_outputs,
 };
-use crate::llm::types::{Prompt, Provider, ProviderError, ToolChoice};
+use crate::llm::types::{Prompt, Provider, ToolChoice};
 use crate::session::notebook::verdict_name;
 use crate::session::summarize::Budget;
 use crate::session::transcript::{Author, KernelIdentity};
@@ -39,13 +40,17 @@ mod answering;
 mod disk;
 mod effects;
 mod kernel_slot;
+mod models;
 mod points;
 mod reply;
+mod sampled;
 mod undo;
 
 use answering::{Answering, next_answer};
 use disk::Stamp;
 use kernel_slot::{MAIN, Slots};
+use models::{Switch, next_opened};
+use sampled::next_delta;
 
 /// At most one output event a cell in this time.
 const COALESCE: Duration = Duration::from_millis(50);
@@ -56,7 +61,9 @@ const EVENTS: usize = 16;
 pub struct AgentOptions {
     /// The model; `None` if only the person runs code.
     pub provider: Option<Arc<dyn Provider>>,
-    /// The system prompt; never changes.
+    /// Who knows other models; `None` if this one stays.
+    pub models: Option<Arc<dyn Models>>,
+    /// The system prompt; changes only with the model.
     pub system: String,
     /// Facts about the workspace, said to the model before the first question.
     pub facts: Option<String>,
@@ -137,6 +144,7 @@ struct Session {
     sampling: Option<Sampling>,
     running: Option<Running>,
     answering: Option<Answering>,
+    switch: Option<Switch>,
     /// Outputs of cells that have finished, and which cells those were, latest last.
     late: (mpsc::Sender<Late>, mpsc::Receiver<Late>),
     recent: VecDeque<(String, String)>,
@@ -193,6 +201,7 @@ impl Session {
             sampling: None,
             running: None,
             answering: None,
+            switch: None,
             late: late_outputs(),
             recent: VecDeque::new(),
             question: String::new(),
@@ -243,6 +252,7 @@ impl Session {
                 delta = next_delta(self.sampling.as_mut()) => self.sampled(delta).await,
                 event = next_execution_event(self.running.as_mut()) => self.executed(event).await,
                 answer = next_answer(self.answering.as_mut()) => self.answered(answer).await,
+                opened = next_opened(self.switch.as_mut()) => self.opened(opened).await,
                 (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,
                 Some(late) = self.late.1.recv() => self.came_late(late).await,
                 () = sleep_until(flush_at.unwrap_or_else(Instant::now)), if flush_at.is_some() => self.flush().await,
@@ -259,16 +269,9 @@ impl Session {
             self.look_at_disk().await;
         }
         match command {
+            Command::Submit { text } if self.waits_for_model(&text) => {}
             Command::Submit { text } if self.turn.state == State::Idle => {
-                self.question.clone_from(&text);
-                self.said.clear();
-                self.choice = match self.options.coaching {
-                    Coaching::Off => ToolChoice::Auto,
-                    Coaching::Small => ToolChoice::Required,
-                };
-                let cell = random_cell_id();
-                self.turn_begins(&cell);
-                self.edit(Edit::Say { cell, text });
+                self.begin_turn(text);
                 self.drive(Input::Submit).await;
             }
             Command::Run { code, language } if self.turn.state == State::Idle => {
@@ -282,12 +285,27 @@ impl Session {
                 self.drive(Input::Decided { cell, decision }).await;
             }
             Command::Reply { cell, value } => self.reply(&cell, value).await,
+            Command::SetModel { model } => self.set_model(model).await,
+            Command::Interrupt if self.give_up_model().await => {}
             Command::Interrupt => {
                 let at = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
                 self.drive(Input::Interrupt { at }).await;
             }
             Command::Undo { .. } | Command::Checkpoints | Command::Shutdown => {}
         }
+    }
+
+    /// The person's words, which a turn begins with.
+    fn begin_turn(&mut self, text: String) {
+        self.question.clone_from(&text);
+        self.said.clear();
+        self.choice = match self.options.coaching {
+            Coaching::Off => ToolChoice::Auto,
+            Coaching::Small => ToolChoice::Required,
+        };
+        let cell = random_cell_id();
+        self.turn_begins(&cell);
+        self.edit(Edit::Say { cell, text });
     }
 
     async fn run_own(&mut self, code: String, language: Option<&str>) {
@@ -312,58 +330,6 @@ impl Session {
             source: code,
         });
         self.drive(Input::RunOwn { cell }).await;
-    }
-
-    /// The provider's stream yielded `delta`; `None` is its end.
-    async fn sampled(&mut self, delta: Option<Result<crate::llm::types::Delta, ProviderError>>) {
-        use super::sampling::Progress;
-        let Some(sampling) = &mut self.sampling else {
-            return;
-        };
-        match delta {
-            Some(Ok(delta)) => match sampling.take(delta, &mut random_cell_id) {
-                // A small model's answer is checked before anybody sees it.
-                Progress::Text(_) if self.options.coaching == Coaching::Small => {}
-                Progress::Text(text) => {
-                    let cell = sampling
-                        .text_cell
-                        .get_or_insert_with(random_cell_id)
-                        .clone();
-                    let step = sampling.step;
-                    self.say(cell, step, text).await;
-                }
-                Progress::Reasoning(text) => self.tell(EventKind::Reasoning { text }).await,
-                Progress::Code { cell, text } => {
-                    let cut =
-                        self.options.coaching == Coaching::Small && sampling.goes_in_circles();
-                    sampling.cut = cut;
-                    self.tell(EventKind::CodeDelta { cell, text }).await;
-                    if cut && let Some(sampling) = self.sampling.take() {
-                        self.replied(sampling).await;
-                    }
-                }
-                Progress::Nothing => {}
-                Progress::Complete { usage, .. } => {
-                    self.edit(Edit::Spend(usage));
-                    if let Some(sampling) = self.sampling.take() {
-                        self.replied(sampling).await;
-                    }
-                }
-            },
-            Some(Err(error)) => {
-                self.sampling = None;
-                self.drive(model_failed(&error)).await;
-            }
-            None => {
-                self.sampling = None;
-                let message = "the reply ended without an end".to_owned();
-                self.drive(Input::ModelFailed {
-                    message,
-                    key_variable: None,
-                })
-                .await;
-            }
-        }
     }
 
     /// The main kernel's language.
@@ -459,15 +425,6 @@ impl Session {
     }
 }
 
-async fn next_delta(
-    sampling: Option<&mut Sampling>,
-) -> Option<Result<crate::llm::types::Delta, ProviderError>> {
-    match sampling {
-        Some(sampling) => futures_util::StreamExt::next(&mut sampling.stream).await,
-        None => std::future::pending().await,
-    }
-}
-
 async fn next_execution_event(
     running: Option<&mut Running>,
 ) -> Option<crate::kernel::ExecutionEvent> {
@@ -477,17 +434,6 @@ async fn next_execution_event(
             ..
         }) => execution.next().await,
         _ => std::future::pending().await,
-    }
-}
-
-fn model_failed(error: &ProviderError) -> Input {
-    let key_variable = match error {
-        ProviderError::Unauthorized { variable, .. } => variable.clone(),
-        _ => None,
-    };
-    Input::ModelFailed {
-        message: error.to_string(),
-        key_variable,
     }
 }
 

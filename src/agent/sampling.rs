@@ -1,7 +1,7 @@
 //! One reply of the model while it streams: its text, its calls, and what of them is new to show.
 
 use super::tools;
-use crate::llm::types::{BoxStream, Delta, ProviderError, StopReason, Usage};
+use crate::llm::types::{BoxStream, Delta, ProviderError, Retrying, StopReason, Usage};
 
 /// A reply on its way.
 pub(super) struct Sampling {
@@ -27,7 +27,7 @@ pub(super) struct PartialCall {
 }
 
 /// What a delta means for the session.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(super) enum Progress {
     /// More words.
     Text(String),
@@ -37,6 +37,8 @@ pub(super) enum Progress {
     Code { cell: String, text: String },
     /// Nothing to show.
     Nothing,
+    /// What came so far is void, and was shown in this cell if there is one; the reply comes again.
+    Again { why: Retrying, cell: Option<String> },
     /// The reply is complete.
     Complete { reason: StopReason, usage: Usage },
 }
@@ -86,6 +88,14 @@ impl Sampling {
                         }
                     }
                     _ => Progress::Nothing,
+                }
+            }
+            Delta::Retrying(why) => {
+                self.text.clear();
+                self.calls.clear();
+                Progress::Again {
+                    why,
+                    cell: self.text_cell.take(),
                 }
             }
             Delta::Finished { reason, usage } => Progress::Complete { reason, usage },

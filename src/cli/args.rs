@@ -231,14 +231,38 @@ pub struct ModelsArgs {
 /// What can be done with models.
 #[derive(Debug, Subcommand)]
 pub enum ModelsCommand {
-    /// What can be used here and now.
-    List,
+    /// What can be used here and now: every provider that has a key or answers, its window, what it can, its price.
+    List(ModelListArgs),
+    /// Ask a model a few small questions and say what works: streaming, a tool call, pictures, counted tokens.
+    Test(ModelTestArgs),
     /// Get a small model that runs on this machine.
     Pull {
         /// Which one.
         #[arg(default_value = crate::llm::local::DEFAULT_MODEL)]
         name: String,
     },
+}
+
+/// `sponde models list`.
+#[derive(Debug, Default, Args)]
+pub struct ModelListArgs {
+    /// All models of these providers; without it, one of each provider and all that run on this machine.
+    #[arg(value_name = "PROVIDER")]
+    pub providers: Vec<String>,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sponde models test`.
+#[derive(Debug, Args)]
+pub struct ModelTestArgs {
+    /// As for --model.
+    #[arg(value_name = "MODEL")]
+    pub model: String,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `sponde export`.

@@ -18,10 +18,17 @@ use crate::agent::{Command, EventKind, KernelOffer, tools};
 use crate::error::{Exit, Failure};
 use past::Wish;
 
+mod model;
+
+use model::Changed;
+
+const WELCOME: &str = "Ask in plain words; /help says more, Ctrl-D ends.\n";
+
 const HELP: &str = "\
 Ask in plain words. A line that ends in \\ goes on in the next.
   !CODE             run code of your own in the kernel
   %%LANGUAGE CODE   the same in the kernel of another language
+  /model [NAME]     which model answers; let this one answer from now on
   /kernel [NAME]    which kernels there are; send !CODE to this one from now on
   /undo [N]         take back the last turn, or N: its cells, variables and files
   /undo #N          go back to a checkpoint of the list
@@ -34,6 +41,8 @@ Ctrl-C stops what is going on; twice restarts the kernel.
 /// What a line means.
 enum Said {
     Command(Command),
+    /// Who answers; `None` names it.
+    Model(Option<String>),
     /// Which kernel `!` means; `None` lists them.
     Kernel(Option<String>),
     Past(Wish),
@@ -56,19 +65,22 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
     let mut typed = BufReader::new(tokio::io::stdin()).lines();
     // The session's first event names model and kernels.
     let mut kernels = Vec::new();
+    let mut answering = None;
     if let Some(event) = session.agent.events.recv().await {
         renderer.show(&event.kind);
-        if let EventKind::SessionStarted { kernels: all, .. } = event.kind {
+        if let EventKind::SessionStarted {
+            kernels: all,
+            model: first,
+            ..
+        } = event.kind
+        {
             kernels = all;
+            answering = first;
         }
     }
     let mut own = 0;
     if interactive {
-        eprint(&paint(
-            DIM,
-            "Ask in plain words; /help says more, Ctrl-D ends.\n",
-            colours,
-        ));
+        eprint(&paint(DIM, WELCOME, colours));
     }
     let mut unread = None;
     let exit = loop {
@@ -87,6 +99,16 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
         };
         let command = match said(line, kernels.get(own)) {
             Said::Command(command) => command,
+            Said::Model(name) => {
+                let (agent, now) = (&mut session.agent, answering.as_deref());
+                match model::set(name, now, agent, &mut renderer, &mut signals).await {
+                    Changed::To(model) => answering = Some(model),
+                    Changed::Not => {}
+                    Changed::Gone => break Exit::Failed,
+                    Changed::End => break Exit::Interrupted,
+                }
+                continue;
+            }
             Said::Kernel(name) => {
                 own = choose(name.as_deref(), &kernels, own);
                 continue;
@@ -105,9 +127,7 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
             }
             Said::Nothing => continue,
             Said::Unknown(name) => {
-                eprint(&format!(
-                    "there is no `{name}`; /help lists what there is\n"
-                ));
+                eprint(&format!("there is no `{name}`; /help lists them\n"));
                 continue;
             }
             Said::End => break Exit::Done,
@@ -116,8 +136,8 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
             break Exit::Failed;
         }
         // The lines of a pipe are questions; only a person at a terminal can approve.
-        let answering = interactive.then_some(&mut typed);
-        match interact::turn(&mut session.agent, &mut renderer, answering, &mut signals).await {
+        let person = interactive.then_some(&mut typed);
+        match interact::turn(&mut session.agent, &mut renderer, person, &mut signals).await {
             Ended::Turn { .. } => {}
             Ended::Gone => break Exit::Failed,
             Ended::Unread(failure) => {
@@ -128,11 +148,8 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
         }
     };
     if interactive {
-        eprint(&format!(
-            "\n{} {}\n",
-            paint(DIM, "notebook:", colours),
-            session.notebook.display()
-        ));
+        let name = paint(DIM, "notebook:", colours);
+        eprint(&format!("\n{name} {}\n", session.notebook.display()));
     }
     tokio::select! {
         _ = tokio::time::timeout(interact::END_WITHIN, session::end(session)) => {}
@@ -192,6 +209,10 @@ fn said(line: Option<String>, own: Option<&KernelOffer>) -> Said {
             wish.map_or_else(|| Said::Unknown(text.to_owned()), Said::Past)
         }
         "/kernel" | "/kernels" => Said::Kernel(None),
+        "/model" => Said::Model(None),
+        _ if text.starts_with("/model ") => {
+            Said::Model(text.split_once(' ').map(|(_, name)| name.trim().to_owned()))
+        }
         _ if text.starts_with("/kernel ") => {
             Said::Kernel(text.split_once(' ').map(|(_, name)| name.trim().to_owned()))
         }

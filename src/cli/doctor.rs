@@ -6,10 +6,12 @@ use std::time::Instant;
 use super::args::GatewayArgs;
 use super::gateway::{self, Far};
 use super::style::{BAD, GOOD, HINT, WARN, paint, stdout_colours};
-use super::{Context, print, session};
+use super::{Context, model, print, session};
 use crate::error::{Exit, Failure};
 use crate::kernel::{ExecuteOptions, Kernel, LaunchOptions, OutputEvent};
+use crate::llm::catalog::Setup;
 use crate::llm::detect::{self, Found};
+use crate::llm::endpoint::KeySource;
 use crate::llm::local;
 
 /// One finding.
@@ -158,16 +160,23 @@ async fn libraries(kernel: &Kernel) -> String {
 }
 
 async fn models(context: &Context) -> Finding {
-    let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let mut names: Vec<String> = detect::detect(&env)
+    let setup = Setup {
+        environment: &model::environment,
+        providers: &context.config.providers,
+    };
+    let mut names: Vec<String> = detect::detect(setup)
         .await
         .into_iter()
         .filter_map(|found| match found {
-            Found::Key {
-                model, variable, ..
-            } => Some(format!("{model} (key in {variable})")),
+            Found::Key { model, source } => Some(match source {
+                KeySource::Variable(variable) => format!("{model} (key in {variable})"),
+                KeySource::Command(_) | KeySource::Ours => {
+                    format!("{model} (key by `api-key-command`)")
+                }
+            }),
             Found::Server(server) => {
-                Some(format!("{} at {}", server.models.first()?, server.base_url))
+                let first = server.models.first()?;
+                Some(format!("{} at {}", first.name, server.base_url))
             }
         })
         .collect();

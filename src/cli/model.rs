@@ -1,26 +1,35 @@
 //! Which model answers: what the person named, else what this machine offers.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::Client;
 
 use crate::agent::coach::Coaching;
 use crate::agent::prompt;
 use crate::error::{Exit, Failure};
-use crate::llm::catalog::{self, CatalogError, Resolved};
+use crate::llm::catalog::{self, CatalogError, Resolved, Setup};
 use crate::llm::constrained::{Constrained, ConstrainedOptions};
 use crate::llm::detect::{self, Found};
-use crate::llm::endpoint::{Endpoint, Key, ProviderKind, Secret};
+use crate::llm::endpoint::{Endpoint, Key, KeySource, ProviderKind};
 use crate::llm::http;
-use crate::llm::local::{
-    self, Engine, LocalModel, LocalServer, LocalServerError, LocalServerOptions,
-    LocalServerProgress,
-};
+use crate::llm::key_command;
+use crate::llm::listing;
+use crate::llm::local::installed_models;
+use crate::llm::providers::{AllSettings, PROVIDERS};
 use crate::llm::retry::{Retry, RetryOptions};
 use crate::llm::rig::{RigOptions, RigProvider};
-use crate::llm::types::{ModelInfo, Provider};
+use crate::llm::types::Provider;
+use crate::paths::Paths;
 
-use super::style::{DIM, WARN, paint, stderr_colours};
-use super::warm::Beginning;
-use super::{Context, eprint};
+mod local;
+mod switch;
+
+pub(super) use local::OwnServer;
+pub(super) use switch::Switchboard;
+
+/// How long a server may take to say what its model can.
+const INSPECT_WITHIN: Duration = Duration::from_millis(1500);
 
 /// How to get a model, for errors.
 const HOW: &str = "set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, start Ollama or another local server, or get \
@@ -40,73 +49,147 @@ pub(super) struct Chosen {
     pub own: Option<OwnServer>,
 }
 
-/// A server of ours; it ends with this.
-pub(super) struct OwnServer {
-    server: LocalServer,
-    beginning: Beginning,
-    provider: Arc<dyn Provider>,
-}
-
-impl OwnServer {
-    /// Stops it in good order.
-    pub(super) async fn stop(self) {
-        self.beginning.keep(&self.server, &self.provider).await;
-        self.server.stop().await;
-    }
-}
-
 /// The model that `name` means, or the best there is.
-pub(super) async fn choose(name: Option<&str>, context: &Context) -> Result<Chosen, Failure> {
-    let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+pub(super) async fn choose(
+    name: Option<&str>,
+    paths: &Paths,
+    providers: &AllSettings,
+) -> Result<Chosen, Failure> {
+    let setup = Setup {
+        environment: &environment,
+        providers,
+    };
     let resolved = match name {
         Some(name) => {
-            catalog::resolve(name, None, &env).map_err(|error| catalog_failure(&error))?
+            catalog::resolve(name, None, setup).map_err(|error| catalog_failure(&error))?
         }
-        None => find(context, &env).await?,
+        None => find(paths, setup).await?,
     };
     match resolved {
-        Resolved::Served(endpoint) => served(&endpoint),
-        Resolved::Local(name) => local(&name, context).await,
+        Resolved::Served(mut endpoint) => {
+            let client = complete(&mut endpoint).await?;
+            Ok(served(&endpoint, client))
+        }
+        Resolved::Local(name) => local::start(&name, paths).await,
     }
 }
 
-async fn find(
-    context: &Context,
-    env: &(dyn Fn(&str) -> Option<String> + Send + Sync),
-) -> Result<Resolved, Failure> {
-    for found in detect::detect(env).await {
+/// A model to be looked at, rather than talked to.
+pub(super) struct Target {
+    /// Asks it.
+    pub provider: Arc<dyn Provider>,
+    /// The same, with pictures sent whatever is known of it; `None` for a local one.
+    pub seeing: Option<Arc<dyn Provider>>,
+    /// Where it is.
+    pub base_url: String,
+    /// The server that runs it, if it is ours.
+    pub own: Option<OwnServer>,
+}
+
+/// The model that `name` means, over its own wire and without help.
+pub(super) async fn open(
+    name: &str,
+    paths: &Paths,
+    providers: &AllSettings,
+) -> Result<Target, Failure> {
+    let setup = Setup {
+        environment: &environment,
+        providers,
+    };
+    match catalog::resolve(name, None, setup).map_err(|error| catalog_failure(&error))? {
+        Resolved::Served(mut endpoint) => {
+            let client = complete(&mut endpoint).await?;
+            let mut seeing = (*endpoint).clone();
+            seeing.info.vision = true;
+            Ok(Target {
+                provider: Arc::new(plain(&endpoint, client.clone())),
+                seeing: Some(Arc::new(plain(&seeing, client))),
+                base_url: endpoint.base_url,
+                own: None,
+            })
+        }
+        Resolved::Local(name) => {
+            let chosen = local::start(&name, paths).await?;
+            Ok(Target {
+                provider: chosen.provider,
+                seeing: None,
+                base_url: "this machine".to_owned(),
+                own: chosen.own,
+            })
+        }
+    }
+}
+
+/// The environment, where an empty variable is none.
+pub(super) fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+async fn find(paths: &Paths, setup: Setup<'_>) -> Result<Resolved, Failure> {
+    for found in detect::detect(setup).await {
         match found {
             Found::Key { model, .. } => {
-                return catalog::resolve(&model, None, env)
+                return catalog::resolve(&model, None, setup)
                     .map_err(|error| catalog_failure(&error));
             }
             Found::Server(server) => {
                 if let Some(model) = server.models.first() {
-                    return Ok(Resolved::Served(server.endpoint(model, env)));
+                    return Ok(Resolved::Served(Box::new(server.endpoint(model, setup))));
                 }
             }
         }
     }
-    match local::installed_models(&context.paths.models()).first() {
+    match installed_models(&paths.models()).first() {
         Some(model) => Ok(Resolved::Local(model.name())),
         None => Err(Failure::new(Exit::Provider, "there is no model to ask").hint(HOW)),
     }
 }
 
-fn served(endpoint: &Endpoint) -> Result<Chosen, Failure> {
+/// What only running something tells: the key that a program prints, and what a server of one's own says of the model.
+async fn complete(endpoint: &mut Endpoint) -> Result<Client, Failure> {
+    if let Some(command) = &endpoint.key_command {
+        let provider = endpoint.provider.clone();
+        let secret = key_command::run(command, key_command::LIMIT)
+            .await
+            .map_err(|error| {
+                let message = format!("no key for {provider}: its `api-key-command`: {error}");
+                Failure::new(Exit::Provider, message).hint(format!(
+                    "it is in `[providers.{provider}]` of config.toml and must print the key and nothing else"
+                ))
+            })?;
+        endpoint.key = Some(Key {
+            secret,
+            source: KeySource::Command(provider),
+        });
+    }
     let client = http::client(&endpoint.base_url)
         .map_err(|error| Failure::new(Exit::Provider, error.to_string()))?;
-    let provider = retrying(RigProvider::new(endpoint, client, RigOptions::default()));
-    if endpoint.info.small && keeps_to_schemas(endpoint.kind) {
-        return Ok(coached(provider));
+    if endpoint.info.context_window.is_none() || !endpoint.info.known {
+        let said = listing::inspect(&client, endpoint);
+        if let Ok(Some(said)) = tokio::time::timeout(INSPECT_WITHIN, said).await {
+            said.fill(&mut endpoint.info);
+        }
     }
-    Ok(Chosen {
+    Ok(client)
+}
+
+/// A provider for the model, without any help for small ones.
+fn plain(endpoint: &Endpoint, client: Client) -> Retry {
+    retrying(RigProvider::new(endpoint, client, RigOptions::default()))
+}
+
+fn served(endpoint: &Endpoint, client: Client) -> Chosen {
+    let provider = plain(endpoint, client);
+    if endpoint.info.small && keeps_to_schemas(endpoint.kind) {
+        return coached(provider);
+    }
+    Chosen {
         provider: Arc::new(provider),
         coaching: Coaching::Off,
         output_budget: 8_000,
         system: prompt::system,
         own: None,
-    })
+    }
 }
 
 /// Whether the servers of this kind honour a JSON schema for the reply.
@@ -116,8 +199,12 @@ fn keeps_to_schemas(kind: ProviderKind) -> bool {
         | ProviderKind::LmStudio
         | ProviderKind::Vllm
         | ProviderKind::Ollama
+        | ProviderKind::OpenAiResponses
         | ProviderKind::OpenAiCompatible => true,
         ProviderKind::OpenAi
+        | ProviderKind::OpenAiChat
+        | ProviderKind::Azure
+        | ProviderKind::Bedrock
         | ProviderKind::Anthropic
         | ProviderKind::Gemini
         | ProviderKind::OpenRouter
@@ -153,117 +240,39 @@ fn coached(provider: Retry) -> Chosen {
 }
 
 fn retrying(provider: RigProvider) -> Retry {
-    Retry::new(Arc::new(provider), RetryOptions::default()).observed_by(|waiting| {
-        let text = format!(
-            "\nnote: {}; trying again in {} s\n",
-            waiting.error,
-            waiting.wait.as_secs().max(1)
-        );
-        eprint(&paint(WARN, &super::filter::plain(&text), stderr_colours()));
-    })
+    Retry::new(Arc::new(provider), RetryOptions::default())
 }
 
-async fn local(name: &str, context: &Context) -> Result<Chosen, Failure> {
-    let failed = |message: String| Failure::new(Exit::Provider, message);
-    let dir = context.paths.models();
-    let model = LocalModel::find(name, &dir)
-        .map_err(|error| failed(error.to_string()).hint("`sponde models` lists them"))?;
-    if !model.is_installed(&dir) {
-        return Err(
-            failed(format!("model `local/{model}` is not on this machine"))
-                .hint(format!("get it with `sponde models pull {model}`")),
-        );
-    }
-    let engine_hint =
-        "install it with `sponde models pull`, or put llama.cpp's `llama-server` on PATH";
-    let server_failed = |error: LocalServerError| {
-        let failure = failed(error.to_string());
-        match error {
-            LocalServerError::NoEngine { .. } | LocalServerError::NoPackage { .. } => {
-                failure.hint(engine_hint)
-            }
-            _ => failure,
-        }
-    };
-    let engine = Engine::find(
-        std::env::var_os("PATH").as_deref(),
-        context.paths.python().as_deref(),
-    )
-    .map_err(server_failed)?;
-    let log = context.paths.cache.join("model-server.log");
-    let mut options =
-        LocalServerOptions::for_model(&model, &dir, engine, log).map_err(server_failed)?;
-    let prompts = context.paths.cache.join("prompts");
-    // Without the directory nothing is kept, which only costs time.
-    options.prompts = private_dir(&prompts).then(|| prompts.clone());
-    let mut beginning = Beginning::of(&model, options.context, prompts);
-    let window = u64::from(options.context);
-    let colours = stderr_colours();
-    eprint(&paint(
-        DIM,
-        &format!(
-            "sponde: starting {model} on this machine\nA small model is a demonstration: check what it says, and for real work name a better one with --model.\n"
-        ),
-        colours,
-    ));
-    let server = LocalServer::start(options, |progress| {
-        if let LocalServerProgress::Ready(after) = progress {
-            tracing::info!(seconds = after.as_secs_f32(), "model server is ready");
-        }
-    })
-    .await
-    .map_err(server_failed)?;
-    beginning.recall(&server).await;
-    let endpoint = Endpoint {
-        kind: ProviderKind::OpenAiCompatible,
-        base_url: server.base_url().to_owned(),
-        key: Some(Key {
-            secret: Secret::new(server.api_key()),
-            variable: None,
-        }),
-        model: local::ALIAS.to_owned(),
-        info: ModelInfo {
-            name: format!("local/{model}"),
-            context_window: Some(window),
-            vision: false,
-            small: true,
-        },
-    };
-    let client = http::client(&endpoint.base_url).map_err(|error| failed(error.to_string()))?;
-    let provider = retrying(RigProvider::new(&endpoint, client, RigOptions::default()));
-    let chosen = coached(provider);
-    let own = OwnServer {
-        server,
-        beginning,
-        provider: Arc::clone(&chosen.provider),
-    };
-    Ok(Chosen {
-        own: Some(own),
-        ..chosen
-    })
-}
-
-/// Makes a directory that only this person can read.
-fn private_dir(dir: &std::path::Path) -> bool {
-    use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .is_ok()
-}
-
-fn catalog_failure(error: &CatalogError) -> Failure {
+pub(super) fn catalog_failure(error: &CatalogError) -> Failure {
     let failure = Failure::new(Exit::Usage, error.to_string());
     match error {
-        CatalogError::NoKey { variables, .. } => {
-            Failure { exit: Exit::Provider, ..failure }.hint(format!("set `{}` to your key, or choose another model", variables.join("` or `")))
+        CatalogError::NoKey {
+            provider,
+            variables,
+        } => {
+            let how = match variables.as_slice() {
+                [] => format!("name `api-key-env` or `api-key-command` in `[providers.{provider}]`"),
+                variables => format!("set `{}` to your key", variables.join("` or `")),
+            };
+            Failure {
+                exit: Exit::Provider,
+                ..failure
+            }
+            .hint(format!("{how}, or choose another model"))
         }
+        CatalogError::NoProvider { near, .. } if !near.is_empty() => failure.hint(format!(
+            "write provider/name; there is `{}`",
+            near.join("`, `")
+        )),
         CatalogError::NoProvider { .. } | CatalogError::NoModel { .. } => failure.hint(
             "write provider/name, for example openai/gpt-5.2, ollama/qwen3 or local/qwen2.5-coder-1.5b, or set \
              OPENAI_BASE_URL for a server of your own",
         ),
         CatalogError::NoBaseUrl { variable, .. } => failure.hint(format!("set `{variable}`")),
+        CatalogError::NoKind { .. } | CatalogError::BadKind { .. } => {
+            let kinds: Vec<&str> = PROVIDERS.iter().map(|provider| provider.name).collect();
+            failure.hint(format!("kinds are: {}", kinds.join(", ")))
+        }
         CatalogError::BadBaseUrl { .. } => failure,
     }
 }

@@ -1,69 +1,28 @@
-//! `sponde models`: what can be asked here and now, and how to get a model for this machine.
+//! `sponde models`: what can be asked here and now, whether it works, and how to get a model for this machine.
 
-use std::fmt::Write as _;
+mod list;
+mod trial;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::args::{ModelsArgs, ModelsCommand};
-use super::style::{DIM, GOOD, NAME, paint, stderr_colours, stdout_colours};
+use super::args::{ModelListArgs, ModelsArgs, ModelsCommand};
+use super::style::{DIM, GOOD, paint, stderr_colours, stdout_colours};
 use super::{Context, eprint, print, python};
 use crate::error::{Exit, Failure};
-use crate::llm::detect::{self, Found};
 use crate::llm::http;
-use crate::llm::local::{self, KNOWN_MODELS, KnownModel, LocalModel, PullOptions, PullProgress};
+use crate::llm::local::{self, KNOWN_MODELS, KnownModel, PullOptions, PullProgress};
 
 /// The package that runs local models where there is no `llama-server`.
 pub(super) const ENGINE_PACKAGE: &str = "xllamacpp==2026.10.11549";
 
 /// Runs it.
 pub(super) async fn models(args: ModelsArgs, context: &Context) -> Result<Exit, Failure> {
-    match args.command.unwrap_or(ModelsCommand::List) {
-        ModelsCommand::List => list(context).await,
+    let listing = || ModelsCommand::List(ModelListArgs::default());
+    match args.command.unwrap_or_else(listing) {
+        ModelsCommand::List(args) => list::list(&args, context).await,
+        ModelsCommand::Test(args) => trial::test(&args, context).await,
         ModelsCommand::Pull { name } => pull(&name, context).await,
     }
-}
-
-async fn list(context: &Context) -> Result<Exit, Failure> {
-    let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let colours = stdout_colours();
-    let mut lines = Vec::new();
-    for found in detect::keys(&env) {
-        if let Found::Key {
-            variable, model, ..
-        } = found
-        {
-            lines.push((model, format!("key in {variable}")));
-        }
-    }
-    for server in detect::servers(&env).await {
-        for model in &server.models {
-            let name = server.endpoint(model, &env).info.name;
-            lines.push((name, format!("at {}", server.base_url)));
-        }
-    }
-    let dir = context.paths.models();
-    for model in local::installed_models(&dir) {
-        lines.push((format!("local/{model}"), "on this machine".to_owned()));
-    }
-    let mut text = String::new();
-    for (name, place) in lines {
-        let _ = writeln!(text, "{}  ({place})", paint(NAME, &name, colours));
-    }
-    for model in KNOWN_MODELS {
-        if !LocalModel::Known(model).is_installed(&dir) {
-            let line = format!(
-                "local/{}  ({}, {} MB, {}; get it with `sponde models pull {}`)\n",
-                model.name,
-                model.title,
-                model.bytes / 1_000_000,
-                model.licence,
-                model.name
-            );
-            text.push_str(&paint(DIM, &line, colours));
-        }
-    }
-    print(&text)?;
-    Ok(Exit::Done)
 }
 
 async fn pull(name: &str, context: &Context) -> Result<Exit, Failure> {

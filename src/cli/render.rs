@@ -123,6 +123,28 @@ impl Renderer {
                     self.note(DIM, &filter::plain(log));
                 }
             }
+            EventKind::Retrying {
+                message,
+                wait_ms,
+                attempt,
+                of,
+                ..
+            } => {
+                // What was being written comes again from its beginning.
+                self.shown_code.clear();
+                let seconds = wait_ms.div_ceil(1000);
+                let again = format!("{message}; trying again in {seconds} s, {attempt} of {of}");
+                self.note(WARN, &filter::plain(&again));
+                self.section = Section::Output(String::new());
+                self.status("waiting");
+            }
+            EventKind::ModelChanged { model, .. } => {
+                self.note(DIM, &filter::plain(&format!("from now on: {model}")));
+            }
+            EventKind::ModelUnchanged { model, message } => {
+                let text = format!("could not change to {model}: {message}");
+                self.note(BAD, &filter::plain(&text));
+            }
             EventKind::StepStarted { .. } => {
                 self.shown_code.clear();
                 self.status("thinking");

@@ -1,17 +1,18 @@
 //! From arguments to a running session; shared by `ask` and chat.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Context;
 use super::args::{SessionArgs, StdinArg};
 use super::existing;
 use super::gateway::{self, Far};
-use super::model::{self, Chosen, OwnServer};
+use super::model::Switchboard;
 use super::notebook::{self, Place};
 use crate::agent::approval::Approval;
 use crate::agent::undo::UndoOptions;
-use crate::agent::{Agent, AgentOptions, StdinPolicy, facts, spill};
+use crate::agent::{Agent, AgentOptions, Models, Outfit, StdinPolicy, facts, spill};
 use crate::error::{Exit, Failure};
 use crate::kernel::discover::DiscoverError;
 use crate::kernel::reap::{Reaped, reap};
@@ -33,8 +34,8 @@ pub(super) struct Session {
     pub agent: Agent,
     /// Where its notebook is kept.
     pub notebook: PathBuf,
-    /// The server of a local model; ends with the session.
-    pub own: Option<OwnServer>,
+    /// Opens other models, and has the server of a local one; ends with the session.
+    models: Arc<Switchboard>,
 }
 
 /// Whether a session remembers what was, so that turns can be taken back.
@@ -89,23 +90,20 @@ pub(super) async fn start(
         (Some(words), Some(facts)) => Some(format!("{words}\n\n{facts}")),
         (words, facts) => words.or(facts),
     };
-    let Chosen {
+    let language = kernel.spec.language.clone();
+    let models = Switchboard::new(context, language);
+    let name = args.model.as_deref().or(context.config.model.as_deref());
+    let Outfit {
         provider,
+        system,
         coaching,
         output_budget,
-        system,
-        own,
-    } = model::choose(
-        args.model.as_deref().or(context.config.model.as_deref()),
-        context,
-    )
-    .await?;
+    } = models.first(name).await?;
     let approval = if args.yes {
         Approval::Never
     } else {
         context.config.approval.unwrap_or(Approval::Ask)
     };
-    let language = kernel.spec.language.clone();
     let main = LaunchOptions {
         oversize: spill::oversize(&notebook, &limits),
         gateway: far.as_ref().map(Far::options),
@@ -114,9 +112,11 @@ pub(super) async fn start(
     };
     // A conversation goes on; one question is soon over, and far away memory is somebody else's.
     let spare = interactive && far.is_none() && main.existing.is_none();
+    let switchboard: Arc<dyn Models> = Arc::new(Arc::clone(&models));
     let agent = Agent::start(AgentOptions {
         provider: Some(provider),
-        system: system(&language),
+        models: Some(switchboard),
+        system,
         facts,
         coaching,
         others: others
@@ -152,7 +152,7 @@ pub(super) async fn start(
     Ok(Session {
         agent,
         notebook,
-        own,
+        models,
     })
 }
 
@@ -174,9 +174,7 @@ fn undo_options(context: &Context) -> UndoOptions {
 /// Ends a session and its server in good order.
 pub(super) async fn end(session: Session) {
     session.agent.shutdown().await;
-    if let Some(own) = session.own {
-        own.stop().await;
-    }
+    session.models.end().await;
 }
 
 /// The main kernel and those of other languages: the named ones, or else the main one and whatever else there is.

@@ -5,16 +5,25 @@
 //! ([`Resolved::Local`]).
 
 use super::endpoint::{Endpoint, ProviderKind};
-use super::providers::{Provider, set};
+use super::providers::{AllSettings, PROVIDERS, Place, Provider, set};
 
 /// Looks up an environment variable.
 pub type Environment<'a> = &'a (dyn Fn(&str) -> Option<String> + Send + Sync);
+
+/// What a person has set up: variables, and providers in the configuration.
+#[derive(Clone, Copy)]
+pub struct Setup<'a> {
+    /// The environment.
+    pub environment: Environment<'a>,
+    /// Every `[providers.NAME]`.
+    pub providers: &'a AllSettings,
+}
 
 /// What a name stands for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Resolved {
     /// A model behind a server.
-    Served(Endpoint),
+    Served(Box<Endpoint>),
     /// A model Sponde runs itself, by the name after `local/`.
     Local(String),
 }
@@ -23,7 +32,7 @@ pub enum Resolved {
 pub fn resolve(
     name: &str,
     base_url: Option<&str>,
-    environment: Environment<'_>,
+    setup: Setup<'_>,
 ) -> Result<Resolved, CatalogError> {
     let name = name.trim();
     if let Some(local) = name.strip_prefix("local/") {
@@ -34,50 +43,18 @@ pub fn resolve(
             local => Ok(Resolved::Local(local.to_owned())),
         };
     }
-    let (provider, model) = split(name, base_url, environment)?;
+    let (place, model) = split(name, base_url, setup)?;
     if model.is_empty() {
         return Err(CatalogError::NoModel {
             name: name.to_owned(),
         });
     }
-    let base_url = provider.base_url(base_url, environment)?;
-    let key = provider.key(environment);
-    let at_home = provider.is_at(&base_url);
-    if key.is_none() && provider.needs_key && at_home {
-        return Err(CatalogError::NoKey {
-            provider: provider.name,
-            variables: provider.key_variables,
-        });
+    let base_url = place.base_url(base_url, setup.environment)?;
+    let endpoint = place.endpoint(&model, &base_url, setup.environment);
+    if endpoint.key.is_none() && endpoint.key_command.is_none() && place.needs_key(&base_url) {
+        return Err(no_key(&place));
     }
-    let kind = match provider.kind {
-        // What stands in for OpenAI resembles it, but mostly knows its older wire only.
-        ProviderKind::OpenAi if !at_home => ProviderKind::OpenAiCompatible,
-        kind => kind,
-    };
-    Ok(Resolved::Served(Endpoint {
-        kind,
-        info: provider.info(model, environment),
-        model: model.to_owned(),
-        base_url,
-        key,
-    }))
-}
-
-/// The endpoint of a model found on a server ([`super::detect`]).
-pub fn served(
-    kind: ProviderKind,
-    base_url: &str,
-    model: &str,
-    environment: Environment<'_>,
-) -> Endpoint {
-    let provider = Provider::of(kind);
-    Endpoint {
-        kind,
-        base_url: base_url.to_owned(),
-        key: provider.key(environment),
-        model: model.to_owned(),
-        info: provider.info(model, environment),
-    }
+    Ok(Resolved::Served(Box::new(endpoint)))
 }
 
 /// Why a name stands for nothing.
@@ -88,6 +65,8 @@ pub enum CatalogError {
     NoProvider {
         /// The name as given.
         name: String,
+        /// Names of providers that look like what it begins with.
+        near: Vec<String>,
     },
     /// A provider without a model.
     #[error("`{name}` names no model")]
@@ -96,48 +75,82 @@ pub enum CatalogError {
         name: String,
     },
     /// The provider wants a key and the environment has none.
-    #[error("no key for {provider}: `{}` is not set", .variables.join("` or `"))]
+    #[error("no key for {provider}: {}", not_set(.variables))]
     NoKey {
         /// The provider's name.
-        provider: &'static str,
-        /// The variables looked at.
-        variables: &'static [&'static str],
+        provider: String,
+        /// The variables looked at; none for a provider that the configuration names no variable for.
+        variables: Vec<String>,
     },
-    /// An OpenAI-compatible server without an address.
+    /// A server without an address.
     #[error("`{provider}` needs a base URL: `{variable}` is not set")]
     NoBaseUrl {
         /// The provider's name.
-        provider: &'static str,
+        provider: String,
         /// The variable looked at.
-        variable: &'static str,
+        variable: String,
     },
     /// A base URL that is none. The URL itself is not repeated: it may hold a password.
     #[error("the base URL from {source_name} {problem}")]
     BadBaseUrl {
-        /// A variable's name, or `the configuration`.
+        /// Where it is written.
         source_name: String,
         /// What is wrong with it.
         problem: String,
     },
+    /// A provider in the configuration without a kind, and no known one either.
+    #[error("`[providers.{provider}]` in config.toml has no `kind`")]
+    NoKind {
+        /// The provider's name.
+        provider: String,
+    },
+    /// A provider in the configuration of a kind that is none.
+    #[error("`[providers.{provider}]` in config.toml: there is no kind `{kind}`")]
+    BadKind {
+        /// The provider's name.
+        provider: String,
+        /// The kind as written.
+        kind: String,
+    },
+}
+
+fn not_set(variables: &[String]) -> String {
+    match variables {
+        [] => "its configuration names none".to_owned(),
+        variables => format!("`{}` is not set", variables.join("` or `")),
+    }
+}
+
+pub(super) fn no_key(place: &Place<'_>) -> CatalogError {
+    CatalogError::NoKey {
+        provider: place.name.clone(),
+        variables: place
+            .key_variables()
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
+    }
 }
 
 /// The provider a name stands for, and the model's name there.
 fn split<'a>(
-    name: &'a str,
+    name: &str,
     base_url: Option<&str>,
-    environment: Environment<'_>,
-) -> Result<(&'static Provider, &'a str), CatalogError> {
+    setup: Setup<'a>,
+) -> Result<(Place<'a>, String), CatalogError> {
     if let Some((prefix, model)) = name.split_once('/')
-        && let Some(provider) = Provider::named(prefix)
+        && let Some(place) = Place::named(prefix, setup)?
     {
-        return Ok((provider, model));
+        return Ok((place, model.to_owned()));
     }
     // `openai` alone: the provider's usual model, if it has one.
-    if let Some(provider) = Provider::named(name) {
-        return Ok((provider, provider.default_model.unwrap_or_default()));
+    if let Some(place) = Place::named(name, setup)? {
+        let model = place.usual_model().unwrap_or_default().to_owned();
+        return Ok((place, model));
     }
-    if base_url.is_some() || set(environment, "OPENAI_BASE_URL").is_some() {
-        return Ok((Provider::of(ProviderKind::OpenAiCompatible), name));
+    let of = |kind| Place::of(Provider::of(kind), setup);
+    if base_url.is_some() || set(setup.environment, "OPENAI_BASE_URL").is_some() {
+        return Ok((of(ProviderKind::OpenAiCompatible), name.to_owned()));
     }
     let makers = [
         ("gpt-", ProviderKind::OpenAi),
@@ -147,15 +160,46 @@ fn split<'a>(
     makers
         .iter()
         .find(|(prefix, _)| name.starts_with(prefix))
-        .map(|(_, kind)| (Provider::of(*kind), name))
-        .ok_or_else(|| CatalogError::NoProvider {
-            name: name.to_owned(),
+        .map(|(_, kind)| (of(*kind), name.to_owned()))
+        .ok_or_else(|| {
+            let known = PROVIDERS.iter().map(|provider| provider.name);
+            let own = setup.providers.keys().map(String::as_str);
+            let prefix = name.split_once('/').map_or(name, |(prefix, _)| prefix);
+            CatalogError::NoProvider {
+                name: name.to_owned(),
+                near: near(prefix, known.chain(own)),
+            }
         })
+}
+
+/// Those of `names` that look like `name`, most like it first; at most five.
+pub(super) fn near<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    /// Below this, two names have nothing in common.
+    const ALIKE: f64 = 0.8;
+    const MOST: usize = 5;
+    let name = name.to_ascii_lowercase();
+    let mut alike: Vec<(f64, &str)> = names
+        .map(|known| {
+            (
+                strsim::jaro_winkler(&name, &known.to_ascii_lowercase()),
+                known,
+            )
+        })
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .collect();
+    alike.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    alike.truncate(MOST);
+    alike
+        .into_iter()
+        .map(|(_, known)| known.to_owned())
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::llm::endpoint::Key;
+    use crate::llm::providers::KeyCommand;
 
     fn environment(
         pairs: &'static [(&'static str, &'static str)],
@@ -173,12 +217,12 @@ mod tests {
         let Resolved::Served(endpoint) = resolved else {
             panic!("not served: {resolved:?}");
         };
-        let variable = endpoint.key.and_then(|key| key.variable);
+        let variable = endpoint.key.as_ref().and_then(Key::variable);
         format!(
             "{:?} {} {} {} {}",
             endpoint.kind,
             endpoint.base_url,
-            variable.as_deref().unwrap_or("-"),
+            variable.unwrap_or("-"),
             endpoint.model,
             endpoint.info.name
         )
@@ -190,6 +234,10 @@ mod tests {
         ("GOOGLE_API_KEY", "g"),
         ("OPENROUTER_API_KEY", "r"),
         ("MISTRAL_API_KEY", "m"),
+        ("AZURE_OPENAI_ENDPOINT", "https://r.openai.azure.com/"),
+        ("AZURE_OPENAI_API_KEY", "z"),
+        ("AWS_BEARER_TOKEN_BEDROCK", "b"),
+        ("AWS_REGION", "eu-west-1"),
     ];
     const ELSEWHERE: &[(&str, &str)] = &[
         ("OPENAI_BASE_URL", "http://127.0.0.1:4010/"),
@@ -199,10 +247,24 @@ mod tests {
         ("VLLM_BASE_URL", "http://gpu:9000/v1/chat/completions"),
     ];
 
+    fn resolved(
+        name: &str,
+        base_url: Option<&str>,
+        variables: &'static [(&str, &str)],
+        providers: &AllSettings,
+    ) -> Result<Resolved, CatalogError> {
+        let environment = environment(variables);
+        let setup = Setup {
+            environment: &environment,
+            providers,
+        };
+        resolve(name, base_url, setup)
+    }
+
     /// Pairs of a name and what [`summary`] says of it.
     fn check(variables: &'static [(&str, &str)], cases: &[(&str, &str)]) {
         for (name, expected) in cases {
-            let resolved = resolve(name, None, &environment(variables)).unwrap();
+            let resolved = resolved(name, None, variables, &AllSettings::new()).unwrap();
             assert_eq!(&summary(resolved), expected, "{name}");
         }
     }
@@ -238,6 +300,22 @@ mod tests {
                 "llama-server/x",
                 "LlamaServer http://127.0.0.1:8080/v1 - x llama-server/x",
             ),
+            (
+                "openai-chat/gpt-4o",
+                "OpenAiChat https://api.openai.com/v1 OPENAI_API_KEY gpt-4o openai-chat/gpt-4o",
+            ),
+            (
+                "azure/my-gpt",
+                "Azure https://r.openai.azure.com AZURE_OPENAI_API_KEY my-gpt azure/my-gpt",
+            ),
+            (
+                "bedrock/eu.anthropic.claude-sonnet-5",
+                "Bedrock https://bedrock-runtime.eu-west-1.amazonaws.com/anthropic AWS_BEARER_TOKEN_BEDROCK eu.anthropic.claude-sonnet-5 bedrock/eu.anthropic.claude-sonnet-5",
+            ),
+            (
+                "bedrock/openai.gpt-oss-120b-1:0",
+                "Bedrock https://bedrock-runtime.eu-west-1.amazonaws.com/openai/v1 AWS_BEARER_TOKEN_BEDROCK openai.gpt-oss-120b-1:0 bedrock/openai.gpt-oss-120b-1:0",
+            ),
         ];
         check(KEYS, &cases);
     }
@@ -258,6 +336,10 @@ mod tests {
                 "OpenAiCompatible http://127.0.0.1:4010/v1 - gpt-4o openai-compatible/gpt-4o",
             ),
             (
+                "openai-responses/gpt-4o",
+                "OpenAiResponses http://127.0.0.1:4010/v1 - gpt-4o openai-responses/gpt-4o",
+            ),
+            (
                 "ollama/qwen3:4b",
                 "Ollama http://127.0.0.1:11434 - qwen3:4b ollama/qwen3:4b",
             ),
@@ -273,7 +355,7 @@ mod tests {
     #[test]
     fn a_given_base_url_goes_before_the_environment() {
         let given = Some("https://x.example/api");
-        let resolved = resolve("llama3", given, &environment(ELSEWHERE)).unwrap();
+        let resolved = resolved("llama3", given, ELSEWHERE, &AllSettings::new()).unwrap();
         assert_eq!(
             summary(resolved),
             "OpenAiCompatible https://x.example/api - llama3 openai-compatible/llama3"
@@ -283,7 +365,7 @@ mod tests {
     #[test]
     fn local_models_are_only_named() {
         assert_eq!(
-            resolve("local/qwen2.5-coder-1.5b", None, &environment(&[])),
+            resolved("local/qwen2.5-coder-1.5b", None, &[], &AllSettings::new()),
             Ok(Resolved::Local("qwen2.5-coder-1.5b".to_owned()))
         );
     }
@@ -297,6 +379,14 @@ mod tests {
         ];
         let cases = [
             ("llama3", "model `llama3` names no provider"),
+            (
+                "azure/x",
+                "`azure` needs a base URL: `AZURE_OPENAI_ENDPOINT` is not set",
+            ),
+            (
+                "bedrock/x",
+                "`bedrock` needs a base URL: `AWS_REGION` is not set",
+            ),
             ("", "model `` names no provider"),
             ("local/", "`local/` names no model"),
             ("ollama", "`ollama` names no model"),
@@ -323,8 +413,130 @@ mod tests {
             ),
         ];
         for (name, expected) in cases {
-            let error = resolve(name, None, &environment(BAD)).unwrap_err();
+            let error = resolved(name, None, BAD, &AllSettings::new()).unwrap_err();
             assert_eq!(error.to_string(), expected);
         }
+    }
+
+    /// Providers as config.toml has them.
+    fn providers(toml: &str) -> AllSettings {
+        toml::from_str(toml).unwrap()
+    }
+
+    #[test]
+    fn a_person_has_providers_of_their_own() {
+        let own = providers(
+            r#"
+            [box]
+            kind = "vllm"
+            base_url = "http://box.lan:8000"
+            api_key_env = "BOX_KEY"
+            context-window = 32768
+            vision = true
+            price = { input = 0.5, output = 1.0 }
+            model = "qwen3-32b"
+
+            [work]
+            kind = "openai-compatible"
+            base-url = "https://work.example/v1"
+            api-key-command = ["pass", "show", "work"]
+
+            [groq]
+            api_key_command = "pass show groq"
+            "#,
+        );
+        let variables: &[_] = &[("BOX_KEY", "x"), ("OPENAI_API_KEY", "sk-o")];
+
+        let Ok(Resolved::Served(at_box)) = resolved("box", None, variables, &own) else {
+            panic!("not served");
+        };
+        assert_eq!(
+            summary(Resolved::Served(at_box.clone())),
+            "Vllm http://box.lan:8000/v1 BOX_KEY qwen3-32b box/qwen3-32b"
+        );
+        let info = at_box.info;
+        assert_eq!(
+            (info.context_window, info.vision, info.known),
+            (Some(32_768), true, true)
+        );
+        let price = info.price.unwrap();
+        assert!((price.output - 1.0).abs() < 1e-9 && (price.cached - 0.5).abs() < 1e-9);
+
+        // The key of another provider is not sent there.
+        let Ok(Resolved::Served(at_work)) = resolved("work/m", None, variables, &own) else {
+            panic!("not served");
+        };
+        let words = ["pass", "show", "work"].map(str::to_owned).to_vec();
+        assert_eq!(
+            (at_work.key, at_work.key_command),
+            (None, Some(KeyCommand::Words(words)))
+        );
+
+        // What is known is only added to, and the environment comes first.
+        let command = KeyCommand::Shell("pass show groq".to_owned());
+        let Ok(Resolved::Served(groq)) = resolved("groq/m", None, variables, &own) else {
+            panic!("not served");
+        };
+        assert_eq!(groq.base_url, "https://api.groq.com/openai/v1");
+        assert_eq!((groq.key, groq.key_command), (None, Some(command)));
+        let Ok(Resolved::Served(groq)) = resolved("groq/m", None, &[("GROQ_API_KEY", "g")], &own)
+        else {
+            panic!("not served");
+        };
+        assert!(groq.key.is_some() && groq.key_command.is_none());
+    }
+
+    #[test]
+    fn what_is_wrong_in_the_configuration_is_named() {
+        let own = providers(
+            r#"
+            [kindless]
+            base-url = "http://x"
+            [odd]
+            kind = "chatgpt"
+            [nowhere]
+            kind = "vllm"
+            [keyless]
+            kind = "openai-compatible"
+            base-url = "http://x"
+            api-key-env = "NO_KEY"
+            [homeless]
+            kind = "openai-compatible"
+            "#,
+        );
+        let cases = [
+            (
+                "kindless/x",
+                "`[providers.kindless]` in config.toml has no `kind`",
+            ),
+            (
+                "odd/x",
+                "`[providers.odd]` in config.toml: there is no kind `chatgpt`",
+            ),
+            ("keyless/x", "no key for keyless: `NO_KEY` is not set"),
+            (
+                "homeless/x",
+                "`homeless` needs a base URL: `base-url of [providers.homeless]` is not set",
+            ),
+        ];
+        for (name, expected) in cases {
+            let error = resolved(name, None, &[], &own).unwrap_err();
+            assert_eq!(error.to_string(), expected);
+        }
+        assert!(resolved("nowhere/x", None, &[], &own).is_ok());
+        let unknown: Result<AllSettings, _> = toml::from_str("[x]\napi-key = \"sk-secret\"\n");
+        assert!(unknown.is_err(), "a key in the file is no setting");
+    }
+
+    #[test]
+    fn names_that_look_alike_are_found() {
+        let known = ["gpt-4o", "gpt-4o-mini", "o3", "claude-sonnet-5"];
+        assert_eq!(near("gpt-40", known.into_iter()), ["gpt-4o", "gpt-4o-mini"]);
+        assert_eq!(near("llama", known.into_iter()), [""; 0]);
+        let error = resolved("antropic/x", None, &[], &AllSettings::new()).unwrap_err();
+        assert!(
+            matches!(&error, CatalogError::NoProvider { near, .. } if near == &["anthropic"]),
+            "{error:?}"
+        );
     }
 }

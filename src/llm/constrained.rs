@@ -161,6 +161,11 @@ impl Translation {
                     };
                     self.ready.push_back(Delta::Finished { reason, usage });
                 }
+                Ok(Delta::Retrying(retrying)) => {
+                    self.reader = Reader::default();
+                    self.called = false;
+                    return Some(Ok(Delta::Retrying(retrying)));
+                }
                 other => return Some(other),
             }
         }
@@ -216,9 +221,8 @@ mod tests {
     fn model(reply: Reply) -> ScriptedProvider {
         let info = ModelInfo {
             name: "scripted/one".to_owned(),
-            context_window: None,
-            vision: false,
             small: true,
+            ..ModelInfo::default()
         };
         ScriptedProvider::new(info, [reply])
     }

@@ -7,23 +7,18 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use futures_util::stream::StreamExt;
-use serde::Deserialize;
-use serde_json::Value;
 
-use super::catalog::{self, Environment};
-use super::endpoint::{Endpoint, Key, ProviderKind};
+use super::catalog::Setup;
+use super::endpoint::{Endpoint, KeySource, ProviderKind};
 use super::http;
-use super::providers::{PROVIDERS, Provider, set};
+use super::listing::{self, Listed};
+use super::providers::{PROVIDERS, Place, Provider, set};
 
 /// How long a server on this machine may take to list its models.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// The same for a server the person named in `OPENAI_BASE_URL`, which may be far away.
 const LONG_PATIENCE: Duration = Duration::from_secs(5);
-
-/// No list of models is longer than this, in bytes.
-const LIST_LIMIT: usize = 1 << 20;
 
 /// Servers that may be running here, in order of preference.
 const SERVERS: [ProviderKind; 4] = [
@@ -34,14 +29,12 @@ const SERVERS: [ProviderKind; 4] = [
 ];
 
 /// Something that could be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Found {
     /// A key, with the model its provider would be asked for by default.
     Key {
-        /// Whose key it is.
-        kind: ProviderKind,
-        /// The variable it is in.
-        variable: String,
+        /// Where it is.
+        source: KeySource,
         /// The full name of a sensible model.
         model: String,
     },
@@ -50,124 +43,80 @@ pub enum Found {
 }
 
 /// A model server that answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Server {
     /// What it seems to be.
     pub kind: ProviderKind,
     /// Where it is.
     pub base_url: String,
     /// The models it lists, those that only embed left out. May be empty.
-    pub models: Vec<String>,
+    pub models: Vec<Listed>,
 }
 
 impl Server {
     /// The endpoint of one of its models.
-    pub fn endpoint(&self, model: &str, environment: Environment<'_>) -> Endpoint {
-        catalog::served(self.kind, &self.base_url, model, environment)
+    pub fn endpoint(&self, model: &Listed, setup: Setup<'_>) -> Endpoint {
+        let place = Place::of(Provider::of(self.kind), setup);
+        let mut endpoint = place.endpoint(&model.name, &self.base_url, setup.environment);
+        model.said.fill(&mut endpoint.info);
+        endpoint
     }
 }
 
 /// Looks around: keys first, best first; servers only if there is no key. A server named in
 /// `OPENAI_BASE_URL` counts as chosen by the person and comes before everything.
-pub async fn detect(environment: Environment<'_>) -> Vec<Found> {
-    if set(environment, "OPENAI_BASE_URL").is_some() {
-        let named = server(ProviderKind::OpenAiCompatible, environment, LONG_PATIENCE).await;
+pub async fn detect(setup: Setup<'_>) -> Vec<Found> {
+    if set(setup.environment, "OPENAI_BASE_URL").is_some() {
+        let named = server(ProviderKind::OpenAiCompatible, setup, LONG_PATIENCE).await;
         if let Some(named) = named.filter(|named| !named.models.is_empty()) {
             return vec![Found::Server(named)];
         }
     }
-    let keys = keys(environment);
+    let keys = keys(setup);
     if keys.is_empty() {
-        let running = servers(environment).await;
+        let running = servers(setup).await;
         running.into_iter().map(Found::Server).collect()
     } else {
         keys
     }
 }
 
-/// The keys in the environment, best first.
-pub fn keys(environment: Environment<'_>) -> Vec<Found> {
+/// The keys there are, best first: those of the environment, and programs that print one.
+pub fn keys(setup: Setup<'_>) -> Vec<Found> {
     PROVIDERS
         .iter()
         .filter_map(|provider| {
-            let model = provider.default_model?;
-            let Key { variable, .. } = provider.key(environment)?;
+            let place = Place::of(provider, setup);
+            let model = place.usual_model()?;
+            let command = place.key_command();
+            let key = place.key(setup.environment).map(|key| key.source);
+            let source = key.or_else(|| command.map(|_| KeySource::Command(place.name.clone())))?;
             Some(Found::Key {
-                kind: provider.kind,
-                variable: variable?,
-                model: format!("{}/{model}", provider.name),
+                source,
+                model: format!("{}/{model}", place.name),
             })
         })
         .collect()
 }
 
 /// The model servers running on this machine, best first.
-pub async fn servers(environment: Environment<'_>) -> Vec<Server> {
-    let asked = SERVERS.map(|kind| server(kind, environment, PATIENCE));
+pub async fn servers(setup: Setup<'_>) -> Vec<Server> {
+    let asked = SERVERS.map(|kind| server(kind, setup, PATIENCE));
     join_all(asked).await.into_iter().flatten().collect()
 }
 
-async fn server(
-    kind: ProviderKind,
-    environment: Environment<'_>,
-    patience: Duration,
-) -> Option<Server> {
-    let provider = Provider::of(kind);
-    let base_url = provider.base_url(None, environment).ok()?;
-    let key = provider.key(environment);
-    let listed = tokio::time::timeout(patience, list(kind, &base_url, key.as_ref())).await;
+async fn server(kind: ProviderKind, setup: Setup<'_>, patience: Duration) -> Option<Server> {
+    let place = Place::of(Provider::of(kind), setup);
+    let base_url = place.base_url(None, setup.environment).ok()?;
+    let key = place.key(setup.environment);
+    let client = http::client(&base_url).ok()?;
+    let listed = listing::list(&client, kind, &base_url, key.as_ref());
+    let listed = tokio::time::timeout(patience, listed).await;
     Some(Server {
         kind,
-        models: listed.ok()??,
+        models: listed.ok()?.ok()?,
         base_url,
     })
-}
-
-/// The models a server lists, or `None` if it is no model server.
-async fn list(kind: ProviderKind, base_url: &str, key: Option<&Key>) -> Option<Vec<String>> {
-    let client = http::client(base_url).ok()?;
-    let url = match kind {
-        ProviderKind::Ollama => format!("{base_url}/api/tags"),
-        _ => format!("{base_url}/models"),
-    };
-    let mut request = client.get(url);
-    if let Some(key) = key {
-        request = request.bearer_auth(key.secret.expose());
-    }
-    let response = request.send().await.ok()?.error_for_status().ok()?;
-    let mut body = Vec::new();
-    let mut chunks = response.bytes_stream();
-    while let Some(chunk) = chunks.next().await {
-        body.extend_from_slice(&chunk.ok()?);
-        if body.len() > LIST_LIMIT {
-            return None;
-        }
-    }
-    let listing: Listing = serde_json::from_slice(&body).ok()?;
-    Some(listing.names())
-}
-
-/// A list of models, OpenAI's (`data`) or Ollama's (`models`). A server may send both.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Listing {
-    OpenAi { data: Vec<Value> },
-    Ollama { models: Vec<Value> },
-}
-
-impl Listing {
-    fn names(&self) -> Vec<String> {
-        let (entries, field) = match self {
-            Self::OpenAi { data } => (data, "id"),
-            Self::Ollama { models } => (models, "name"),
-        };
-        entries
-            .iter()
-            .filter_map(|entry| entry.get(field)?.as_str())
-            .filter(|name| !name.contains("embed"))
-            .map(str::to_owned)
-            .collect()
-    }
 }
 
 #[cfg(test)]
@@ -179,6 +128,8 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::llm::listing::Said;
+    use crate::llm::providers::{AllSettings, KeyCommand, Settings};
 
     /// A server that answers every request with `body`, or never if there is none.
     async fn listen(body: Option<&'static str>) -> String {
@@ -211,6 +162,13 @@ mod tests {
         }
     }
 
+    fn plain(name: &str) -> Listed {
+        Listed {
+            name: name.to_owned(),
+            said: Said::default(),
+        }
+    }
+
     #[tokio::test]
     async fn running_servers_are_found_and_silent_ones_passed_over() {
         let ollama = listen(Some(
@@ -231,7 +189,12 @@ mod tests {
         ]);
 
         let began = Instant::now();
-        let found = detect(&environment).await;
+        let providers = AllSettings::new();
+        let setup = Setup {
+            environment: &environment,
+            providers: &providers,
+        };
+        let found = detect(setup).await;
 
         assert!(began.elapsed() < Duration::from_secs(2));
         assert_eq!(
@@ -240,12 +203,12 @@ mod tests {
                 Found::Server(Server {
                     kind: ProviderKind::Ollama,
                     base_url: ollama,
-                    models: vec!["qwen3:4b".to_owned()],
+                    models: vec![plain("qwen3:4b")],
                 }),
                 Found::Server(Server {
                     kind: ProviderKind::LlamaServer,
                     base_url: format!("{llama}/v1"),
-                    models: vec!["local".to_owned()],
+                    models: vec![plain("local")],
                 }),
             ]
         );
@@ -258,23 +221,28 @@ mod tests {
             ("OPENAI_API_KEY", " ".to_owned()),
             ("GROQ_API_KEY", "g".to_owned()),
         ]);
-        let key = |kind, variable: &str, model: &str| Found::Key {
-            kind,
-            variable: variable.to_owned(),
+        let key = |source, model: &str| Found::Key {
+            source,
             model: model.to_owned(),
         };
+        let variable = |name: &str| KeySource::Variable(name.to_owned());
+        let mistral = Settings {
+            api_key_command: Some(KeyCommand::Shell("never run here".to_owned())),
+            ..Settings::default()
+        };
+        let providers = AllSettings::from([("mistral".to_owned(), mistral)]);
+        let setup = Setup {
+            environment: &environment,
+            providers: &providers,
+        };
         assert_eq!(
-            detect(&environment).await,
+            detect(setup).await,
             vec![
+                key(variable("ANTHROPIC_API_KEY"), "anthropic/claude-sonnet-5-5"),
+                key(variable("GROQ_API_KEY"), "groq/openai/gpt-oss-120b"),
                 key(
-                    ProviderKind::Anthropic,
-                    "ANTHROPIC_API_KEY",
-                    "anthropic/claude-sonnet-5-5"
-                ),
-                key(
-                    ProviderKind::Groq,
-                    "GROQ_API_KEY",
-                    "groq/openai/gpt-oss-120b"
+                    KeySource::Command("mistral".to_owned()),
+                    "mistral/mistral-large-latest"
                 ),
             ]
         );
@@ -290,12 +258,17 @@ mod tests {
             ("OPENAI_BASE_URL", named.clone()),
             ("ANTHROPIC_API_KEY", "sk-a".to_owned()),
         ]);
+        let providers = AllSettings::new();
+        let setup = Setup {
+            environment: &environment,
+            providers: &providers,
+        };
         assert_eq!(
-            detect(&environment).await,
+            detect(setup).await,
             vec![Found::Server(Server {
                 kind: ProviderKind::OpenAiCompatible,
                 base_url: format!("{named}/v1"),
-                models: vec!["gpt-4o".to_owned()],
+                models: vec![plain("gpt-4o")],
             })]
         );
     }

@@ -3,22 +3,54 @@
 //! Plain data. Choosing one is the job of [`super::catalog`], talking to it that of [`super::rig`].
 
 use std::fmt;
+use std::time::Duration;
 
+use super::providers::{KeyCommand, Provider};
 use super::types::ModelInfo;
 
 /// Where a model is served, and everything needed to ask it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Endpoint {
-    /// Who serves it, which decides the wire.
+    /// What kind of server it is, which decides the wire.
     pub kind: ProviderKind,
+    /// What the provider is called.
+    pub provider: String,
     /// Base URL without credentials and without a slash at the end.
     pub base_url: String,
     /// The key, if one is known. Servers at home mostly want none.
     pub key: Option<Key>,
+    /// The program that prints the key, where the environment has none; to be run before the first request
+    /// ([`super::key_command`]).
+    pub key_command: Option<KeyCommand>,
     /// The model's id as the server knows it.
     pub model: String,
+    /// Azure's `api-version`.
+    pub api_version: Option<String>,
+    /// How long the server may send nothing, if the person said so.
+    pub idle_timeout: Option<Duration>,
     /// What is known about the model.
     pub info: ModelInfo,
+}
+
+impl Endpoint {
+    /// One that nothing else is known of.
+    pub fn new(kind: ProviderKind, base_url: &str, model: &str) -> Self {
+        let provider = Provider::of(kind).name;
+        Self {
+            kind,
+            provider: provider.to_owned(),
+            base_url: base_url.to_owned(),
+            key: None,
+            key_command: None,
+            model: model.to_owned(),
+            api_version: None,
+            idle_timeout: None,
+            info: ModelInfo {
+                name: format!("{provider}/{model}"),
+                ..ModelInfo::default()
+            },
+        }
+    }
 }
 
 /// Who serves a model.
@@ -26,6 +58,14 @@ pub struct Endpoint {
 pub enum ProviderKind {
     /// OpenAI itself, over its Responses wire.
     OpenAi,
+    /// Any server that speaks OpenAI's Responses.
+    OpenAiResponses,
+    /// OpenAI itself, over chat completions.
+    OpenAiChat,
+    /// Azure OpenAI: the model is a deployment.
+    Azure,
+    /// Amazon Bedrock, over the wires of Anthropic and OpenAI that it offers.
+    Bedrock,
     /// Anthropic.
     Anthropic,
     /// Google's Gemini API.
@@ -50,13 +90,58 @@ pub enum ProviderKind {
     OpenAiCompatible,
 }
 
+impl ProviderKind {
+    /// Whether it is a program that people run themselves.
+    pub fn runs_at_home(self) -> bool {
+        match self {
+            Self::Ollama
+            | Self::LmStudio
+            | Self::LlamaServer
+            | Self::Vllm
+            | Self::OpenAiCompatible
+            | Self::OpenAiResponses => true,
+            Self::OpenAi
+            | Self::OpenAiChat
+            | Self::Azure
+            | Self::Bedrock
+            | Self::Anthropic
+            | Self::Gemini
+            | Self::OpenRouter
+            | Self::Groq
+            | Self::DeepSeek
+            | Self::Mistral => false,
+        }
+    }
+}
+
 /// A key and where it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
     /// The key itself.
     pub secret: Secret,
-    /// The environment variable it was taken from, named in errors.
-    pub variable: Option<String>,
+    /// Where it came from, named in errors.
+    pub source: KeySource,
+}
+
+/// Where a key came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeySource {
+    /// An environment variable.
+    Variable(String),
+    /// The `api-key-command` of this provider.
+    Command(String),
+    /// We made it, for a server of ours.
+    Ours,
+}
+
+impl Key {
+    /// The environment variable it was taken from.
+    pub fn variable(&self) -> Option<&str> {
+        match &self.source {
+            KeySource::Variable(name) => Some(name),
+            KeySource::Command(_) | KeySource::Ours => None,
+        }
+    }
 }
 
 /// Text that must not be shown: `Debug` hides it, and there is no `Display`.
@@ -98,12 +183,12 @@ mod tests {
     fn a_secret_shows_itself_nowhere() {
         let key = Key {
             secret: Secret::new("sk-hunter2"),
-            variable: Some("OPENAI_API_KEY".to_owned()),
+            source: KeySource::Variable("OPENAI_API_KEY".to_owned()),
         };
 
         assert_eq!(
             format!("{key:?}"),
-            r#"Key { secret: Secret(***), variable: Some("OPENAI_API_KEY") }"#
+            r#"Key { secret: Secret(***), source: Variable("OPENAI_API_KEY") }"#
         );
         assert_eq!(
             key.secret.redact("Incorrect API key provided: sk-hunter2."),

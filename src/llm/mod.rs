@@ -12,6 +12,8 @@ pub mod constrained;
 pub mod detect;
 pub mod endpoint;
 pub mod http;
+pub mod key_command;
+pub mod listing;
 pub mod local;
 pub mod providers;
 pub mod retry;
@@ -20,6 +22,6 @@ pub mod scripted;
 pub mod types;
 
 pub use types::{
-    BoxStream, Delta, Message, ModelInfo, Part, Prompt, Provider, ProviderError, StopReason,
-    ToolCall, ToolChoice, ToolSpec, Usage,
+    BoxStream, Delta, Message, ModelInfo, Part, Price, Prompt, Provider, ProviderError, Retrying,
+    StopReason, ToolCall, ToolChoice, ToolSpec, Usage,
 };

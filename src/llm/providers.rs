@@ -1,14 +1,26 @@
-//! The providers there are: what they are called, where they are, which variables hold their keys.
+//! The providers there are: what they are called, where they are, which variables hold their keys; and what a person
+//! says differently in `config.toml`.
 //!
-//! Pure: the environment is a function passed in. Which of them a name means is the job of
-//! [`super::catalog`].
+//! Pure: the environment is a function passed in. Which provider a name means is the job of [`super::catalog`], running
+//! a program that prints a key that of [`super::key_command`].
+//!
+//! Invariant: a key goes where it belongs. A server that a person named themselves gets the key named for it and no
+//! other; the variables of a provider that is known are for that provider.
 
-use reqwest::Url;
+mod address;
+mod settings;
+mod table;
 
-use super::catalog::{CatalogError, Environment};
-use super::endpoint::{Key, ProviderKind, Secret};
-use super::rig::models::{self, Facts};
-use super::types::ModelInfo;
+use std::time::Duration;
+
+use super::catalog::{CatalogError, Environment, Setup};
+use super::endpoint::{Endpoint, Key, KeySource, ProviderKind, Secret};
+use super::rig::models;
+use super::types::{ModelInfo, Price};
+
+pub(super) use address::is_claude;
+pub use settings::{AllSettings, KeyCommand, PriceSettings, Settings};
+pub use table::PROVIDERS;
 
 /// The window we ask Ollama for where `OLLAMA_CONTEXT_LENGTH` says nothing: its own default is too
 /// small for a conversation with outputs, and it cuts silently.
@@ -16,6 +28,9 @@ const OLLAMA_WINDOW: u64 = 16_384;
 
 /// Models with no more parameters than this, in units of a thousand millions, are small.
 const SMALL: f64 = 4.0;
+
+/// Azure's `api-version` unless told otherwise: the latest that is no preview on the routes by deployment.
+const AZURE_API_VERSION: &str = "2024-10-21";
 
 /// A provider as the catalog knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +41,8 @@ pub struct Provider {
     pub name: &'static str,
     /// Where it is unless told otherwise; empty if it could be anywhere.
     pub base_url: &'static str,
-    /// The variable that tells otherwise.
-    pub base_url_variable: &'static str,
+    /// The variables that tell otherwise, the first one found counts.
+    pub base_url_variables: &'static [&'static str],
     /// The variables a key may be in, the first one found counts.
     pub key_variables: &'static [&'static str],
     /// Whether it refuses everybody without a key.
@@ -38,142 +53,14 @@ pub struct Provider {
     vendor: &'static str,
 }
 
-/// Every provider, in the order in which keys are preferred.
-pub const PROVIDERS: [Provider; 12] = [
-    Provider {
-        kind: ProviderKind::OpenAi,
-        name: "openai",
-        base_url: "https://api.openai.com/v1",
-        base_url_variable: "OPENAI_BASE_URL",
-        key_variables: &["OPENAI_API_KEY"],
-        needs_key: true,
-        default_model: Some("gpt-5.6-terra"),
-        vendor: "openai",
-    },
-    Provider {
-        kind: ProviderKind::Anthropic,
-        name: "anthropic",
-        base_url: "https://api.anthropic.com",
-        base_url_variable: "ANTHROPIC_BASE_URL",
-        key_variables: &["ANTHROPIC_API_KEY"],
-        needs_key: true,
-        default_model: Some("claude-sonnet-5-5"),
-        vendor: "anthropic",
-    },
-    Provider {
-        kind: ProviderKind::Gemini,
-        name: "gemini",
-        base_url: "https://generativelanguage.googleapis.com",
-        base_url_variable: "GOOGLE_GEMINI_BASE_URL",
-        key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-        needs_key: true,
-        default_model: Some("gemini-flash-latest"),
-        vendor: "gcp.gemini",
-    },
-    Provider {
-        kind: ProviderKind::OpenRouter,
-        name: "openrouter",
-        base_url: "https://openrouter.ai/api/v1",
-        base_url_variable: "OPENROUTER_BASE_URL",
-        key_variables: &["OPENROUTER_API_KEY"],
-        needs_key: true,
-        default_model: Some("~anthropic/claude-sonnet-latest"),
-        vendor: "openrouter",
-    },
-    Provider {
-        kind: ProviderKind::Groq,
-        name: "groq",
-        base_url: "https://api.groq.com/openai/v1",
-        base_url_variable: "GROQ_BASE_URL",
-        key_variables: &["GROQ_API_KEY"],
-        needs_key: true,
-        default_model: Some("openai/gpt-oss-120b"),
-        vendor: "groq",
-    },
-    Provider {
-        kind: ProviderKind::Mistral,
-        name: "mistral",
-        base_url: "https://api.mistral.ai",
-        base_url_variable: "MISTRAL_BASE_URL",
-        key_variables: &["MISTRAL_API_KEY"],
-        needs_key: true,
-        default_model: Some("mistral-large-latest"),
-        vendor: "mistral",
-    },
-    Provider {
-        kind: ProviderKind::DeepSeek,
-        name: "deepseek",
-        base_url: "https://api.deepseek.com",
-        base_url_variable: "DEEPSEEK_BASE_URL",
-        key_variables: &["DEEPSEEK_API_KEY"],
-        needs_key: true,
-        default_model: Some("deepseek-v4-pro"),
-        vendor: "deepseek",
-    },
-    Provider {
-        kind: ProviderKind::Ollama,
-        name: "ollama",
-        base_url: "http://127.0.0.1:11434",
-        base_url_variable: "OLLAMA_HOST",
-        key_variables: &["OLLAMA_API_KEY"],
-        needs_key: false,
-        default_model: None,
-        vendor: "ollama",
-    },
-    Provider {
-        kind: ProviderKind::LmStudio,
-        name: "lmstudio",
-        base_url: "http://127.0.0.1:1234/v1",
-        base_url_variable: "LMSTUDIO_BASE_URL",
-        key_variables: &["LMSTUDIO_API_KEY"],
-        needs_key: false,
-        default_model: None,
-        vendor: "",
-    },
-    Provider {
-        kind: ProviderKind::LlamaServer,
-        name: "llama-server",
-        base_url: "http://127.0.0.1:8080/v1",
-        base_url_variable: "LLAMA_SERVER_BASE_URL",
-        key_variables: &["LLAMA_API_KEY"],
-        needs_key: false,
-        default_model: None,
-        vendor: "",
-    },
-    Provider {
-        kind: ProviderKind::Vllm,
-        name: "vllm",
-        base_url: "http://127.0.0.1:8000/v1",
-        base_url_variable: "VLLM_BASE_URL",
-        key_variables: &["VLLM_API_KEY"],
-        needs_key: false,
-        default_model: None,
-        vendor: "",
-    },
-    Provider {
-        kind: ProviderKind::OpenAiCompatible,
-        name: "openai-compatible",
-        base_url: "",
-        base_url_variable: "OPENAI_BASE_URL",
-        key_variables: &["OPENAI_API_KEY"],
-        needs_key: false,
-        default_model: None,
-        vendor: "",
-    },
-];
-
 impl Provider {
     /// The provider of this kind.
     pub fn of(kind: ProviderKind) -> &'static Self {
-        let [open_ai, .., compatible] = &PROVIDERS;
-        match kind {
-            ProviderKind::OpenAi => open_ai,
-            ProviderKind::OpenAiCompatible => compatible,
-            kind => PROVIDERS
-                .iter()
-                .find(|provider| provider.kind == kind)
-                .unwrap_or(compatible),
-        }
+        let [.., compatible] = &PROVIDERS;
+        PROVIDERS
+            .iter()
+            .find(|provider| provider.kind == kind)
+            .unwrap_or(compatible)
     }
 
     /// The provider called `name`.
@@ -182,68 +69,249 @@ impl Provider {
             .iter()
             .find(|provider| provider.name.eq_ignore_ascii_case(name))
     }
+}
+
+/// A provider together with what the person says of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Place<'a> {
+    /// What it is called in names.
+    pub name: String,
+    /// What is known about servers of its kind.
+    pub provider: &'static Provider,
+    settings: Option<&'a Settings>,
+    /// Whether the person made it up, rather than the table.
+    own: bool,
+}
+
+impl<'a> Place<'a> {
+    /// The provider called `name`; `None` if nobody is.
+    pub fn named(name: &str, setup: Setup<'a>) -> Result<Option<Self>, CatalogError> {
+        let Some((name, settings)) = setup.providers.get_key_value(name) else {
+            return Ok(Provider::named(name).map(|provider| Self::of(provider, setup)));
+        };
+        let known = Provider::named(name);
+        let provider = match (&settings.kind, known) {
+            (Some(kind), _) => Provider::named(kind).ok_or_else(|| CatalogError::BadKind {
+                provider: name.clone(),
+                kind: kind.clone(),
+            })?,
+            (None, Some(known)) => known,
+            (None, None) => {
+                return Err(CatalogError::NoKind {
+                    provider: name.clone(),
+                });
+            }
+        };
+        Ok(Some(Self {
+            name: name.clone(),
+            provider,
+            settings: Some(settings),
+            own: known.is_none(),
+        }))
+    }
+
+    /// A provider of the table.
+    pub fn of(provider: &'static Provider, setup: Setup<'a>) -> Self {
+        let settings = setup.providers.get(provider.name);
+        let kind = settings.and_then(|settings| Provider::named(settings.kind.as_deref()?));
+        Self {
+            name: provider.name.to_owned(),
+            provider: kind.unwrap_or(provider),
+            settings,
+            own: false,
+        }
+    }
+
+    /// All there are: the table's, and those the person made up.
+    pub fn all(setup: Setup<'a>) -> Vec<Result<Self, CatalogError>> {
+        let own = setup
+            .providers
+            .keys()
+            .filter(|name| Provider::named(name).is_none());
+        let own = own.filter_map(|name| Self::named(name, setup).transpose());
+        let table = PROVIDERS.iter().map(|row| Ok(Self::of(row, setup)));
+        own.chain(table).collect()
+    }
+
+    /// The model that its name alone means.
+    pub fn usual_model(&self) -> Option<&str> {
+        let told = self.settings.and_then(|settings| settings.model.as_deref());
+        told.or(self.provider.default_model.filter(|_| !self.own))
+    }
 
     /// The key the environment has for it.
     pub fn key(&self, environment: Environment<'_>) -> Option<Key> {
-        self.key_variables.iter().find_map(|variable| {
-            let secret = set(environment, variable)?;
+        self.key_variables().into_iter().find_map(|variable| {
             Some(Key {
-                secret: Secret::new(secret),
-                variable: Some((*variable).to_owned()),
+                secret: Secret::new(set(environment, variable)?),
+                source: KeySource::Variable(variable.to_owned()),
             })
         })
     }
 
-    /// Where it is.
+    /// The program that prints its key.
+    pub fn key_command(&self) -> Option<&'a KeyCommand> {
+        self.settings?.api_key_command.as_ref()
+    }
+
+    /// The variables its key may be in.
+    pub fn key_variables(&self) -> Vec<&str> {
+        match self
+            .settings
+            .and_then(|settings| settings.api_key_env.as_deref())
+        {
+            Some(variable) => vec![variable],
+            None if self.own => Vec::new(),
+            None => self.provider.key_variables.to_vec(),
+        }
+    }
+
+    /// Where it is. `given` goes before everything.
     pub fn base_url(
         &self,
         given: Option<&str>,
         environment: Environment<'_>,
     ) -> Result<String, CatalogError> {
+        let setting = || self.settings?.base_url.clone();
         let told = given
             .map(|url| (url.to_owned(), "the configuration".to_owned()))
             .or_else(|| {
-                let url = set(environment, self.base_url_variable)?;
-                Some((url, format!("`{}`", self.base_url_variable)))
+                let (variable, url) =
+                    self.variable(self.provider.base_url_variables, environment)?;
+                Some((url, format!("`{variable}`")))
+            })
+            .or_else(|| {
+                Some((
+                    setting()?,
+                    format!("`base-url` of `[providers.{}]`", self.name),
+                ))
             });
-        match told {
-            Some((url, source_name)) => {
-                clean_url(self.kind, &url).map_err(|problem| CatalogError::BadBaseUrl {
+        if let Some((url, source_name)) = told {
+            return address::clean(self.provider.kind, &url).map_err(|problem| {
+                CatalogError::BadBaseUrl {
                     source_name,
                     problem,
-                })
+                }
+            });
+        }
+        if self.provider.kind == ProviderKind::Bedrock {
+            let (_, region) = self
+                .variable(&["AWS_REGION", "AWS_DEFAULT_REGION"], environment)
+                .ok_or_else(|| self.no_base_url("AWS_REGION"))?;
+            return Ok(format!("https://bedrock-runtime.{region}.amazonaws.com"));
+        }
+        match self.provider.base_url {
+            "" => {
+                let variable = self.provider.base_url_variables.first();
+                Err(self.no_base_url(variable.copied().unwrap_or_default()))
             }
-            None if self.base_url.is_empty() => Err(CatalogError::NoBaseUrl {
-                provider: self.name,
-                variable: self.base_url_variable,
-            }),
-            None => Ok(self.base_url.to_owned()),
+            url => Ok(url.to_owned()),
         }
     }
 
-    /// Whether `base_url` is the provider's own address, or one of a region.
-    pub(super) fn is_at(&self, base_url: &str) -> bool {
-        let host = |url: &str| Url::parse(url).ok()?.host_str().map(str::to_owned);
-        match (host(base_url), host(self.base_url)) {
-            (Some(there), Some(home)) => there == home || there.ends_with(&format!(".{home}")),
-            _ => false,
+    /// One of its models, where `base_url` is what [`Self::base_url`] gave.
+    pub fn endpoint(&self, model: &str, base_url: &str, environment: Environment<'_>) -> Endpoint {
+        let home = address::is_at(base_url, self.provider.base_url);
+        let kind = match self.provider.kind {
+            // What stands in for OpenAI resembles it, but mostly knows its older wire only.
+            ProviderKind::OpenAi | ProviderKind::OpenAiChat if !home => {
+                ProviderKind::OpenAiCompatible
+            }
+            kind => kind,
+        };
+        let key = self.key(environment);
+        Endpoint {
+            kind,
+            provider: self.name.clone(),
+            base_url: match kind {
+                ProviderKind::Bedrock => address::bedrock(base_url, model),
+                _ => base_url.to_owned(),
+            },
+            key_command: self.key_command().filter(|_| key.is_none()).cloned(),
+            key,
+            model: model.to_owned(),
+            api_version: (kind == ProviderKind::Azure).then(|| self.api_version(environment)),
+            idle_timeout: self
+                .settings
+                .and_then(|settings| settings.idle_timeout.map(Duration::from_secs)),
+            info: self.info(model, base_url, environment),
         }
+    }
+
+    /// Whether it refuses everybody without a key, at that address.
+    pub(super) fn needs_key(&self, base_url: &str) -> bool {
+        let home = self.provider.base_url;
+        let named = self.settings.is_some_and(|it| it.api_key_env.is_some());
+        named || (self.provider.needs_key && (home.is_empty() || address::is_at(base_url, home)))
     }
 
     /// What is known of one of its models.
-    pub(super) fn info(&self, model: &str, environment: Environment<'_>) -> ModelInfo {
-        let known = models::facts(self.vendor, model);
-        let window = known.and_then(|Facts { context_window, .. }| context_window);
-        ModelInfo {
+    fn info(&self, model: &str, base_url: &str, environment: Environment<'_>) -> ModelInfo {
+        let known = models::facts(self.provider.vendor, model);
+        let window = known.and_then(|facts| facts.context_window);
+        let here = reqwest::Url::parse(base_url).is_ok_and(|url| super::http::is_loopback(&url));
+        let mut info = ModelInfo {
             name: format!("{}/{model}", self.name),
-            context_window: match self.kind {
+            context_window: match self.provider.kind {
                 ProviderKind::Ollama => Some(ollama_window(window, environment)),
                 _ => window,
             },
+            max_output: known.and_then(|facts| facts.max_output),
             // An image that cannot be read fails the request; one that is not sent only costs.
-            vision: known.is_some_and(|Facts { vision, .. }| vision),
+            vision: known.is_some_and(|facts| facts.vision),
+            tools: known.map(|facts| facts.tools),
+            price: known.and_then(|facts| facts.price).or_else(|| {
+                let at_home = here && self.provider.kind.runs_at_home();
+                at_home.then_some(Price::FREE)
+            }),
             small: parameters(model).is_some_and(|size| size <= SMALL),
+            known: known.is_some(),
+        };
+        if let Some(settings) = self.settings {
+            settings.overlay(&mut info);
         }
+        info
+    }
+
+    fn api_version(&self, environment: Environment<'_>) -> String {
+        let variables = ["AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION"];
+        self.variable(&variables, environment)
+            .map(|(_, version)| version)
+            .or_else(|| self.settings?.api_version.clone())
+            .unwrap_or_else(|| AZURE_API_VERSION.to_owned())
+    }
+
+    /// The first of the variables that is set; those of the table are not for servers of the person's own.
+    fn variable(
+        &self,
+        variables: &[&'static str],
+        environment: Environment<'_>,
+    ) -> Option<(&'static str, String)> {
+        if self.own {
+            return None;
+        }
+        variables
+            .iter()
+            .find_map(|variable| Some((*variable, set(environment, variable)?)))
+    }
+
+    fn no_base_url(&self, variable: &str) -> CatalogError {
+        CatalogError::NoBaseUrl {
+            provider: self.name.clone(),
+            variable: if self.own {
+                format!("base-url of [providers.{}]", self.name)
+            } else {
+                variable.to_owned()
+            },
+        }
+    }
+}
+
+/// The models the catalog knows of a provider and that are not on their way out.
+pub(super) fn catalogued(kind: ProviderKind) -> Vec<&'static str> {
+    match Provider::of(kind).vendor {
+        "" => Vec::new(),
+        vendor => models::of_vendor(vendor),
     }
 }
 
@@ -252,51 +320,6 @@ pub(super) fn set(environment: Environment<'_>, variable: &str) -> Option<String
     environment(variable)
         .map(|value| value.trim().to_owned())
         .filter(|value| !value.is_empty())
-}
-
-/// The base URL in the form the wire expects, or what is wrong with it.
-fn clean_url(kind: ProviderKind, text: &str) -> Result<String, String> {
-    let text = match kind {
-        ProviderKind::Ollama => ollama_host(text),
-        _ => text.to_owned(),
-    };
-    let url = Url::parse(&text).map_err(|error| format!("cannot be read: {error}"))?;
-    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err("is not an `http` or `https` address".to_owned());
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err("holds a user name or password, which would end up in messages".to_owned());
-    }
-    let mut clean = url.as_str().trim_end_matches('/').to_owned();
-    let path = url.path().trim_end_matches('/');
-    match kind {
-        // The library puts the version in itself for these.
-        ProviderKind::Anthropic | ProviderKind::Gemini | ProviderKind::Ollama => {}
-        ProviderKind::Mistral => {
-            clean.truncate(clean.trim_end_matches("/v1").len());
-        }
-        // The address of a server rather than of its API.
-        _ if path.is_empty() => clean.push_str("/v1"),
-        _ => clean.truncate(clean.trim_end_matches("/chat/completions").len()),
-    }
-    Ok(clean)
-}
-
-/// `OLLAMA_HOST` as Ollama reads it: scheme and port may be missing, and the address to listen on
-/// everywhere is one to reach here.
-fn ollama_host(text: &str) -> String {
-    let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
-    let rest = rest.trim_end_matches('/');
-    let (host, port) = match rest.rsplit_once(':') {
-        Some((host, port)) if port.parse::<u16>().is_ok() => (host, port),
-        _ if scheme == "https" => (rest, "443"),
-        _ => (rest, "11434"),
-    };
-    let host = match host {
-        "" | "0.0.0.0" | "[::]" => "127.0.0.1",
-        host => host,
-    };
-    format!("{scheme}://{host}:{port}")
 }
 
 fn ollama_window(known: Option<u64>, environment: Environment<'_>) -> u64 {
@@ -329,30 +352,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn providers_are_known_by_their_addresses() {
-        let open_ai = Provider::of(ProviderKind::OpenAi);
-        assert!(open_ai.is_at("https://api.openai.com/v1"));
-        assert!(open_ai.is_at("https://eu.api.openai.com/v1"));
-        assert!(!open_ai.is_at("https://api.openai.com.example/v1"));
-        assert!(!open_ai.is_at("http://127.0.0.1:4010/v1"));
-    }
-
-    #[test]
-    fn ollama_host_is_read_as_ollama_reads_it() {
-        let cases = [
-            ("127.0.0.1", "http://127.0.0.1:11434"),
-            ("0.0.0.0:8000", "http://127.0.0.1:8000"),
-            (":8000", "http://127.0.0.1:8000"),
-            ("box.lan", "http://box.lan:11434"),
-            ("https://box.lan/", "https://box.lan:443"),
-            ("http://[::1]:11434", "http://[::1]:11434"),
-        ];
-        for (host, expected) in cases {
-            assert_eq!(ollama_host(host), expected, "{host}");
-        }
-    }
-
-    #[test]
     fn sizes_are_read_off_names() {
         let cases = [
             ("qwen2.5-coder-1.5b", Some(1.5)),
@@ -371,6 +370,14 @@ mod tests {
     }
 
     #[test]
+    fn every_kind_has_one_row() {
+        for provider in &PROVIDERS {
+            assert_eq!(Provider::of(provider.kind), provider);
+            assert_eq!(Provider::named(provider.name), Some(provider));
+        }
+    }
+
+    #[test]
     fn default_models_exist_and_see() {
         for provider in PROVIDERS {
             let Some(model) = provider.default_model else {
@@ -379,15 +386,15 @@ mod tests {
             let known = models::facts(provider.vendor, model);
             assert!(known.is_some(), "{model} is not in the catalog");
         }
+        let terra = models::facts("openai", "gpt-5.6-terra").unwrap();
         assert_eq!(
-            models::facts("openai", "gpt-5.6-terra"),
-            Some(Facts {
-                context_window: Some(1_050_000),
-                vision: true
-            })
+            (terra.context_window, terra.vision, terra.tools),
+            (Some(1_050_000), true, true)
         );
+        assert!(terra.price.unwrap().output > 0.0);
         // Hosted somewhere unknown under its maker's name.
-        assert!(models::facts("", "proxy/claude-sonnet-5-5").is_some_and(|facts| facts.vision));
+        let elsewhere = models::facts("", "proxy/claude-sonnet-5-5").unwrap();
+        assert_eq!((elsewhere.vision, elsewhere.price), (true, None));
         assert_eq!(models::facts("", "local"), None);
     }
 }

@@ -1,7 +1,12 @@
 //! Asks again when a model could not answer for a reason that passes.
 //!
-//! Only while nothing of a reply was seen: what a person has read is never taken back. A server that
-//! names its own delay is believed, within bounds.
+//! A reply that breaks off is asked for again too, as long as it was not complete: before a reply's end nothing of it
+//! runs. What was yielded of it is declared void by [`Delta::Retrying`], which goes out before every wait, so that
+//! whoever shows the reply can mark what was seen and say what is waited for. The prompt is sent again byte for byte:
+//! half a reply never gets into it. A server that names its own delay is believed, within bounds.
+//!
+//! Never asked again: what a request is refused for (4xx), and a reply that makes no sense from its beginning, which
+//! is a wrong address rather than bad luck.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -10,14 +15,13 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt};
 
-use super::types::{BoxStream, Delta, ModelInfo, Prompt, Provider, ProviderError};
+use super::types::{BoxStream, Delta, ModelInfo, Prompt, Provider, ProviderError, Retrying};
 
 /// A provider that tries again.
 #[derive(Clone)]
 pub struct Retry {
     inner: Arc<dyn Provider>,
     options: RetryOptions,
-    observer: Option<Observer>,
 }
 
 /// When to try again, and when to give up.
@@ -36,7 +40,7 @@ pub struct RetryOptions {
 impl Default for RetryOptions {
     fn default() -> Self {
         Self {
-            tries: 4,
+            tries: 5,
             first_wait: Duration::from_secs(1),
             longest_wait: Duration::from_mins(1),
             give_up_after: Duration::from_mins(10),
@@ -44,35 +48,10 @@ impl Default for RetryOptions {
     }
 }
 
-/// A wait about to begin, for the person who is waiting too.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Waiting {
-    /// Which request failed, counted from 1.
-    pub tried: u32,
-    /// How it failed.
-    pub error: ProviderError,
-    /// How long until the next.
-    pub wait: Duration,
-}
-
-/// Called before every wait.
-type Observer = Arc<dyn Fn(&Waiting) + Send + Sync>;
-
 impl Retry {
     /// `inner`, asked again as `options` say.
     pub fn new(inner: Arc<dyn Provider>, options: RetryOptions) -> Self {
-        Self {
-            inner,
-            options,
-            observer: None,
-        }
-    }
-
-    /// Calls `observer` before every wait.
-    #[must_use]
-    pub fn observed_by(mut self, observer: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
-        self.observer = Some(Arc::new(observer));
-        self
+        Self { inner, options }
     }
 }
 
@@ -92,8 +71,9 @@ impl Provider for Retry {
 
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Delta, ProviderError>> {
         let asking = Asking {
-            reply: self.inner.stream(prompt.clone()),
-            again: Some((self.clone(), prompt)),
+            state: State::Reading(self.inner.stream(prompt.clone())),
+            retry: self.clone(),
+            prompt,
             tried: 1,
             began: Instant::now(),
         };
@@ -106,42 +86,62 @@ impl Provider for Retry {
 
 /// A prompt being asked, perhaps not for the first time.
 struct Asking {
-    reply: BoxStream<'static, Result<Delta, ProviderError>>,
-    /// What it takes to ask again; gone once something was yielded.
-    again: Option<(Retry, Prompt)>,
+    state: State,
+    retry: Retry,
+    prompt: Prompt,
     tried: u32,
     began: Instant,
+}
+
+enum State {
+    Reading(BoxStream<'static, Result<Delta, ProviderError>>),
+    /// Until the next request.
+    Waiting(Duration),
+    Over,
 }
 
 impl Asking {
     async fn next(&mut self) -> Option<Result<Delta, ProviderError>> {
         loop {
-            let item = self.reply.next().await?;
-            // Taken: once an item has left, nothing may be asked again.
-            let Some((retry, prompt)) = self.again.take() else {
-                return Some(item);
+            let item = match &mut self.state {
+                State::Reading(reply) => reply.next().await,
+                State::Waiting(wait) => {
+                    tokio::time::sleep(*wait).await;
+                    self.tried += 1;
+                    let reply = self.retry.inner.stream(self.prompt.clone());
+                    self.state = State::Reading(reply);
+                    continue;
+                }
+                State::Over => return None,
             };
             let error = match item {
-                Ok(delta) => return Some(Ok(delta)),
-                Err(error) => error,
+                Some(Ok(delta)) => {
+                    if matches!(delta, Delta::Finished { .. }) {
+                        self.state = State::Over;
+                    }
+                    return Some(Ok(delta));
+                }
+                Some(Err(error)) => error,
+                None => {
+                    self.state = State::Over;
+                    return None;
+                }
             };
-            let options = &retry.options;
-            let Some(wait) = wait(&error, self.tried, self.began.elapsed(), options) else {
+            let options = &self.retry.options;
+            let elapsed = self.began.elapsed();
+            // The broken stream is dropped here, and its connection with it.
+            let Some(wait) = wait(&error, self.tried, elapsed, options) else {
+                self.state = State::Over;
                 return Some(Err(error));
             };
-            let waiting = Waiting {
-                tried: self.tried,
+            tracing::warn!(tried = self.tried, %error, ?wait, "asking the model again");
+            self.state = State::Waiting(wait);
+            return Some(Ok(Delta::Retrying(Retrying {
+                of: tries(&error, options),
                 error,
                 wait,
-            };
-            tracing::warn!(tried = self.tried, error = %waiting.error, ?wait, "asking the model again");
-            if let Some(observer) = &retry.observer {
-                observer(&waiting);
-            }
-            tokio::time::sleep(wait).await;
-            self.tried += 1;
-            self.reply = retry.inner.stream(prompt.clone());
-            self.again = Some((retry, prompt));
+                attempt: self.tried + 1,
+            })));
         }
     }
 }
@@ -176,13 +176,16 @@ fn wait(
 /// How often a request that fails like this is sent.
 fn tries(error: &ProviderError, options: &RetryOptions) -> u32 {
     match error {
-        // Nobody there is rarely a passing trouble, and a long silence was waiting enough.
-        ProviderError::Unreachable { .. } | ProviderError::Stalled { .. } => options.tries.min(2),
+        // Nobody there, or somebody who speaks oddly, is rarely a passing trouble.
+        ProviderError::Unreachable { .. } | ProviderError::Garbled { .. } => options.tries.min(3),
+        // A long silence was waiting enough.
+        ProviderError::Stalled { .. } => options.tries.min(2),
         ProviderError::Busy { .. }
         | ProviderError::Truncated { .. }
         | ProviderError::Unauthorized { .. }
         | ProviderError::ContextTooLong { .. }
         | ProviderError::Unsendable { .. }
+        | ProviderError::UnknownModel { .. }
         | ProviderError::Rejected { .. }
         | ProviderError::Malformed { .. } => options.tries,
     }
@@ -200,8 +203,6 @@ fn jitter() -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
     use super::*;
     use crate::llm::scripted::{Reply, ScriptedProvider, Step};
     use crate::llm::types::{Message, Part};
@@ -222,6 +223,27 @@ mod tests {
         }
     }
 
+    fn cut() -> ProviderError {
+        ProviderError::Truncated {
+            endpoint: "http://x/v1".to_owned(),
+            message: "cut".to_owned(),
+        }
+    }
+
+    fn garbled() -> ProviderError {
+        ProviderError::Garbled {
+            endpoint: "http://x/v1".to_owned(),
+            message: "no JSON".to_owned(),
+        }
+    }
+
+    fn malformed() -> ProviderError {
+        ProviderError::Malformed {
+            endpoint: "http://x/v1".to_owned(),
+            message: "no JSON".to_owned(),
+        }
+    }
+
     fn options() -> RetryOptions {
         RetryOptions {
             first_wait: Duration::from_millis(1),
@@ -230,20 +252,8 @@ mod tests {
         }
     }
 
-    /// What came out, how many requests went in, and the waits in between.
-    async fn ask(replies: Vec<Reply>) -> (Vec<Result<Delta, ProviderError>>, usize, Vec<Waiting>) {
-        let info = ModelInfo {
-            name: "scripted/one".to_owned(),
-            context_window: None,
-            vision: false,
-            small: false,
-        };
-        let model = ScriptedProvider::new(info, replies);
-        let waits = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&waits);
-        let retry = Retry::new(Arc::new(model.clone()), options())
-            .observed_by(move |waiting| seen.lock().unwrap().push(waiting.clone()));
-        let prompt = Prompt {
+    fn prompt() -> Prompt {
+        Prompt {
             system: String::new(),
             messages: vec![Message::User(vec![Part::Text("hi".to_owned())])],
             tools: Vec::new(),
@@ -251,78 +261,111 @@ mod tests {
             temperature: None,
             reply_schema: None,
             tool_choice: crate::llm::types::ToolChoice::Auto,
-        };
-        let items = retry.stream(prompt).collect().await;
-        let waits = waits.lock().unwrap().clone();
-        (items, model.prompts().len(), waits)
+        }
+    }
+
+    /// What came out, and the requests that went in.
+    async fn ask(replies: Vec<Reply>) -> (Vec<Result<Delta, ProviderError>>, Vec<Prompt>) {
+        let model = ScriptedProvider::new(ModelInfo::default(), replies);
+        let retry = Retry::new(Arc::new(model.clone()), options());
+        let items = retry.stream(prompt()).collect().await;
+        (items, model.prompts())
+    }
+
+    fn words(text: &str) -> Delta {
+        Delta::Text(text.to_owned())
+    }
+
+    fn retrying(error: ProviderError, wait: Duration, attempt: u32) -> Delta {
+        Delta::Retrying(Retrying {
+            error,
+            wait,
+            attempt,
+            of: 5,
+        })
     }
 
     #[tokio::test]
     async fn a_busy_server_is_asked_again_after_the_time_it_named() {
         let patience = Duration::from_millis(3);
-        let (items, requests, waits) = ask(vec![
+        let (items, requests) = ask(vec![
             Reply::error(busy(Some(patience))),
             Reply::error(busy(Some(patience))),
             Reply::text("hello"),
         ])
         .await;
 
-        assert_eq!(items.len(), 2);
-        assert_eq!(items.first(), Some(&Ok(Delta::Text("hello".to_owned()))));
-        assert_eq!(requests, 3);
         assert_eq!(
-            waits,
-            vec![
-                Waiting {
-                    tried: 1,
-                    error: busy(Some(patience)),
-                    wait: patience
-                },
-                Waiting {
-                    tried: 2,
-                    error: busy(Some(patience)),
-                    wait: patience
-                },
-            ]
+            items.get(..3),
+            Some(
+                &[
+                    Ok(retrying(busy(Some(patience)), patience, 2)),
+                    Ok(retrying(busy(Some(patience)), patience, 3)),
+                    Ok(words("hello")),
+                ][..]
+            )
         );
+        assert_eq!(items.len(), 4);
+        assert_eq!(requests, vec![prompt(); 3]);
     }
 
     #[tokio::test]
     async fn it_gives_up() {
-        let too_long = busy(Some(Duration::from_hours(1)));
         let refused = ProviderError::Rejected {
             endpoint: "http://x/v1".to_owned(),
             status: 404,
-            message: "no such model".to_owned(),
+            message: "not here".to_owned(),
         };
         let cases = [
-            (busy(None), 4),
-            (unreachable(), 2),
-            (too_long, 1),
+            (busy(None), 5),
+            (cut(), 5),
+            (unreachable(), 3),
+            (garbled(), 3),
+            (busy(Some(Duration::from_hours(1))), 1),
             (refused, 1),
+            (malformed(), 1),
         ];
         for (error, expected) in cases {
-            let replies = vec![Reply::error(error.clone()); 6];
-            let (items, requests, _) = ask(replies).await;
-            assert_eq!((items, requests), (vec![Err(error)], expected));
+            let (items, requests) = ask(vec![Reply::error(error.clone()); 6]).await;
+            assert_eq!(
+                (items.last(), requests.len()),
+                (Some(&Err(error)), expected)
+            );
+            assert_eq!(items.len(), expected);
         }
     }
 
     #[tokio::test]
-    async fn nothing_is_asked_again_once_something_was_seen() {
-        let cut = ProviderError::Truncated {
-            endpoint: "http://x/v1".to_owned(),
-            message: "cut".to_owned(),
-        };
-        let words = Delta::Text("The mean".to_owned());
-        let (items, requests, waits) = ask(vec![
-            Reply::new([Step::Delta(words.clone()), Step::Error(cut.clone())]),
-            Reply::text("never"),
-        ])
-        .await;
+    async fn a_reply_that_breaks_off_is_void_and_asked_for_again() {
+        for (error, of) in [(cut(), 5), (garbled(), 3), (busy(None), 5)] {
+            let broken = [Step::Delta(words("The mean")), Step::Error(error.clone())];
+            let (items, requests) = ask(vec![Reply::new(broken), Reply::text("It is 4.")]).await;
 
-        assert_eq!(items, vec![Ok(words), Err(cut)]);
-        assert_eq!((requests, waits), (1, Vec::new()));
+            assert_eq!(items.first(), Some(&Ok(words("The mean"))));
+            let Some(Ok(Delta::Retrying(again))) = items.get(1) else {
+                panic!("{items:?}");
+            };
+            assert_eq!((&again.error, again.attempt, again.of), (&error, 2, of));
+            assert_eq!(items.get(2), Some(&Ok(words("It "))));
+            assert!(matches!(items.last(), Some(Ok(Delta::Finished { .. }))));
+            // The half reply is in none of them.
+            assert_eq!(requests, vec![prompt(); 2]);
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_asked_again_once_a_reply_is_complete() {
+        let mut steps: Vec<Step> = Vec::new();
+        let whole = ScriptedProvider::new(ModelInfo::default(), [Reply::text("Yes.")]);
+        let mut reply = whole.stream(prompt());
+        while let Some(Ok(delta)) = reply.next().await {
+            steps.push(Step::Delta(delta));
+        }
+        steps.push(Step::Error(cut()));
+        let (items, requests) = ask(vec![Reply::new(steps), Reply::text("never")]).await;
+
+        assert!(matches!(items.last(), Some(Ok(Delta::Finished { .. }))));
+        assert_eq!((items.len(), requests.len()), (2, 1));
     }
 
     #[test]

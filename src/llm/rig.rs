@@ -65,11 +65,16 @@ impl RigProvider {
     /// Nothing is sent yet.
     pub fn new(endpoint: &Endpoint, client: reqwest::Client, options: RigOptions) -> Self {
         let wire = Wire::of(endpoint);
+        let origin = Origin::of(endpoint, client.clone());
+        let options = RigOptions {
+            idle_timeout: endpoint.idle_timeout.unwrap_or(options.idle_timeout),
+            ..options
+        };
         Self {
             info: endpoint.info.clone(),
-            model: wires::model(endpoint, wire, Transport::new(client)),
+            model: wires::model(endpoint, wire, Transport::new(client, endpoint)),
             wire,
-            origin: Arc::new(Origin::of(endpoint)),
+            origin: Arc::new(origin),
             options,
         }
     }
@@ -136,7 +141,11 @@ impl Reading {
                 }
                 // Something this version of the library does not know: a vendor's extra, no content.
                 Some(Ok(Item::Unknown(_))) => self.reply = Some(reply),
-                Some(Err(error)) => return Some(Err(self.origin.error(&error))),
+                Some(Err(error)) => {
+                    // The stream goes first: what is left of it may hold the connection.
+                    drop(reply);
+                    return Some(Err(self.origin.explained(&error).await));
+                }
                 None => return Some(self.finish(reply).await),
             }
         }

@@ -152,6 +152,7 @@ fn finished(reason: StopReason) -> Step {
         usage: Usage {
             input: 10,
             cached: 0,
+            written: 0,
             output: 5,
         },
     })
@@ -177,9 +178,7 @@ mod tests {
     fn model(replies: impl IntoIterator<Item = Reply>) -> ScriptedProvider {
         let info = ModelInfo {
             name: "scripted/one".to_owned(),
-            context_window: None,
-            vision: false,
-            small: false,
+            ..ModelInfo::default()
         };
         ScriptedProvider::new(info, replies)
     }
@@ -218,6 +217,7 @@ mod tests {
                     usage: Usage {
                         input: 10,
                         cached: 0,
+                        written: 0,
                         output: 5
                     }
                 }),

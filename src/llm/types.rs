@@ -26,17 +26,64 @@ pub trait Provider: Send + Sync {
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Delta, ProviderError>>;
 }
 
-/// What is known about a model.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What is known about a model. The default knows nothing: `ModelInfo { name, ..ModelInfo::default() }`.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelInfo {
     /// The name the person would type: `provider/name`, for example `openai/gpt-5.2` or `local/qwen2.5-coder-1.5b`.
     pub name: String,
-    /// Context window in tokens, where known.
+    /// Context window in tokens, where known: prompt and reply together.
     pub context_window: Option<u64>,
-    /// Whether image parts may be sent.
+    /// The most tokens it writes in one reply, where known.
+    pub max_output: Option<u64>,
+    /// Whether image parts may be sent. False where it is not known, for a picture that cannot be read fails the
+    /// request.
     pub vision: bool,
+    /// Whether it calls tools; `None` where nobody says.
+    pub tools: Option<bool>,
+    /// What it costs; `None` where it is not known, which is not the same as [`Price::FREE`].
+    pub price: Option<Price>,
     /// Whether this is a small model, for which prompts are kept short and carry an example.
     pub small: bool,
+    /// Whether the catalog or the server told anything of the above: if not, `vision: false` is a guess.
+    pub known: bool,
+}
+
+/// What a model costs, in US dollars for a million tokens. List prices: no discounts, no surcharge for long prompts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Price {
+    /// Tokens sent, as far as the provider's cache did not have them.
+    pub input: f64,
+    /// Tokens sent that were read from its cache.
+    pub cached: f64,
+    /// Tokens sent that were written to its cache.
+    pub written: f64,
+    /// Tokens received, reasoning included.
+    pub output: f64,
+}
+
+impl Price {
+    /// A model that runs on this machine.
+    pub const FREE: Self = Self {
+        input: 0.0,
+        cached: 0.0,
+        written: 0.0,
+        output: 0.0,
+    };
+
+    /// What `usage` costs, in US dollars.
+    pub fn cost(&self, usage: &Usage) -> f64 {
+        // Far below 2^53 tokens, so exact.
+        #[expect(clippy::cast_precision_loss, reason = "nobody sends 2^53 tokens")]
+        let at = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
+        let plain = usage
+            .input
+            .saturating_sub(usage.cached)
+            .saturating_sub(usage.written);
+        at(plain, self.input)
+            + at(usage.cached, self.cached)
+            + at(usage.written, self.written)
+            + at(usage.output, self.output)
+    }
 }
 
 /// One request to a model.
@@ -165,6 +212,9 @@ pub enum Delta {
         /// The fragment, to be appended as it is.
         fragment: String,
     },
+    /// All of the reply so far is void: it broke off, and it is asked for again from its beginning. Comes before the
+    /// wait. Whoever showed a part of it marks that as cut off; nothing of it was a complete call, so nothing ran.
+    Retrying(Retrying),
     /// The reply is complete. Always last.
     Finished {
         /// Why it ended.
@@ -172,6 +222,19 @@ pub enum Delta {
         /// What it cost, in tokens.
         usage: Usage,
     },
+}
+
+/// A request that failed and is about to be sent again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Retrying {
+    /// How it failed.
+    pub error: ProviderError,
+    /// How long until it is sent again.
+    pub wait: Duration,
+    /// Which request the next one will be, counted from 1.
+    pub attempt: u32,
+    /// How many there will be at most.
+    pub of: u32,
 }
 
 /// Why a reply ended.
@@ -194,6 +257,8 @@ pub struct Usage {
     pub input: u64,
     /// Of `input`, those read from the provider's cache.
     pub cached: u64,
+    /// Of `input`, those written to the provider's cache, where it charges for that.
+    pub written: u64,
     /// Tokens received, reasoning included.
     pub output: u64,
 }
@@ -202,6 +267,7 @@ impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         self.input = self.input.saturating_add(other.input);
         self.cached = self.cached.saturating_add(other.cached);
+        self.written = self.written.saturating_add(other.written);
         self.output = self.output.saturating_add(other.output);
     }
 }
@@ -220,7 +286,7 @@ pub enum ProviderError {
         variable: Option<String>,
     },
     /// 429, 529 or another status that asks for patience.
-    #[error("`{endpoint}` is busy (status {status}): {message}")]
+    #[error("`{endpoint}` is busy (status {status}): {message}{}", asks_for(*.retry_after))]
     Busy {
         /// Base URL asked.
         endpoint: String,
@@ -244,6 +310,18 @@ pub enum ProviderError {
         endpoint: String,
         /// What does not fit.
         message: String,
+    },
+    /// There is no such model there.
+    #[error("`{endpoint}` has no model `{model}`: {message}{}", instead(.near))]
+    UnknownModel {
+        /// Base URL asked.
+        endpoint: String,
+        /// The name it was asked for.
+        model: String,
+        /// What the server said.
+        message: String,
+        /// Names it has that look like it, most like it first.
+        near: Vec<String>,
     },
     /// Any other refusal of the request (4xx).
     #[error("`{endpoint}` rejected the request (status {status}): {message}")]
@@ -271,6 +349,14 @@ pub enum ProviderError {
         /// What happened.
         message: String,
     },
+    /// The reply began well and then held something that is none of the wire's.
+    #[error("the reply from `{endpoint}` was garbled: {message}")]
+    Garbled {
+        /// Base URL asked.
+        endpoint: String,
+        /// What was wrong.
+        message: String,
+    },
     /// Nothing arrived for too long.
     #[error("`{endpoint}` sent nothing for {} s", .after.as_secs())]
     Stalled {
@@ -279,7 +365,7 @@ pub enum ProviderError {
         /// How long we waited.
         after: Duration,
     },
-    /// The reply was not what the wire format promises.
+    /// The reply was not what the wire format promises, from its beginning: mostly a wrong address.
     #[error("could not read the reply from `{endpoint}`: {message}")]
     Malformed {
         /// Base URL asked.
@@ -296,12 +382,55 @@ impl ProviderError {
             Self::Busy { .. }
             | Self::Unreachable { .. }
             | Self::Truncated { .. }
+            | Self::Garbled { .. }
             | Self::Stalled { .. } => true,
             Self::Unauthorized { .. }
             | Self::ContextTooLong { .. }
             | Self::Unsendable { .. }
+            | Self::UnknownModel { .. }
             | Self::Rejected { .. }
             | Self::Malformed { .. } => false,
         }
+    }
+}
+
+/// How long the server asks to be left alone, if that is worth a word.
+fn asks_for(retry_after: Option<Duration>) -> String {
+    match retry_after {
+        Some(wait) if wait > Duration::from_mins(1) => {
+            format!("; it asks to wait {} min", wait.as_secs().div_ceil(60))
+        }
+        Some(_) | None => String::new(),
+    }
+}
+
+fn instead(near: &[String]) -> String {
+    match near {
+        [] => String::new(),
+        near => format!("; it has `{}`", near.join("`, `")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cost_counts_each_token_once() {
+        let price = Price {
+            input: 3.0,
+            cached: 0.3,
+            written: 3.75,
+            output: 15.0,
+        };
+        let usage = Usage {
+            input: 1_000_000,
+            cached: 600_000,
+            written: 100_000,
+            output: 10_000,
+        };
+        let cost = price.cost(&usage);
+        assert!((cost - (0.9 + 0.18 + 0.375 + 0.15)).abs() < 1e-9, "{cost}");
+        assert!(Price::FREE.cost(&usage).abs() < f64::EPSILON);
     }
 }

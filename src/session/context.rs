@@ -21,6 +21,7 @@ pub fn messages(transcript: &Transcript, tool: &str, budget: Budget) -> Vec<Mess
                 user(&mut messages, vec![Part::Text(first.source.clone())]);
                 cells = rest;
             }
+            CellKind::Cut => cells = rest,
             CellKind::Code(code) if code.author == Author::Person => {
                 user(&mut messages, person_ran(first, code, budget));
                 cells = rest;
@@ -48,7 +49,7 @@ fn step_of(cell: &Cell) -> Option<u32> {
             Author::Model { step, .. } => Some(*step),
             Author::Person => None,
         },
-        CellKind::User | CellKind::Note => None,
+        CellKind::User | CellKind::Note | CellKind::Cut => None,
     }
 }
 

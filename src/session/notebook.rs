@@ -61,6 +61,13 @@ pub fn metadata(transcript: &Transcript) -> Map<String, Value> {
     let mut ours = file.ours.clone();
     ours.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
     ours.insert("model".to_owned(), json!(transcript.model()));
+    if let models @ [_, _, ..] = transcript.models() {
+        let models: Vec<Value> = models
+            .iter()
+            .map(|(name, step)| json!({ "model": name, "from_step": step }))
+            .collect();
+        ours.insert("models".to_owned(), models.into());
+    }
     ours.insert(
         "usage".to_owned(),
         json!({ "input_tokens": usage.input, "cached_tokens": usage.cached, "output_tokens": usage.output }),
@@ -96,6 +103,7 @@ pub fn render_cell(transcript: &Transcript, index: usize) -> Option<Cell> {
             ours.insert("step".to_owned(), (*step).into());
             (Cell::markdown(&cell.id, &cell.source), ours)
         }
+        CellKind::Cut => (Cell::markdown(&cell.id, &cell.source), role(CUT_OFF)),
         CellKind::Note => (Cell::markdown(&cell.id, fold(&cell.source)), role("note")),
         CellKind::Code(code) => code_cell(cell, code, transcript),
     };
@@ -175,6 +183,9 @@ fn merged(carried: &Map<String, Value>, new: Map<String, Value>) -> Map<String, 
 fn fold(text: &str) -> String {
     format!("{FOLD}{text}{FOLD_END}")
 }
+
+/// The role of words of a reply that broke off.
+pub(super) const CUT_OFF: &str = "cut off";
 
 const FOLD: &str = "<details><summary>Note to the model</summary>\n\n```text\n";
 const FOLD_END: &str = "\n```\n\n</details>";

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use super::carried::{Carried, CarriedFile, Shape};
 use super::limits::OutputLimits;
 use super::marks::is_copy;
+use super::notebook::CUT_OFF;
 use super::outputs::{Outputs, floor_boundary};
 use super::transcript::{
     Author, Cell, CellKind, CodeCell, CodeStatus, KernelIdentity, Restored, Transcript,
@@ -59,15 +60,15 @@ pub fn open(notebook: Notebook, limits: OutputLimits) -> Opened {
         input: count("input_tokens"),
         cached: count("cached_tokens"),
         output: count("output_tokens"),
+        ..Usage::default()
     };
-    let model = ours.get("model").and_then(Value::as_str);
     let is_foreign = file.is_foreign;
     let restored = Restored {
         cells,
         // Known when it has started; until then the file says what it says.
         kernel: None,
         others,
-        model: model.map(str::to_owned),
+        models: models(&ours),
         usage,
         file,
     };
@@ -76,6 +77,20 @@ pub fn open(notebook: Notebook, limits: OutputLimits) -> Opened {
         changes,
         is_foreign,
     }
+}
+
+/// Who answered, and from which step on.
+fn models(ours: &Map<String, Value>) -> Vec<(String, u32)> {
+    let one = |entry: &Value| {
+        let name = entry.get("model")?.as_str()?.to_owned();
+        let step = u32::try_from(entry.get("from_step")?.as_u64()?).ok()?;
+        Some((name, step))
+    };
+    if let Some(all) = ours.get("models").and_then(Value::as_array) {
+        return all.iter().filter_map(one).collect();
+    }
+    let model = ours.get("model").and_then(Value::as_str);
+    model.map(|name| (name.to_owned(), 1)).into_iter().collect()
 }
 
 /// Takes over what others did to the file: their cells in their order, with what we added since at the end. Code that
@@ -126,7 +141,7 @@ pub(super) fn reload(transcript: &mut Transcript, notebook: Notebook) {
 fn is_live(cell: &Cell) -> bool {
     match &cell.kind {
         CellKind::Code(code) => matches!(code.status, CodeStatus::Proposed | CodeStatus::Running),
-        CellKind::User | CellKind::Note | CellKind::Assistant { .. } => false,
+        CellKind::User | CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut => false,
     }
 }
 
@@ -168,7 +183,7 @@ pub fn words(changes: &[Change], transcript: &Transcript) -> String {
         let kind = match &cell.kind {
             CellKind::User => "A text of the user",
             CellKind::Note => "A note",
-            CellKind::Assistant { .. } => "A text of yours",
+            CellKind::Assistant { .. } | CellKind::Cut => "A text of yours",
             CellKind::Code(code) if code.author == Author::Person => "A code cell of the user",
             CellKind::Code(_) => "A code cell of yours",
         };
@@ -281,6 +296,7 @@ fn restore(mut cell: nbformat::Cell, steps: &mut Steps) -> (Cell, Value) {
         ("assistant", CellType::Markdown) => CellKind::Assistant {
             step: steps.of(&ours, true),
         },
+        (CUT_OFF, CellType::Markdown) => CellKind::Cut,
         ("note", CellType::Markdown) => {
             if let Some(inner) = super::notebook::unfold(&source) {
                 source = inner;

@@ -24,7 +24,8 @@ pub struct Transcript {
     revision: u64,
     kernel: Option<KernelIdentity>,
     others: Vec<KernelIdentity>,
-    model: Option<String>,
+    /// Who answers, and the first step that did; latest last.
+    models: Vec<(String, u32)>,
     usage: Usage,
     limits: OutputLimits,
     file: CarriedFile,
@@ -69,6 +70,8 @@ pub enum CellKind {
         /// Number of the model's reply within the session, from 1.
         step: u32,
     },
+    /// Words of a reply that broke off and was asked for again: they were shown and are kept, and no model gets them.
+    Cut,
     /// Code.
     Code(Box<CodeCell>),
 }
@@ -153,6 +156,13 @@ pub enum Edit {
         /// The words.
         text: String,
     },
+    /// The reply with these words broke off and is asked for again.
+    CutOff {
+        /// Which cell of the model's words.
+        cell: String,
+        /// Why.
+        reason: String,
+    },
     /// Code that may run.
     Propose {
         /// Id of the new cell.
@@ -224,7 +234,7 @@ pub enum Edit {
     SetKernel(KernelIdentity),
     /// The kernel of another language is known; replaces an earlier one of that language.
     AddKernel(KernelIdentity),
-    /// Which model answers.
+    /// Which model answers from the next step on.
     SetModel(String),
     /// A request was paid for.
     Spend(Usage),
@@ -271,6 +281,16 @@ impl Transcript {
                     Some(_) => return Err(EditError::Taken(cell)),
                     None => self.add(cell, CellKind::Assistant { step }, text)?,
                 }
+            }
+            Edit::CutOff { cell, reason } => {
+                let found = self.cells.iter_mut().find(|c| c.id == cell);
+                let found = found.ok_or_else(|| EditError::NoCell(cell.clone()))?;
+                if !matches!(found.kind, CellKind::Assistant { .. }) {
+                    return Err(EditError::Taken(cell));
+                }
+                found.kind = CellKind::Cut;
+                let marker = format!("\n\n*(cut off: {reason}; asked again)*");
+                found.source.push_str(&marker);
             }
             Edit::Propose {
                 cell,
@@ -325,7 +345,14 @@ impl Transcript {
                     .retain(|other| other.language != kernel.language);
                 self.others.push(kernel);
             }
-            Edit::SetModel(model) => self.model = Some(model),
+            Edit::SetModel(model) => {
+                let next = self.last_step() + 1;
+                // One that never said a word is not worth keeping.
+                self.models.retain(|(_, from)| *from < next);
+                if self.model() != Some(&model) {
+                    self.models.push((model, next));
+                }
+            }
             Edit::Spend(usage) => self.usage += usage,
             Edit::Reload(notebook) => open::reload(self, *notebook),
         }
@@ -347,7 +374,7 @@ impl Transcript {
     pub fn code(&self, id: &str) -> Option<&CodeCell> {
         match &self.cell(id)?.kind {
             CellKind::Code(code) => Some(code),
-            CellKind::User | CellKind::Note | CellKind::Assistant { .. } => None,
+            CellKind::User | CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut => None,
         }
     }
 
@@ -362,7 +389,9 @@ impl Transcript {
             .filter(|cell| cell.carried.is_none())
             .filter_map(|cell| match &cell.kind {
                 CellKind::Code(code) => Some((cell, &code.outputs)),
-                CellKind::User | CellKind::Note | CellKind::Assistant { .. } => None,
+                CellKind::User | CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut => {
+                    None
+                }
             })
             .filter(|(_, outputs)| {
                 let limits = self.limits.of_cell(others - outputs.bytes());
@@ -389,7 +418,20 @@ impl Transcript {
 
     /// The model that answers.
     pub fn model(&self) -> Option<&str> {
-        self.model.as_deref()
+        self.models.last().map(|(name, _)| name.as_str())
+    }
+
+    /// The models that have answered, and the first step of each; more than one if it was changed.
+    pub fn models(&self) -> &[(String, u32)] {
+        &self.models
+    }
+
+    /// The model that gave reply number `step`.
+    pub fn model_of(&self, step: u32) -> Option<&str> {
+        let mut latest = self.models.iter().rev();
+        latest
+            .find(|(_, from)| *from <= step)
+            .map(|(name, _)| name.as_str())
     }
 
     /// Tokens of all requests so far.
@@ -418,7 +460,7 @@ impl Transcript {
             .ok_or_else(|| EditError::NoCell(id.to_owned()))?;
         match &mut cell.kind {
             CellKind::Code(code) => Ok((code, &mut cell.source)),
-            CellKind::User | CellKind::Note | CellKind::Assistant { .. } => {
+            CellKind::User | CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut => {
                 Err(EditError::NotCode(id.to_owned()))
             }
         }
@@ -431,7 +473,7 @@ impl Transcript {
             .filter(|cell| cell.id != id && !cell.is_foreign())
             .map(|cell| match &cell.kind {
                 CellKind::Code(code) => code.outputs.bytes(),
-                CellKind::User | CellKind::Note | CellKind::Assistant { .. } => 0,
+                CellKind::User | CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut => 0,
             })
             .sum()
     }
@@ -499,6 +541,59 @@ mod tests {
             Err(EditError::Taken("u".to_owned()))
         );
         assert_eq!(transcript, before);
+    }
+
+    fn say(cell: &str, step: u32) -> Edit {
+        Edit::AppendText {
+            cell: cell.to_owned(),
+            step,
+            text: "The mean".to_owned(),
+        }
+    }
+
+    #[test]
+    fn it_is_known_who_said_what() {
+        let mut transcript = Transcript::default();
+        for edit in [
+            Edit::SetModel("a/never".to_owned()),
+            Edit::SetModel("a/one".to_owned()),
+            say("x", 1),
+            say("y", 2),
+            Edit::SetModel("b/two".to_owned()),
+            say("z", 3),
+        ] {
+            transcript.apply(edit).unwrap();
+        }
+        assert_eq!(
+            transcript.models(),
+            [("a/one".to_owned(), 1), ("b/two".to_owned(), 3)]
+        );
+        assert_eq!(
+            [1, 2, 3].map(|step| transcript.model_of(step)),
+            [Some("a/one"), Some("a/one"), Some("b/two")]
+        );
+    }
+
+    #[test]
+    fn what_was_cut_off_is_kept_and_marked() {
+        let mut transcript = Transcript::default();
+        let cut = |cell: &str| Edit::CutOff {
+            cell: cell.to_owned(),
+            reason: "no network".to_owned(),
+        };
+        transcript.apply(say("x", 1)).unwrap();
+        transcript.apply(cut("x")).unwrap();
+        assert_eq!(
+            transcript.cell("x"),
+            Some(&Cell {
+                id: "x".to_owned(),
+                kind: CellKind::Cut,
+                source: "The mean\n\n*(cut off: no network; asked again)*".to_owned(),
+                carried: None,
+            })
+        );
+        let twice = transcript.apply(cut("x"));
+        assert_eq!(twice, Err(EditError::Taken("x".to_owned())));
     }
 
     #[test]

@@ -45,12 +45,12 @@ pub(crate) fn start_with(
     let dir = tempfile::tempdir().unwrap();
     let info = ModelInfo {
         name: "scripted/model".to_owned(),
-        context_window: None,
         vision: true,
-        small: false,
+        ..ModelInfo::default()
     };
     let model = ScriptedProvider::new(info, replies);
     let mut options = AgentOptions {
+        models: None,
         provider: Some(Arc::new(model.clone())),
         system: "system".to_owned(),
         facts: None,

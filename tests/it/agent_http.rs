@@ -371,19 +371,52 @@ async fn a_wrong_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reply_that_breaks_off() {
-    let cut = json!([{"match": {}, "truncateAfterChunks": 3, "response":
-        {"content": "The answer to this question is a rather long sentence."}}]);
-    let asked = ask(&cut, &["--json", "-k", "misbehave"]).await;
-    assert_eq!(asked.ended.code, Some(5), "{}", asked.ended);
-    let events = asked.ended.events();
-    assert_eq!(find(&events, "turn_finished")["end"], "model_failed");
-    // What was said is not lost.
-    assert!(!text(&events, "text").is_empty());
-    assert!(
-        asked
-            .sponde
-            .read("out.ipynb")
-            .contains(&text(&events, "text"))
+async fn a_reply_that_breaks_off_is_asked_for_again() {
+    let words = json!({"content": "The answer to this question is a rather long sentence."});
+    let replies = json!([
+        {"match": {"sequenceIndex": 0}, "truncateAfterChunks": 3, "response": words},
+        {"match": {"sequenceIndex": 1}, "response": words},
+    ]);
+    let asked = ask(&replies, &["--json", "-k", "misbehave"]).await;
+    assert_eq!(
+        (asked.ended.code, &*asked.ended.stderr),
+        (Some(0), ""),
+        "{}",
+        asked.ended
     );
+    let events = asked.ended.events();
+    assert_eq!(
+        names(&events),
+        [
+            "session_started",
+            "step_started",
+            "text",
+            "retrying",
+            "text",
+            "turn_finished"
+        ]
+    );
+    let retrying = find(&events, "retrying");
+    assert_eq!(
+        (&retrying["attempt"], &retrying["of"]),
+        (&json!(2), &json!(5))
+    );
+    assert_eq!(
+        asked.requests[0]["body"], asked.requests[1]["body"],
+        "half a reply got into the prompt"
+    );
+    // What was said is not lost, and marked.
+    let shown = events
+        .iter()
+        .filter(|event| event["cell"] == retrying["cell"] && event["event"] == "text")
+        .map(|event| event["text"].as_str().unwrap())
+        .collect::<String>();
+    assert!(words["content"].as_str().unwrap().starts_with(&shown) && !shown.is_empty());
+    let notebook: Value = serde_json::from_str(&asked.sponde.read("out.ipynb")).unwrap();
+    let cells = notebook["cells"].as_array().unwrap();
+    let cut = cells
+        .iter()
+        .find(|cell| cell["metadata"]["sponde"]["role"] == "cut off");
+    let cut = joined(&cut.unwrap()["source"]);
+    assert!(cut.starts_with(&format!("{shown}\n\n*(cut off: ")), "{cut}");
 }

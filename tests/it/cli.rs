@@ -852,11 +852,15 @@ fn kernels() {
 
 #[test]
 fn models() {
-    let sponde = Sponde::new().with("ANTHROPIC_API_KEY", "sk-hunter2");
+    let sponde = Sponde::new()
+        .with("ANTHROPIC_API_KEY", "sk-hunter2")
+        .with("ANTHROPIC_BASE_URL", NOBODY);
     assert_snapshot!(sponde.run(&["models"]), @"
     exit: 0
     --- stdout
-    anthropic/claude-sonnet-5-5  (key in ANTHROPIC_API_KEY)
+    model                        window  reply  sees  tools  $ in / out  where
+    anthropic/claude-sonnet-5-5      1M   128k   yes    yes      2 / 10  http://127.0.0.1:1: no answer: Connection refused (os error 111)
+    Tokens; list prices in US dollars for a million. From the server, else from models.dev as of October 2026; ? is not known.
     local/qwen2.5-coder-1.5b  (Qwen2.5-Coder 1.5B Instruct, Q4_K_M, 1117 MB, Apache-2.0; get it with `sponde models pull qwen2.5-coder-1.5b`)
     local/qwen2.5-coder-0.5b  (Qwen2.5-Coder 0.5B Instruct, Q4_K_M, 491 MB, Apache-2.0; get it with `sponde models pull qwen2.5-coder-0.5b`)
     local/smollm2-135m  (SmolLM2 135M Instruct, Q4_1 (for tests: too small to write code), 98 MB, Apache-2.0; get it with `sponde models pull smollm2-135m`)

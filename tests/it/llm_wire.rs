@@ -8,8 +8,9 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
-use sponde::llm::catalog::{self, Resolved};
-use sponde::llm::endpoint::{Endpoint, Key, ProviderKind, Secret};
+use sponde::llm::catalog::{self, Resolved, Setup};
+use sponde::llm::endpoint::{Endpoint, Key, KeySource, ProviderKind, Secret};
+use sponde::llm::providers::AllSettings;
 use sponde::llm::retry::{Retry, RetryOptions};
 use sponde::llm::rig::{RigOptions, RigProvider};
 use sponde::llm::{
@@ -29,19 +30,17 @@ fn endpoint_at(mock: &Aimock, kind: ProviderKind) -> Endpoint {
 
 fn endpoint(kind: ProviderKind, base_url: &str) -> Endpoint {
     Endpoint {
-        kind,
-        base_url: base_url.to_owned(),
         key: Some(Key {
             secret: Secret::new("sk-test-hunter2"),
-            variable: Some("TEST_API_KEY".to_owned()),
+            source: KeySource::Variable("TEST_API_KEY".to_owned()),
         }),
-        model: "gpt-4o".to_owned(),
         info: ModelInfo {
             name: "test/gpt-4o".to_owned(),
             context_window: Some(16_384),
             vision: true,
-            small: false,
+            ..ModelInfo::default()
         },
+        ..Endpoint::new(kind, base_url, "gpt-4o")
     }
 }
 
@@ -95,6 +94,7 @@ async fn ask(provider: &dyn Provider, prompt: Prompt) -> Result<Reply, ProviderE
                 reply.text.push_str(&text);
             }
             Delta::Reasoning(text) => panic!("unexpected reasoning: {text}"),
+            Delta::Retrying(_) => reply = Reply::default(),
             Delta::CallStart { index, id, name } => {
                 assert_eq!(index, reply.calls.len());
                 reply.calls.push(ToolCall {
@@ -188,7 +188,12 @@ async fn a_tool_loop_over_chat_completions() {
         "OPENAI_API_KEY" => Some("sk-test-hunter2".to_owned()),
         _ => None,
     };
-    let Ok(Resolved::Served(endpoint)) = catalog::resolve("gpt-4o", None, &environment) else {
+    let providers = AllSettings::new();
+    let setup = Setup {
+        environment: &environment,
+        providers: &providers,
+    };
+    let Ok(Resolved::Served(endpoint)) = catalog::resolve("gpt-4o", None, setup) else {
         panic!("the name did not resolve");
     };
 

@@ -167,7 +167,9 @@ const RULES: &[Rule] = &[
     Rule {
         files: &[
             "cli/model.rs",
+            "cli/model",
             "cli/models.rs",
+            "cli/models",
             "cli/doctor.rs",
             "cli/warm.rs",
         ],
@@ -188,7 +190,10 @@ const RULES: &[Rule] = &[
             "llm::detect",
             "llm::endpoint",
             "llm::http",
+            "llm::key_command",
+            "llm::listing",
             "llm::local",
+            "llm::providers",
             "llm::retry",
             "llm::rig",
             "llm::types",
@@ -240,7 +245,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         files: &["config.rs"],
-        may: &["agent::approval", "session::OutputLimits"],
+        may: &["agent::approval", "llm::providers", "session::OutputLimits"],
         crates: Crates::Only(&["serde", "thiserror", "toml"]),
         never: &[],
     },

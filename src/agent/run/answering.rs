@@ -111,6 +111,11 @@ impl Session {
                     self.give(line, AnsweredBy::Model).await;
                 }
             }
+            Answer::Delta(Delta::Retrying(_)) => {
+                if let Some(answering) = &mut self.answering {
+                    answering.text.clear();
+                }
+            }
             // It may not call a tool now; its reasoning is not told, for it is about the line.
             Answer::Delta(
                 Delta::Reasoning(_) | Delta::CallStart { .. } | Delta::CallArguments { .. },

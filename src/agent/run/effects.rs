@@ -36,19 +36,7 @@ impl Session {
     async fn perform(&mut self, effect: Effect) -> Option<Input> {
         match effect {
             Effect::Sample => return self.sample().await,
-            Effect::CancelSampling => {
-                if let Some(sampling) = self.sampling.take()
-                    && let Some(cell) = sampling.text_cell
-                {
-                    let text = "\n\n*(interrupted)*".to_owned();
-                    self.edit(Edit::AppendText {
-                        cell,
-                        step: sampling.step,
-                        text,
-                    });
-                }
-            }
-
+            Effect::CancelSampling => self.break_off("interrupted"),
             Effect::Hint(text) => self.hint(text),
             Effect::Ask { cell } => self.tell(EventKind::ApprovalRequested { cell }).await,
             Effect::Execute { cell } => return self.execute(cell).await,

@@ -440,7 +440,7 @@ fn begins_turn(cell: &Cell) -> bool {
     match &cell.kind {
         CellKind::User => true,
         CellKind::Code(code) => code.author == Author::Person,
-        CellKind::Note | CellKind::Assistant { .. } => false,
+        CellKind::Note | CellKind::Cut | CellKind::Assistant { .. } => false,
     }
 }
 
@@ -452,7 +452,11 @@ pub(super) fn ran_in_main(cell: &Cell) -> bool {
 fn ran_elsewhere(cell: &Cell) -> Option<&str> {
     match &cell.kind {
         CellKind::Code(code) if code.started.is_some() => code.language.as_deref(),
-        CellKind::Code(_) | CellKind::User | CellKind::Note | CellKind::Assistant { .. } => None,
+        CellKind::Code(_)
+        | CellKind::User
+        | CellKind::Note
+        | CellKind::Cut
+        | CellKind::Assistant { .. } => None,
     }
 }
 

@@ -111,6 +111,7 @@ fn usage(usage: &RigUsage) -> Usage {
     Usage {
         input: usage.input_tokens.unwrap_or_default(),
         cached: usage.cached_input_tokens.unwrap_or_default(),
+        written: usage.cache_creation_input_tokens.unwrap_or_default(),
         output: usage.output_tokens.unwrap_or_default(),
     }
 }

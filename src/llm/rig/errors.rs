@@ -7,8 +7,11 @@ use rig_core::error::ProviderError as RigError;
 use rig_core::http_client::{Error as HttpError, HeaderMap};
 use serde_json::Value;
 
-use super::super::endpoint::{Endpoint, Key};
+use super::super::catalog::near;
+use super::super::endpoint::{Endpoint, KeySource};
 use super::super::http::root_cause;
+use super::super::listing;
+use super::super::providers::catalogued;
 use super::super::types::ProviderError;
 
 /// As much of a server's words as an error carries.
@@ -26,19 +29,61 @@ const TOO_LONG: [&str; 8] = [
     "greater than the context length",
 ];
 
+/// How servers say that they have no such model: OpenAI, Groq, vLLM and LM Studio; DeepSeek; OpenRouter; Mistral; Azure;
+/// Bedrock.
+const NO_MODEL: [&str; 8] = [
+    "model_not_found",
+    "model not exist",
+    "model does not exist",
+    "not a valid model",
+    "invalid model",
+    "invalid_model",
+    "deploymentnotfound",
+    "model identifier is invalid",
+];
+
+/// How long a server may take to list its models when one of them was not found.
+const LIST_WITHIN: Duration = Duration::from_secs(3);
+
 /// Who is asked: named in every error, and what must not be.
-#[derive(Debug)]
 pub(super) struct Origin {
-    endpoint: String,
-    key: Option<Key>,
+    asked: Endpoint,
+    client: reqwest::Client,
 }
 
 impl Origin {
-    pub(super) fn of(endpoint: &Endpoint) -> Self {
+    pub(super) fn of(endpoint: &Endpoint, client: reqwest::Client) -> Self {
         Self {
-            endpoint: endpoint.base_url.clone(),
-            key: endpoint.key.clone(),
+            asked: endpoint.clone(),
+            client,
         }
+    }
+
+    /// What `error` means, with names that are like the one that was not found.
+    pub(super) async fn explained(&self, error: &RigError) -> ProviderError {
+        let mut error = self.error(error);
+        if let ProviderError::UnknownModel { model, near, .. } = &mut error {
+            *near = self.near(model).await;
+        }
+        error
+    }
+
+    async fn near(&self, model: &str) -> Vec<String> {
+        let Endpoint {
+            kind,
+            base_url,
+            key,
+            ..
+        } = &self.asked;
+        let asked = listing::list(&self.client, *kind, base_url, key.as_ref());
+        match tokio::time::timeout(LIST_WITHIN, asked).await {
+            Ok(Ok(listed)) => near(model, listed.iter().map(|listed| listed.name.as_str())),
+            Ok(Err(_)) | Err(_) => near(model, catalogued(*kind).into_iter()),
+        }
+    }
+
+    fn endpoint(&self) -> String {
+        self.asked.base_url.clone()
     }
 
     /// What `error` means.
@@ -51,7 +96,10 @@ impl Origin {
             RigError::Truncated => {
                 self.truncated("the server closed the stream before the reply was complete")
             }
-            RigError::Json(error) => self.malformed(error.to_string()),
+            RigError::Json(error) => ProviderError::Garbled {
+                endpoint: self.endpoint(),
+                message: self.clean(&error.to_string()),
+            },
             RigError::Request(error) => self.unsendable(&error.to_string()),
             RigError::UnsupportedOption(error) => self.unsendable(&error.to_string()),
             RigError::Url(error) => self.unsendable(&error.to_string()),
@@ -61,28 +109,28 @@ impl Origin {
 
     pub(super) fn unsendable(&self, message: &str) -> ProviderError {
         ProviderError::Unsendable {
-            endpoint: self.endpoint.clone(),
+            endpoint: self.endpoint(),
             message: self.clean(message),
         }
     }
 
     pub(super) fn stalled(&self, after: Duration) -> ProviderError {
         ProviderError::Stalled {
-            endpoint: self.endpoint.clone(),
+            endpoint: self.endpoint(),
             after,
         }
     }
 
     pub(super) fn malformed(&self, message: impl AsRef<str>) -> ProviderError {
         ProviderError::Malformed {
-            endpoint: self.endpoint.clone(),
+            endpoint: self.endpoint(),
             message: self.clean(message.as_ref()),
         }
     }
 
     fn truncated(&self, message: &str) -> ProviderError {
         ProviderError::Truncated {
-            endpoint: self.endpoint.clone(),
+            endpoint: self.endpoint(),
             message: self.clean(message),
         }
     }
@@ -94,7 +142,7 @@ impl Origin {
                 match cause.downcast_ref::<reqwest::Error>() {
                     Some(error) if error.is_body() || error.is_decode() => self.truncated(&message),
                     _ => ProviderError::Unreachable {
-                        endpoint: self.endpoint.clone(),
+                        endpoint: self.endpoint(),
                         message: self.clean(&message),
                     },
                 }
@@ -131,10 +179,18 @@ impl Origin {
         response: &ProviderResponseError,
         body: &Value,
     ) -> ProviderError {
-        let endpoint = self.endpoint.clone();
+        let endpoint = self.endpoint();
         let said = response.body.as_str();
         if matches!(status, 200 | 400 | 413 | 422 | 500) && too_long(said) {
             return ProviderError::ContextTooLong { message };
+        }
+        if matches!(status, 400 | 404 | 422) && self.no_model(status, said) {
+            return ProviderError::UnknownModel {
+                endpoint,
+                model: self.asked.model.clone(),
+                message,
+                near: Vec::new(),
+            };
         }
         match status {
             // Gemini refuses a bad key as a bad request.
@@ -164,17 +220,37 @@ impl Origin {
         }
     }
 
+    /// Whether a refusal means that there is no such model, rather than no such address.
+    fn no_model(&self, status: u16, body: &str) -> bool {
+        let body = body.to_ascii_lowercase();
+        let named = body.contains(&self.asked.model.to_ascii_lowercase());
+        let missing = ["not found", "not_found", "does not exist"];
+        NO_MODEL.iter().any(|words| body.contains(words))
+            || (status == 404 && named && missing.iter().any(|words| body.contains(words)))
+    }
+
     fn unauthorized(&self, message: String) -> ProviderError {
+        let (message, variable) = match self.asked.key.as_ref().map(|key| &key.source) {
+            Some(KeySource::Variable(name)) => (message, Some(name.clone())),
+            Some(KeySource::Command(provider)) => (
+                format!(
+                    "{message} (the key is what `api-key-command` of `[providers.{provider}]` printed)"
+                ),
+                None,
+            ),
+            Some(KeySource::Ours) => (message, None),
+            None => (format!("{message} (no key was sent)"), None),
+        };
         ProviderError::Unauthorized {
-            endpoint: self.endpoint.clone(),
+            endpoint: self.endpoint(),
             message,
-            variable: self.key.as_ref().and_then(|key| key.variable.clone()),
+            variable,
         }
     }
 
     /// One line, of bounded length, without the key.
     fn clean(&self, text: &str) -> String {
-        let text = match &self.key {
+        let text = match &self.asked.key {
             Some(key) => key.secret.redact(text),
             None => text.to_owned(),
         };
@@ -263,18 +339,20 @@ mod tests {
     use rig_core::http_client::{HeaderValue, StatusCode};
 
     use super::*;
-    use crate::llm::endpoint::Secret;
+    use crate::llm::endpoint::{Key, ProviderKind, Secret};
 
     const ENDPOINT: &str = "http://x/v1";
 
     fn origin() -> Origin {
-        Origin {
-            endpoint: ENDPOINT.to_owned(),
-            key: Some(Key {
-                secret: Secret::new("sk-hunter2"),
-                variable: Some("OPENAI_API_KEY".to_owned()),
-            }),
-        }
+        let key = Key {
+            secret: Secret::new("sk-hunter2"),
+            source: KeySource::Variable("OPENAI_API_KEY".to_owned()),
+        };
+        let endpoint = Endpoint {
+            key: Some(key),
+            ..Endpoint::new(ProviderKind::OpenAiCompatible, ENDPOINT, "gpt-40")
+        };
+        Origin::of(&endpoint, crate::llm::http::client(ENDPOINT).unwrap())
     }
 
     fn answered(status: u16, body: &str, headers: &[(&'static str, &'static str)]) -> RigError {
@@ -300,6 +378,15 @@ mod tests {
             status,
             message: message.to_owned(),
             retry_after: retry_after.map(Duration::from_millis),
+        }
+    }
+
+    fn unknown(message: &str) -> ProviderError {
+        ProviderError::UnknownModel {
+            endpoint: ENDPOINT.to_owned(),
+            model: "gpt-40".to_owned(),
+            message: message.to_owned(),
+            near: Vec::new(),
         }
     }
 
@@ -420,9 +507,54 @@ mod tests {
                 ),
                 too_long("the request exceeds the available context size"),
             ),
+            // OpenAI, Ollama, Anthropic, Gemini, OpenRouter, Azure.
             (
-                answered(404, r#"{"error":"model 'x' not found"}"#, &[]),
-                rejected(404, "model 'x' not found"),
+                answered(
+                    404,
+                    r#"{"error":{"message":"The model `gpt-40` does not exist.","code":"model_not_found"}}"#,
+                    &[],
+                ),
+                unknown("The model `gpt-40` does not exist."),
+            ),
+            (
+                answered(404, r#"{"error":"model 'gpt-40' not found"}"#, &[]),
+                unknown("model 'gpt-40' not found"),
+            ),
+            (
+                answered(
+                    404,
+                    r#"{"type":"error","error":{"type":"not_found_error","message":"model: gpt-40"}}"#,
+                    &[],
+                ),
+                unknown("model: gpt-40"),
+            ),
+            (
+                answered(
+                    404,
+                    r#"{"error":{"code":404,"message":"models/gpt-40 is not found for API version v1beta","status":"NOT_FOUND"}}"#,
+                    &[],
+                ),
+                unknown("models/gpt-40 is not found for API version v1beta"),
+            ),
+            (
+                answered(
+                    400,
+                    r#"{"error":{"message":"gpt-40 is not a valid model ID","code":400}}"#,
+                    &[],
+                ),
+                unknown("gpt-40 is not a valid model ID"),
+            ),
+            (
+                answered(
+                    404,
+                    r#"{"error":{"code":"DeploymentNotFound","message":"The API deployment for this resource does not exist."}}"#,
+                    &[],
+                ),
+                unknown("The API deployment for this resource does not exist."),
+            ),
+            (
+                answered(404, r#"{"error":"file 'x' not found"}"#, &[]),
+                rejected(404, "file 'x' not found"),
             ),
             (
                 answered(422, r#"{"detail":"no field `foo`"}"#, &[]),

@@ -1,14 +1,22 @@
 //! What the library's catalog knows of a model.
 
-use rig_core::catalog::Catalog;
+use rig_core::catalog::{Catalog, ModelSpec};
+
+use super::super::types::Price;
 
 /// Facts about a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(in super::super) struct Facts {
     /// Context window in tokens.
     pub(in super::super) context_window: Option<u64>,
+    /// The most tokens of a reply.
+    pub(in super::super) max_output: Option<u64>,
     /// Whether it reads images.
     pub(in super::super) vision: bool,
+    /// Whether it calls tools.
+    pub(in super::super) tools: bool,
+    /// What it costs.
+    pub(in super::super) price: Option<Price>,
 }
 
 /// Where the makers of models stand in the catalog, for servers that only host them.
@@ -25,7 +33,9 @@ const MAKERS: [&str; 6] = [
 /// that name by whoever makes it. The first call reads the catalog, some milliseconds.
 pub(in super::super) fn facts(vendor: &str, model: &str) -> Option<Facts> {
     let catalog = Catalog::builtin();
-    let exact = catalog.resolve(&format!("{vendor}/{model}"));
+    if let Some(spec) = catalog.resolve(&format!("{vendor}/{model}")) {
+        return Some(facts_of(spec));
+    }
     let by_maker = || {
         let name = model.rsplit('/').next().unwrap_or(model);
         MAKERS.iter().find_map(|maker| {
@@ -34,9 +44,32 @@ pub(in super::super) fn facts(vendor: &str, model: &str) -> Option<Facts> {
                 .or_else(|| catalog.resolve(&format!("{maker}/{name}")))
         })
     };
-    let spec = exact.or_else(by_maker)?;
+    // Whoever serves it elsewhere sets their own price.
     Some(Facts {
-        context_window: spec.context_window.map(u64::from),
-        vision: spec.input.image,
+        price: None,
+        ..facts_of(by_maker()?)
     })
+}
+
+/// The models of `vendor` that are not on their way out, by name.
+pub(in super::super) fn of_vendor(vendor: &str) -> Vec<&'static str> {
+    let all = Catalog::builtin().iter();
+    all.filter(|spec| spec.provider.vendor() == vendor && !spec.deprecated)
+        .map(|spec| spec.id.as_str())
+        .collect()
+}
+
+fn facts_of(spec: &ModelSpec) -> Facts {
+    Facts {
+        context_window: spec.context_window.map(u64::from),
+        max_output: spec.max_output_tokens.map(u64::from),
+        vision: spec.input.image,
+        tools: spec.tools,
+        price: spec.pricing.map(|pricing| Price {
+            input: pricing.input,
+            cached: pricing.cache_read.unwrap_or(pricing.input),
+            written: pricing.cache_write.unwrap_or(pricing.input),
+            output: pricing.output,
+        }),
+    }
 }

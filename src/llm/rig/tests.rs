@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::llm::endpoint::{Key, ProviderKind, Secret};
+use crate::llm::endpoint::{Key, KeySource, ProviderKind, Secret};
 use crate::llm::http;
 use crate::llm::types::{Message, Part, StopReason, ToolCall, ToolSpec, Usage};
 
@@ -66,19 +66,17 @@ async fn read(stream: &mut TcpStream) -> (String, Value) {
 
 fn endpoint(kind: ProviderKind, base_url: &str, key: Option<&str>) -> Endpoint {
     Endpoint {
-        kind,
-        base_url: base_url.to_owned(),
         key: key.map(|key| Key {
             secret: Secret::new(key),
-            variable: None,
+            source: KeySource::Ours,
         }),
-        model: "m".to_owned(),
         info: ModelInfo {
             name: "test/m".to_owned(),
             context_window: Some(4096),
             vision: true,
-            small: false,
+            ..ModelInfo::default()
         },
+        ..Endpoint::new(kind, base_url, "m")
     }
 }
 
@@ -395,6 +393,7 @@ async fn a_reply_with_everything_in_it() {
                 usage: Usage {
                     input: 20,
                     cached: 12,
+                    written: 0,
                     output: 9
                 },
             },
@@ -488,7 +487,7 @@ async fn broken_streams() {
     insta::assert_snapshot!(errors.join("\n"), @"
     the reply from `URL` was cut off: the server closed the stream before the reply was complete
     the reply from `URL` was cut off: end of file before message length reached
-    could not read the reply from `URL`: expected ident at line 1 column 9
+    the reply from `URL` was garbled: expected ident at line 1 column 9
     `URL` sent nothing for 0 s
     ");
 }
@@ -526,4 +525,119 @@ async fn an_empty_conversation_is_not_sent() {
             message: "the conversation is empty".to_owned(),
         })]
     );
+}
+
+#[tokio::test]
+async fn dropping_a_reply_closes_its_connection_at_once() {
+    let begun = chunk(&json!({"role": "assistant", "content": "391"}), None);
+    let (base_url, request) = serve(&format!("data: {begun}\n\n"), Then::Hang).await;
+    let endpoint = endpoint(ProviderKind::Vllm, &base_url, None);
+    let mut reply = provider(&endpoint, RigOptions::default()).stream(question());
+    assert_eq!(reply.next().await, Some(Ok(Delta::Text("391".to_owned()))));
+    drop(reply);
+    // The server reads on until the client has gone.
+    request.await.unwrap();
+}
+
+#[tokio::test]
+async fn dropping_it_before_the_answer_begins_does_as_well() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let endpoint = endpoint(ProviderKind::Vllm, &base_url, None);
+    let provider = provider(&endpoint, RigOptions::default());
+    let mut reply = provider.stream(question());
+    let mut client = tokio::select! {
+        item = reply.next() => panic!("{item:?}"),
+        client = async {
+            let (mut client, _) = listener.accept().await.unwrap();
+            read(&mut client).await;
+            client
+        } => client,
+    };
+    drop(reply);
+    assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
+}
+
+/// Answers requests one after the other with these statuses and bodies; returns their heads.
+async fn answer(answers: Vec<(u16, Value)>) -> (String, JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let heads = tokio::spawn(async move {
+        let mut heads = Vec::new();
+        for (status, body) in answers {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut bytes = [0; 8192];
+            let count = client.read(&mut bytes).await.unwrap();
+            let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+            heads.push(text.lines().next().unwrap_or_default().to_owned());
+            let body = body.to_string();
+            let head = format!(
+                "HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-type: application/json\r\n\
+                 content-length: {}\r\n\r\n",
+                body.len()
+            );
+            client.write_all((head + &body).as_bytes()).await.unwrap();
+        }
+        heads
+    });
+    (base_url, heads)
+}
+
+#[tokio::test]
+async fn a_model_that_is_not_there_is_told_with_those_that_are() {
+    let refusal = json!({"error": {"message": "The model `gpt-40` does not exist", "code": "model_not_found"}});
+    let list = json!({"data": [{"id": "gpt-4o"}, {"id": "gpt-4o-mini"}, {"id": "text-embedding-3"}, {"id": "o3"}]});
+    let (base_url, heads) = answer(vec![(404, refusal), (200, list)]).await;
+    let endpoint = Endpoint::new(ProviderKind::OpenAiCompatible, &base_url, "gpt-40");
+    let deltas = ask(&provider(&endpoint, RigOptions::default()), question()).await;
+    assert_eq!(
+        deltas,
+        vec![Err(ProviderError::UnknownModel {
+            endpoint: base_url,
+            model: "gpt-40".to_owned(),
+            message: "The model `gpt-40` does not exist".to_owned(),
+            near: vec!["gpt-4o".to_owned(), "gpt-4o-mini".to_owned()],
+        })]
+    );
+    assert_eq!(
+        heads.await.unwrap(),
+        [
+            "POST /v1/chat/completions HTTP/1.1",
+            "GET /v1/models HTTP/1.1"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn keys_travel_in_headers() {
+    let cases = [
+        (
+            ProviderKind::Bedrock,
+            "eu.anthropic.claude-sonnet-5",
+            "authorization: bearer sk-hunter2",
+        ),
+        (
+            ProviderKind::Bedrock,
+            "openai.gpt-oss-120b-1:0",
+            "authorization: bearer sk-hunter2",
+        ),
+        (
+            ProviderKind::Gemini,
+            "gemini-2.5-flash",
+            "x-goog-api-key: sk-hunter2",
+        ),
+        (ProviderKind::Azure, "mine", "api-key: sk-hunter2"),
+    ];
+    for (kind, model, header) in cases {
+        let (base_url, request) = serve("", Then::End).await;
+        let endpoint = Endpoint {
+            model: model.to_owned(),
+            api_version: Some("2024-10-21".to_owned()),
+            ..endpoint(kind, &base_url, Some("sk-hunter2"))
+        };
+        ask(&provider(&endpoint, RigOptions::default()), question()).await;
+        let (head, _) = request.await.unwrap();
+        assert!(head.lines().any(|line| line == header), "{kind:?}: {head}");
+        assert_eq!(head.matches("sk-hunter2").count(), 1, "{kind:?}: {head}");
+    }
 }

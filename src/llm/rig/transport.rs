@@ -8,26 +8,69 @@ use std::future::{Future, ready};
 use bytes::Bytes;
 use futures_util::stream::TryStreamExt;
 use rig_core::http_client::{
-    Error, HttpClientExt, LazyBody, MultipartForm, Request, Response, Result, StreamingResponse,
+    Error, HeaderValue, HttpClientExt, LazyBody, MultipartForm, Request, Response, Result,
+    StreamingResponse,
 };
+
+use super::super::endpoint::{Endpoint, ProviderKind};
 
 /// The session's HTTP client, as the library wants one.
 #[derive(Debug, Clone)]
-pub(super) struct Transport(reqwest::Client);
+pub(super) struct Transport {
+    client: reqwest::Client,
+    header: KeyHeader,
+}
+
+/// Which header the key travels in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KeyHeader {
+    /// The one that the library puts it in.
+    Usual,
+    /// `Authorization`, as Bedrock wants it on Anthropic's wire, too.
+    Bearer,
+    /// `x-goog-api-key`: the library puts it into the URL, which proxies and servers write into logs.
+    Google,
+}
 
 impl Transport {
-    pub(super) fn new(client: reqwest::Client) -> Self {
-        Self(client)
+    pub(super) fn new(client: reqwest::Client, endpoint: &Endpoint) -> Self {
+        Self {
+            client,
+            header: match endpoint.kind {
+                ProviderKind::Bedrock => KeyHeader::Bearer,
+                ProviderKind::Gemini => KeyHeader::Google,
+                _ => KeyHeader::Usual,
+            },
+        }
     }
 
     fn send_bytes(
         &self,
         request: Request<Bytes>,
     ) -> impl Future<Output = Result<reqwest::Response>> + Send + 'static {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        let mut url = parts.uri.to_string();
+        match self.header {
+            KeyHeader::Usual => {}
+            KeyHeader::Bearer => {
+                if let Some(key) = parts.headers.remove("x-api-key")
+                    && let Ok(key) = HeaderValue::try_from([b"Bearer ", key.as_bytes()].concat())
+                {
+                    parts.headers.insert("authorization", key);
+                }
+            }
+            KeyHeader::Google => {
+                if let Some((clean, key)) = without_key(&url) {
+                    if let Ok(key) = HeaderValue::try_from(key) {
+                        parts.headers.insert("x-goog-api-key", key);
+                    }
+                    url = clean;
+                }
+            }
+        }
         let request = self
-            .0
-            .request(parts.method, parts.uri.to_string())
+            .client
+            .request(parts.method, url)
             .headers(parts.headers)
             .body(body);
         async move { request.send().await.map_err(failed) }
@@ -86,6 +129,21 @@ impl HttpClientExt for Transport {
     }
 }
 
+/// The URL without `key` in its query, and what that was.
+fn without_key(url: &str) -> Option<(String, String)> {
+    let mut clean = reqwest::Url::parse(url).ok()?;
+    let (keys, others): (Vec<_>, Vec<_>) = clean
+        .query_pairs()
+        .into_owned()
+        .partition(|(name, _)| name == "key");
+    let (_, key) = keys.into_iter().next()?;
+    clean.set_query(None);
+    if !others.is_empty() {
+        clean.query_pairs_mut().extend_pairs(others);
+    }
+    Some((clean.into(), key))
+}
+
 fn head(response: &reqwest::Response) -> Response<()> {
     let mut head = Response::new(());
     *head.status_mut() = response.status();
@@ -93,7 +151,7 @@ fn head(response: &reqwest::Response) -> Response<()> {
     head
 }
 
-/// Gemini's key travels in the URL, which must not travel in an error.
+/// A URL may hold more than a person wants to read in an error.
 fn failed(error: reqwest::Error) -> Error {
     Error::instance(error.without_url())
 }

@@ -6,9 +6,12 @@ use rig_core::providers::anthropic::AnthropicConfig;
 use rig_core::providers::gemini::GeminiConfig;
 use rig_core::providers::ollama::OllamaConfig;
 use rig_core::providers::openai::OpenAIConfig;
-use rig_core::providers::openai::wire::{self as openai, Auth, BodyRewrite, Dialect, Quirks};
+use rig_core::providers::openai::wire::{
+    self as openai, Auth, BodyRewrite, Dialect, OutputCap, Quirks, Routing,
+};
 
 use super::super::endpoint::{Endpoint, ProviderKind, Secret};
+use super::super::providers::is_claude;
 use super::transport::Transport;
 
 /// Reply bound for Anthropic models the library does not know: the wire demands one.
@@ -37,16 +40,21 @@ impl Wire {
     pub(super) fn of(endpoint: &Endpoint) -> Self {
         match endpoint.kind {
             // Its newer models take tools only there.
-            ProviderKind::OpenAi => Self::Responses,
-            ProviderKind::OpenRouter | ProviderKind::Groq | ProviderKind::Mistral => {
-                Self::Chat { serial_calls: true }
-            }
-            ProviderKind::LlamaServer | ProviderKind::Vllm => Self::Chat { serial_calls: true },
-            ProviderKind::DeepSeek | ProviderKind::LmStudio | ProviderKind::OpenAiCompatible => {
-                Self::Chat {
-                    serial_calls: false,
-                }
-            }
+            ProviderKind::OpenAi | ProviderKind::OpenAiResponses => Self::Responses,
+            ProviderKind::Bedrock if is_claude(&endpoint.model) => Self::Anthropic,
+            ProviderKind::OpenAiChat
+            | ProviderKind::Azure
+            | ProviderKind::OpenRouter
+            | ProviderKind::Groq
+            | ProviderKind::Mistral
+            | ProviderKind::LlamaServer
+            | ProviderKind::Vllm => Self::Chat { serial_calls: true },
+            ProviderKind::Bedrock
+            | ProviderKind::DeepSeek
+            | ProviderKind::LmStudio
+            | ProviderKind::OpenAiCompatible => Self::Chat {
+                serial_calls: false,
+            },
             ProviderKind::Anthropic => Self::Anthropic,
             ProviderKind::Gemini => Self::Gemini,
             ProviderKind::Ollama => Self::Ollama,
@@ -60,12 +68,16 @@ pub(super) fn model(endpoint: &Endpoint, wire: Wire, http: Transport) -> DynMode
     let base_url = endpoint.base_url.as_str();
     let model = endpoint.model.as_str();
     match wire {
-        Wire::Chat { .. } => OpenAIConfig::with_key(&dialect(endpoint.kind), key)
-            .with_base_url(base_url)
-            .connect(http)
-            .chat(model)
-            .erase(),
+        Wire::Chat { .. } => {
+            let mut config =
+                OpenAIConfig::with_key(&dialect(endpoint), key).with_base_url(base_url);
+            if let Some(version) = &endpoint.api_version {
+                config = config.with_api_version(version);
+            }
+            config.connect(http).chat(model).erase()
+        }
         Wire::Responses => OpenAIConfig::new(key)
+            .with_auth(Auth::OptionalBearer)
             .with_base_url(base_url)
             .connect(http)
             .responses(model)
@@ -96,8 +108,10 @@ pub(super) fn model(endpoint: &Endpoint, wire: Wire, http: Transport) -> DynMode
 }
 
 /// The library's idea of what a server on the chat wire is like.
-fn dialect(kind: ProviderKind) -> Dialect {
-    match kind {
+fn dialect(endpoint: &Endpoint) -> Dialect {
+    match endpoint.kind {
+        ProviderKind::OpenAiChat => openai::OPENAI,
+        ProviderKind::Azure => azure(&endpoint.base_url),
         ProviderKind::OpenRouter => openai::OPENROUTER,
         ProviderKind::Groq => openai::GROQ,
         ProviderKind::DeepSeek => openai::DEEPSEEK,
@@ -106,12 +120,24 @@ fn dialect(kind: ProviderKind) -> Dialect {
         | ProviderKind::LmStudio
         | ProviderKind::LlamaServer
         | ProviderKind::Vllm
-        // The last four are not on this wire; named so that a new kind has to be thought about.
+        | ProviderKind::Bedrock
+        // The last five are not on this wire; named so that a new kind has to be thought about.
         | ProviderKind::OpenAi
+        | ProviderKind::OpenAiResponses
         | ProviderKind::Anthropic
         | ProviderKind::Gemini
         | ProviderKind::Ollama => compatible(),
     }
+}
+
+/// Azure by deployment; its newer address, which ends in `/openai/v1`, has the model in the body as everywhere else.
+fn azure(base_url: &str) -> Dialect {
+    let mut dialect = openai::AZURE;
+    dialect.quirks.output_cap = OutputCap::OpenAiReasoningFamilies;
+    if base_url.ends_with("/openai/v1") {
+        dialect.quirks.routing = Routing::Path;
+    }
+    dialect
 }
 
 /// The plainest chat completions there are: content that is only text goes as one string, since

@@ -111,6 +111,7 @@ fn session() -> Transcript {
         Edit::Spend(Usage {
             input: 10,
             cached: 4,
+            written: 0,
             output: 3,
         }),
     ] {

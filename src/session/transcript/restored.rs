@@ -10,7 +10,7 @@ pub(in crate::session) struct Restored {
     pub(in crate::session) cells: Vec<Cell>,
     pub(in crate::session) kernel: Option<KernelIdentity>,
     pub(in crate::session) others: Vec<KernelIdentity>,
-    pub(in crate::session) model: Option<String>,
+    pub(in crate::session) models: Vec<(String, u32)>,
     pub(in crate::session) usage: Usage,
     pub(in crate::session) file: CarriedFile,
 }
@@ -22,7 +22,7 @@ impl Transcript {
             cells,
             kernel,
             others,
-            model,
+            models,
             usage,
             file,
         } = restored;
@@ -31,7 +31,7 @@ impl Transcript {
             revision: 0,
             kernel,
             others,
-            model,
+            models,
             usage,
             limits,
             file,
@@ -76,7 +76,7 @@ impl Cell {
                 Author::Model { step, .. } => Some(*step),
                 Author::Person => None,
             },
-            CellKind::User | CellKind::Note => None,
+            CellKind::User | CellKind::Note | CellKind::Cut => None,
         }
     }
 }

@@ -1,0 +1,105 @@
+//! Another model in the middle of a session.
+//!
+//! The conversation stays what it is; from the next prompt on it is rendered by the new model's rules (what it sees, how
+//! much of outputs it gets). While the model is being opened the session goes on; a question waits for it.
+
+use super::{Edit, EventKind, Input, Session, State};
+use crate::agent::models::{Opening, Outfit};
+
+/// A model that is being opened.
+pub(super) struct Switch {
+    name: String,
+    opening: Opening,
+    /// A question that waits for it.
+    question: Option<String>,
+}
+
+/// What became of it; waits for ever if there is none.
+pub(super) async fn next_opened(switch: Option<&mut Switch>) -> Result<Outfit, String> {
+    match switch {
+        Some(switch) => switch.opening.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Session {
+    /// The person wants another model.
+    pub(super) async fn set_model(&mut self, name: String) {
+        let refusal = if self.turn.state != State::Idle {
+            "still busy with the last turn: interrupt it first"
+        } else if self.switch.is_some() {
+            "another model is being opened"
+        } else if let Some(models) = &self.options.models {
+            self.switch = Some(Switch {
+                opening: models.open(&name),
+                name,
+                question: None,
+            });
+            return;
+        } else {
+            "this session has only one model"
+        };
+        self.unchanged(name, refusal.to_owned()).await;
+    }
+
+    /// Whether the question was taken to wait for the model that is being opened.
+    pub(super) fn waits_for_model(&mut self, text: &str) -> bool {
+        match &mut self.switch {
+            Some(Switch { question, .. }) if question.is_none() => {
+                *question = Some(text.to_owned());
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// The model that was asked for is there, or not.
+    pub(super) async fn opened(&mut self, opened: Result<Outfit, String>) {
+        let Some(Switch { name, question, .. }) = self.switch.take() else {
+            return;
+        };
+        match opened {
+            Ok(outfit) => self.change_to(outfit).await,
+            Err(message) => self.unchanged(name, message).await,
+        }
+        if let Some(text) = question {
+            self.begin_turn(text);
+            self.drive(Input::Submit).await;
+        }
+    }
+
+    /// The person does not want to wait for it any more. Whether there was one.
+    pub(super) async fn give_up_model(&mut self) -> bool {
+        let Some(Switch { name, .. }) = self.switch.take() else {
+            return false;
+        };
+        self.unchanged(name, "interrupted".to_owned()).await;
+        true
+    }
+
+    async fn change_to(&mut self, outfit: Outfit) {
+        let Outfit {
+            provider,
+            system,
+            coaching,
+            output_budget,
+        } = outfit;
+        let info = provider.info().clone();
+        self.options.provider = Some(provider);
+        self.options.system = system;
+        self.options.coaching = coaching;
+        self.options.output_budget = output_budget;
+        self.edit(Edit::SetModel(info.name.clone()));
+        self.tell(EventKind::ModelChanged {
+            model: info.name,
+            vision: info.vision,
+            context_window: info.context_window,
+        })
+        .await;
+    }
+
+    async fn unchanged(&mut self, model: String, message: String) {
+        self.tell(EventKind::ModelUnchanged { model, message })
+            .await;
+    }
+}

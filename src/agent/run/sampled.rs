@@ -1,0 +1,111 @@
+//! The model's reply while it streams: shown as it comes, and what is kept of one that breaks off.
+
+use super::{Coaching, Edit, EventKind, Input, Sampling, Session, random_cell_id};
+use crate::agent::sampling::Progress;
+use crate::llm::types::{Delta, ProviderError, Retrying};
+
+/// The next piece of the reply; waits for ever if there is none.
+pub(super) async fn next_delta(
+    sampling: Option<&mut Sampling>,
+) -> Option<Result<Delta, ProviderError>> {
+    match sampling {
+        Some(sampling) => futures_util::StreamExt::next(&mut sampling.stream).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Session {
+    /// The provider's stream yielded `delta`; `None` is its end.
+    pub(super) async fn sampled(&mut self, delta: Option<Result<Delta, ProviderError>>) {
+        let Some(sampling) = &mut self.sampling else {
+            return;
+        };
+        match delta {
+            Some(Ok(delta)) => match sampling.take(delta, &mut random_cell_id) {
+                // A small model's answer is checked before anybody sees it.
+                Progress::Text(_) if self.options.coaching == Coaching::Small => {}
+                Progress::Text(text) => {
+                    let cell = sampling
+                        .text_cell
+                        .get_or_insert_with(random_cell_id)
+                        .clone();
+                    let step = sampling.step;
+                    self.say(cell, step, text).await;
+                }
+                Progress::Reasoning(text) => self.tell(EventKind::Reasoning { text }).await,
+                Progress::Code { cell, text } => {
+                    let cut =
+                        self.options.coaching == Coaching::Small && sampling.goes_in_circles();
+                    sampling.cut = cut;
+                    self.tell(EventKind::CodeDelta { cell, text }).await;
+                    if cut && let Some(sampling) = self.sampling.take() {
+                        self.replied(sampling).await;
+                    }
+                }
+                Progress::Nothing => {}
+                Progress::Again { why, cell } => self.asked_again(why, cell).await,
+                Progress::Complete { usage, .. } => {
+                    self.edit(Edit::Spend(usage));
+                    if let Some(sampling) = self.sampling.take() {
+                        self.replied(sampling).await;
+                    }
+                }
+            },
+            Some(Err(error)) => {
+                self.break_off("cut off");
+                self.drive(model_failed(&error)).await;
+            }
+            None => {
+                self.break_off("cut off");
+                let message = "the reply ended without an end".to_owned();
+                self.drive(Input::ModelFailed {
+                    message,
+                    key_variable: None,
+                })
+                .await;
+            }
+        }
+    }
+
+    /// The reply is asked for again. What was shown of it stays for the person; the model does not get it.
+    async fn asked_again(&mut self, why: Retrying, cell: Option<String>) {
+        if let Some(cell) = &cell {
+            self.edit(Edit::CutOff {
+                cell: cell.clone(),
+                reason: why.error.to_string(),
+            });
+        }
+        self.tell(EventKind::Retrying {
+            message: why.error.to_string(),
+            wait_ms: u64::try_from(why.wait.as_millis()).unwrap_or(u64::MAX),
+            attempt: why.attempt,
+            of: why.of,
+            cell,
+        })
+        .await;
+    }
+
+    /// Ends the reply that is streaming; what was said of it is kept with a mark.
+    pub(super) fn break_off(&mut self, how: &str) {
+        if let Some(sampling) = self.sampling.take()
+            && let Some(cell) = sampling.text_cell
+        {
+            self.edit(Edit::AppendText {
+                cell,
+                step: sampling.step,
+                text: format!("\n\n*({how})*"),
+            });
+        }
+    }
+}
+
+fn model_failed(error: &ProviderError) -> Input {
+    let key_variable = match error {
+        ProviderError::Unauthorized { variable, .. } => variable.clone(),
+        _ => None,
+    };
+    Input::ModelFailed {
+        message: error.to_string(),
+        key_variable,
+    }
+}

@@ -1,0 +1,82 @@
+//! Another model in the middle of a session (`/model`), and the server of ours that one may have.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::local::OwnServer;
+use super::{Chosen, choose};
+use crate::agent::{Models, Opening, Outfit};
+use crate::cli::Context;
+use crate::error::Failure;
+use crate::llm::providers::AllSettings;
+use crate::paths::Paths;
+
+/// Opens models for a session.
+pub(in crate::cli) struct Switchboard {
+    paths: Paths,
+    providers: AllSettings,
+    language: String,
+    /// The server of ours that answers now, if one does.
+    own: Mutex<Option<OwnServer>>,
+}
+
+impl Switchboard {
+    /// For a session whose main kernel speaks `language`.
+    pub(in crate::cli) fn new(context: &Context, language: String) -> Arc<Self> {
+        Arc::new(Self {
+            paths: context.paths.clone(),
+            providers: context.config.providers.clone(),
+            language,
+            own: Mutex::new(None),
+        })
+    }
+
+    /// The model that a session begins with: the named one, or the best there is.
+    pub(in crate::cli) async fn first(&self, name: Option<&str>) -> Result<Outfit, Failure> {
+        let Chosen {
+            provider,
+            coaching,
+            output_budget,
+            system,
+            own,
+        } = choose(name, &self.paths, &self.providers).await?;
+        self.end_with(own).await;
+        Ok(Outfit {
+            provider,
+            system: system(&self.language),
+            coaching,
+            output_budget,
+        })
+    }
+
+    /// Stops the server of ours in good order, if there is one.
+    pub(in crate::cli) async fn end(&self) {
+        self.end_with(None).await;
+    }
+
+    /// Puts `own` in the place of the server there was, which is stopped.
+    async fn end_with(&self, own: Option<OwnServer>) {
+        if let Some(before) = self.replace(own) {
+            before.stop().await;
+        }
+    }
+
+    fn replace(&self, own: Option<OwnServer>) -> Option<OwnServer> {
+        let mut slot = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *slot, own)
+    }
+}
+
+impl Models for Arc<Switchboard> {
+    fn open(&self, name: &str) -> Opening {
+        let (board, name) = (Arc::clone(self), name.to_owned());
+        Box::pin(async move {
+            board
+                .first(Some(&name))
+                .await
+                .map_err(|failure| match failure.hint {
+                    Some(hint) => format!("{}; {hint}", failure.message),
+                    None => failure.message,
+                })
+        })
+    }
+}

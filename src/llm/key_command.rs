@@ -1,0 +1,208 @@
+//! Runs the program that prints a key: `api-key-command` in config.toml.
+//!
+//! What it prints is the key and nothing else may see it: neither logs nor errors repeat a byte of its stdout. Its
+//! stderr is the program's way to say what is wrong, and its last line is passed on where it failed.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::process::Command;
+
+use super::endpoint::Secret;
+use super::providers::KeyCommand;
+
+/// How long a program may take: a person may have to unlock something.
+pub const LIMIT: Duration = Duration::from_secs(30);
+
+/// Bytes of a key that are read.
+const LONGEST: u64 = 64 << 10;
+
+/// Characters of the program's own words in an error.
+const WORDS: usize = 200;
+
+/// The key that `command` prints, within `limit`. The environment is the caller's to choose, here as everywhere: it is
+/// inherited.
+pub async fn run(command: &KeyCommand, limit: Duration) -> Result<Secret, KeyCommandError> {
+    let mut process = match command {
+        KeyCommand::Shell(line) => {
+            let mut process = Command::new("sh");
+            process.args(["-c", line]);
+            process
+        }
+        KeyCommand::Words(words) => {
+            let [program, arguments @ ..] = words.as_slice() else {
+                return Err(KeyCommandError::Empty);
+            };
+            let mut process = Command::new(program);
+            process.args(arguments);
+            process
+        }
+    };
+    let mut child = process
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // What it started goes with it.
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| KeyCommandError::NotStarted {
+            message: error.to_string(),
+        })?;
+    let group = child.id();
+    let (mut printed, mut complained) = (Vec::new(), Vec::new());
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let finished = tokio::time::timeout(limit, async {
+        let reading = async {
+            if let Some(stdout) = stdout {
+                let _ = stdout.take(LONGEST).read_to_end(&mut printed).await;
+            }
+        };
+        let listening = async {
+            if let Some(stderr) = stderr {
+                let _ = stderr.take(LONGEST).read_to_end(&mut complained).await;
+            }
+        };
+        tokio::join!(reading, listening);
+        child.wait().await
+    })
+    .await;
+    let Ok(status) = finished else {
+        kill(group);
+        return Err(KeyCommandError::TooSlow { after: limit });
+    };
+    let status = status.map_err(|error| KeyCommandError::NotStarted {
+        message: error.to_string(),
+    })?;
+    if !status.success() {
+        let words = String::from_utf8_lossy(&complained);
+        let last = words.lines().rfind(|line| !line.trim().is_empty());
+        return Err(KeyCommandError::Failed {
+            status: status.to_string(),
+            words: last
+                .unwrap_or_default()
+                .trim()
+                .chars()
+                .take(WORDS)
+                .collect(),
+        });
+    }
+    let key = String::from_utf8(printed).map_err(|_| KeyCommandError::NoKey)?;
+    let key = key.trim();
+    if key.is_empty() || key.contains(|char: char| char.is_control()) {
+        return Err(KeyCommandError::NoKey);
+    }
+    Ok(Secret::new(key))
+}
+
+fn kill(group: Option<u32>) {
+    let pid = group
+        .and_then(|id| i32::try_from(id).ok())
+        .and_then(rustix::process::Pid::from_raw);
+    if let Some(pid) = pid {
+        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+    }
+}
+
+/// Why there is no key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyCommandError {
+    /// A list without words.
+    #[error("it is empty")]
+    Empty,
+    /// The program is not there.
+    #[error("it could not be started: {message}")]
+    NotStarted {
+        /// What the operating system said.
+        message: String,
+    },
+    /// It took too long and was killed.
+    #[error("it took longer than {} s", .after.as_secs())]
+    TooSlow {
+        /// How long it had.
+        after: Duration,
+    },
+    /// It failed.
+    #[error("it failed ({status}){}{words}", if .words.is_empty() { "" } else { ": " })]
+    Failed {
+        /// As the operating system has it.
+        status: String,
+        /// The last line that it wrote to stderr.
+        words: String,
+    },
+    /// It printed nothing, or more than a line of text.
+    #[error("it did not print one line with a key")]
+    NoKey,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(line: &str) -> KeyCommand {
+        KeyCommand::Shell(line.to_owned())
+    }
+
+    #[tokio::test]
+    async fn the_line_it_prints_is_the_key() {
+        let words = ["printf", "%s", "sk-words"].map(str::to_owned).to_vec();
+        let cases = [
+            (shell("echo '  sk-shell  '; echo noise >&2"), "sk-shell"),
+            (KeyCommand::Words(words), "sk-words"),
+        ];
+        for (command, expected) in cases {
+            assert_eq!(run(&command, LIMIT).await, Ok(Secret::new(expected)));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_goes_wrong_is_told_without_the_key() {
+        let failed = KeyCommandError::Failed {
+            status: "exit status: 3".to_owned(),
+            words: "locked".to_owned(),
+        };
+        let cases = [
+            (
+                shell("echo sk-secret; echo first >&2; echo locked >&2; exit 3"),
+                failed,
+            ),
+            (shell("true"), KeyCommandError::NoKey),
+            (shell("printf 'two\\nlines\\n'"), KeyCommandError::NoKey),
+            (KeyCommand::Words(Vec::new()), KeyCommandError::Empty),
+        ];
+        for (command, expected) in cases {
+            let error = run(&command, LIMIT).await.unwrap_err();
+            assert!(!error.to_string().contains("sk-secret"));
+            assert_eq!(error, expected);
+        }
+        let missing = KeyCommand::Words(vec!["/no/such/program".to_owned()]);
+        let error = run(&missing, LIMIT).await.unwrap_err();
+        assert!(
+            matches!(error, KeyCommandError::NotStarted { .. }),
+            "{error}"
+        );
+    }
+
+    #[tokio::test]
+    async fn one_that_hangs_is_killed_with_all_it_started() {
+        let limit = Duration::from_millis(200);
+        let dir = tempfile::tempdir().unwrap();
+        let mark = dir.path().join("pid");
+        let line = format!("sleep 600 & echo $! > '{}'; wait", mark.display());
+        let error = run(&shell(&line), limit).await.unwrap_err();
+        assert_eq!(error, KeyCommandError::TooSlow { after: limit });
+        // Under load the shell may not have come so far.
+        if let Ok(pid) = std::fs::read_to_string(&mark)
+            && let Ok(pid) = pid.trim().parse::<u32>()
+        {
+            let gone = || {
+                std::fs::read_to_string(format!("/proc/{pid}/stat"))
+                    .map_or(true, |stat| stat.contains(") Z "))
+            };
+            while !gone() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    }
+}
