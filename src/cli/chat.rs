@@ -69,13 +69,10 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
     if let Some(event) = session.agent.events.recv().await {
         renderer.show(&event.kind);
         if let EventKind::SessionStarted {
-            kernels: all,
-            model: first,
-            ..
+            kernels: k, model, ..
         } = event.kind
         {
-            kernels = all;
-            answering = first;
+            (kernels, answering) = (k, model);
         }
     }
     let mut own = 0;
@@ -148,8 +145,11 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
         }
     };
     if interactive {
-        let name = paint(DIM, "notebook:", colours);
-        eprint(&format!("\n{name} {}\n", session.notebook.display()));
+        let notebook = session.notebook.display();
+        eprint(&format!(
+            "\n{} {notebook}\n",
+            paint(DIM, "notebook:", colours)
+        ));
     }
     tokio::select! {
         _ = tokio::time::timeout(interact::END_WITHIN, session::end(session)) => {}
