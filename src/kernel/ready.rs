@@ -8,15 +8,16 @@ use super::link::{Incoming, Link, LinkLoss};
 use crate::jupyter::content::{Content, ExecuteRequest, ExecutionState, KernelInfo};
 use crate::jupyter::message::{Channel, Message};
 
-/// Between two readiness probes.
-const PROBE_EVERY: Duration = Duration::from_millis(100);
+/// Between two readiness probes of a kernel that starts.
+pub(super) const PROBE_EVERY: Duration = Duration::from_millis(100);
 
 /// Readiness fence: the kernel answered on shell, and something of ours was seen on iopub, so that no output of
-/// the first cell can be lost to a subscription that was not there yet.
+/// the first cell can be lost to a subscription that was not there yet. It is asked again after `every`.
 pub(super) async fn wait_ready(
     link: &mut Link,
     session: &str,
     username: &str,
+    every: Duration,
 ) -> Result<KernelInfo, String> {
     let mut ours = Vec::new();
     let mut info = None;
@@ -29,7 +30,7 @@ pub(super) async fn wait_ready(
             .send((Channel::Shell, probe))
             .await
             .map_err(|_| closed())?;
-        let next_probe = Instant::now() + PROBE_EVERY;
+        let next_probe = Instant::now() + every;
         while let Ok(incoming) = tokio::time::timeout_at(next_probe, link.incoming.recv()).await {
             match incoming.ok_or_else(closed)? {
                 Incoming::Message {

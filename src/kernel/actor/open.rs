@@ -18,10 +18,13 @@ use crate::kernel::launch::{LaunchOptions, can_be_copied, gateway_environment, l
 use crate::kernel::link::{self, Link};
 use crate::kernel::oversize::Oversize;
 use crate::kernel::quirks::Quirks;
-use crate::kernel::ready::{set_up, wait_ready};
+use crate::kernel::ready::{PROBE_EVERY, set_up, wait_ready};
 
 /// How long a process may take to end by itself when the connection to it failed.
 const LAST_BREATH: Duration = Duration::from_millis(500);
+
+/// A woken kernel has nothing to import: it answers as soon as it is connected.
+const WOKEN_PROBE_EVERY: Duration = Duration::from_millis(20);
 
 /// How long a gateway may take to end a kernel that nobody wants any more.
 const GIVE_UP: Duration = Duration::from_secs(5);
@@ -157,7 +160,7 @@ pub(super) async fn open(target: &mut Target) -> Result<Opened, KernelError> {
         } => return open_remote(gateway, options, id).await,
     };
     let patience = target.ready_timeout();
-    answer(target, files, host, patience).await
+    answer(target, files, host, patience, PROBE_EVERY).await
 }
 
 /// Makes a kernel of the process of a checkpoint, and has it do what is known to hang in forked processes.
@@ -177,6 +180,7 @@ pub(super) async fn wake(
     let Target::Launch(options, _) = target else {
         return Err(failed("it is not a process of ours".to_owned()));
     };
+    let begun = Instant::now();
     let files = KernelFiles::make(
         kernel,
         Transport::Ipc,
@@ -188,16 +192,22 @@ pub(super) async fn wake(
         .wake(id, &files.connection_file)
         .await
         .map_err(failed)?;
+    let woken = begun.elapsed();
     let host = Host::Local(Box::new(process));
-    let mut opened = answer(target, files, host, WAKE_WITHIN)
+    let mut opened = answer(target, files, host, WAKE_WITHIN, WOKEN_PROBE_EVERY)
         .await
         .map_err(|error| match error.log() {
             Some(log) => failed(format!("{error}: {log}")),
             None => failed(error.to_string()),
         })?;
+    let answered = begun.elapsed();
     let probe = set_up(&mut opened.link, &opened.session, target.username(), PROBE);
     let reason = match timeout(PROBE_WITHIN, probe).await {
-        Ok(Ok(())) => return Ok(opened),
+        Ok(Ok(())) => {
+            let probed = begun.elapsed();
+            tracing::debug!(kernel, ?woken, ?answered, ?probed, "a checkpoint has woken");
+            return Ok(opened);
+        }
         Ok(Err(reason)) => reason,
         Err(_) => "the copy hangs".to_owned(),
     };
@@ -211,6 +221,7 @@ async fn answer(
     files: KernelFiles,
     mut host: Host,
     patience: Duration,
+    probe_every: Duration,
 ) -> Result<Opened, KernelError> {
     files.started(host.pid());
     let kernel = target.name().to_owned();
@@ -222,7 +233,7 @@ async fn answer(
         let guard_dir = files.guard_dir();
         let oversize = target.oversize();
         let mut link = link::connect(&files.info, &session, &guard_dir, limits, oversize).await?;
-        let (info, quirks) = greet(&mut link, &session, target.username()).await?;
+        let (info, quirks) = greet(&mut link, &session, target.username(), probe_every).await?;
         Ok::<_, String>((link, info, quirks))
     };
     let failed = tokio::select! {
@@ -266,8 +277,9 @@ async fn greet(
     link: &mut Link,
     session: &str,
     username: &str,
+    probe_every: Duration,
 ) -> Result<(KernelInfo, Quirks), String> {
-    let info = wait_ready(link, session, username).await?;
+    let info = wait_ready(link, session, username, probe_every).await?;
     let quirks = Quirks::of(&info.implementation);
     if let Some(code) = quirks.set_up {
         set_up(link, session, username, code).await?;
@@ -298,7 +310,7 @@ async fn open_remote(
     let connecting = remote.connect(&session);
     let ready = async {
         let mut link = connecting.await.map_err(failed)?;
-        match greet(&mut link, &session, &options.username).await {
+        match greet(&mut link, &session, &options.username, PROBE_EVERY).await {
             Ok((info, quirks)) => Ok((link, info, quirks)),
             Err(reason) => Err(KernelError::Prepare {
                 kernel: kernel.clone(),
