@@ -286,7 +286,8 @@ impl Board {
         );
         self.with(|running| {
             for entry in running {
-                let _ = write!(text, "  {} {}/{}", entry.shown, entry.done, entry.cells);
+                let name = entry.shown.rsplit('/').next().unwrap_or_default();
+                let _ = write!(text, "  {name} {}/{}", entry.done, entry.cells);
             }
         });
         text
