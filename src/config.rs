@@ -1,10 +1,15 @@
-//! `config.toml`: what a person does not want to type each time. Flags and environment come before it.
+//! `config.toml`: what a person does not want to type each time. Flags and environment come before it, a profile lies
+//! over it.
+
+pub mod profile;
 
 use std::path::Path;
 
 use serde::Deserialize;
 
+use crate::agent::StdinPolicy;
 use crate::agent::approval::Approval;
+use crate::llm::mode::CodeMode;
 use crate::llm::providers::AllSettings;
 use crate::session::OutputLimits;
 
@@ -12,8 +17,18 @@ use crate::session::OutputLimits;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
+    /// The profile that lies over this file, unless another one is named.
+    pub profile: Option<String>,
+    /// What a profile is for, in its list.
+    pub description: Option<String>,
+    /// Words that are added to the system prompt.
+    pub prompt: Option<String>,
     /// `provider/name`.
     pub model: Option<String>,
+    /// How the model says that code shall run: `tools`, `json` or `fenced`.
+    pub code_mode: Option<CodeMode>,
+    /// Who answers when code asks for input: `ask`, `refuse` or `model`.
+    pub stdin: Option<StdinPolicy>,
     /// Name or path of a kernel.
     pub kernel: Option<String>,
     /// URL of a Jupyter server that runs the kernels.
@@ -94,6 +109,16 @@ pub enum ConfigError {
         /// What the operating system said.
         source: std::io::Error,
     },
+    /// No profile of that name.
+    #[error("there is no profile `{name}` in `{folder}`")]
+    NoProfile {
+        /// What was asked for.
+        name: String,
+        /// Where profiles are.
+        folder: String,
+        /// Those that there are.
+        known: Vec<String>,
+    },
     /// It does not say what it should.
     #[error("`{path}` is not a configuration of sponde\n{reason}")]
     Invalid {
@@ -105,24 +130,12 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Reads `dir/config.toml`; none is an empty one.
+    /// Reads `dir/config.toml`, with the profile that is `named` or that it names laid over it; no file is an empty one.
     ///
     /// # Errors
     /// [`ConfigError`].
-    pub fn load(dir: &Path) -> Result<Self, ConfigError> {
-        let path = dir.join("config.toml");
-        let shown = path.display().to_string();
-        match std::fs::read_to_string(&path) {
-            Ok(text) => toml::from_str(&text).map_err(|error| ConfigError::Invalid {
-                path: shown,
-                reason: error.to_string().trim_end().to_owned(),
-            }),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(source) => Err(ConfigError::Unreadable {
-                path: shown,
-                source,
-            }),
-        }
+    pub fn load(dir: &Path, named: Option<&str>) -> Result<Self, ConfigError> {
+        profile::layered(dir, named)
     }
 }
 
@@ -133,13 +146,13 @@ mod tests {
     #[test]
     fn a_config_says_what_is_wrong_with_it() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(Config::load(dir.path()).unwrap(), Config::default());
+        assert_eq!(Config::load(dir.path(), None).unwrap(), Config::default());
         let write = |text: &str| std::fs::write(dir.path().join("config.toml"), text).unwrap();
         write(
             "model = \"openai/x\"\napproval = \"never\"\nmax-steps = 5\n[limits]\nsession = 100\n",
         );
         assert_eq!(
-            Config::load(dir.path()).unwrap(),
+            Config::load(dir.path(), None).unwrap(),
             Config {
                 model: Some("openai/x".to_owned()),
                 approval: Some(Approval::Never),
@@ -152,7 +165,7 @@ mod tests {
             }
         );
         write("modle = 1\n");
-        let error = Config::load(dir.path()).unwrap_err().to_string();
+        let error = Config::load(dir.path(), None).unwrap_err().to_string();
         assert!(error.contains("unknown field `modle`"), "{error}");
     }
 }

@@ -22,6 +22,8 @@ pub struct Paths {
     pub data: PathBuf,
     /// What can be made again.
     pub cache: PathBuf,
+    /// What was decided on this machine: which projects are trusted.
+    pub state: PathBuf,
     /// Jupyter's own data directory of this person.
     pub jupyter_data: PathBuf,
     /// Jupyter's runtime directory: connection files.
@@ -55,6 +57,11 @@ impl Paths {
         Ok(Self {
             config: var(CONFIG_DIR).unwrap_or_else(|| xdg.config_dir().join("sponde")),
             cache: xdg.cache_dir().join("sponde"),
+            // XDG has one; where a system has none it is with the data.
+            state: xdg
+                .state_dir()
+                .unwrap_or_else(|| xdg.data_dir())
+                .join("sponde"),
             data,
             jupyter_data,
             jupyter_runtime,

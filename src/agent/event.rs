@@ -119,6 +119,9 @@ pub enum EventKind {
         kernels: Vec<KernelOffer>,
         /// Where the notebook is kept.
         notebook: String,
+        /// What was added to the model's system prompt: `profile NAME`, `SPONDE.md`.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        instructions: Vec<String>,
     },
     /// A kernel answers.
     KernelReady {

@@ -3,10 +3,14 @@
 //! Read here, without a kernel, so that it costs milliseconds and no variables. Bounded: of a large table the first
 //! rows are read and the facts say so.
 
+mod libraries;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use crate::kernel::KernelSource;
 
 /// Bytes of a table that are looked at.
 const TABLE_BYTES: u64 = 32 << 20;
@@ -34,6 +38,54 @@ pub fn files(files: &[&Path], cwd: &Path) -> Result<String, (String, io::Error)>
         facts.push_str(&described);
     }
     Ok(facts.trim_end().to_owned())
+}
+
+/// Where the work is done and with what: the directory, as seen from `home`, and the kernels, the main one first, with
+/// the libraries of its environment. No absolute path of the person's home is in it.
+pub fn workspace(cwd: &Path, home: Option<&Path>, kernels: &[&KernelSource]) -> String {
+    let shown = match home.and_then(|home| cwd.strip_prefix(home).ok()) {
+        Some(inner) if inner.as_os_str().is_empty() => "~".to_owned(),
+        Some(inner) => format!("~/{}", inner.display()),
+        None => cwd.display().to_string(),
+    };
+    let mut text = format!("Working directory: {shown}");
+    for (at, kernel) in kernels.iter().enumerate() {
+        let name = if kernel.spec.display_name.is_empty() {
+            &kernel.name
+        } else {
+            &kernel.spec.display_name
+        };
+        let heading = if at == 0 { "Kernel" } else { "Also" };
+        let _ = write!(text, "\n{heading}: {name}, {}", kernel.spec.language);
+        let libraries = libraries::of(kernel);
+        if !libraries.is_empty() {
+            let _ = write!(text, ", with {libraries}");
+        }
+    }
+    text
+}
+
+/// Tables in a directory that are few enough to be described although nobody named them; for models on this machine
+/// only, for it tells values.
+pub fn tables(cwd: &Path) -> Vec<PathBuf> {
+    const FEW: usize = 3;
+    let mut tables: Vec<PathBuf> = std::fs::read_dir(cwd)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            let extension = path
+                .extension()
+                .and_then(|e| e.to_str())
+                .unwrap_or_default();
+            matches!(extension, "csv" | "tsv") && path.is_file()
+        })
+        .collect();
+    tables.sort();
+    if tables.len() > FEW {
+        tables.clear();
+    }
+    tables
 }
 
 /// The names and sizes of what is in `cwd`; `None` if there is nothing to tell.
@@ -132,7 +184,7 @@ fn table(text: &str, shown: &str, delimiter: u8, whole: bool) -> Option<String> 
     let mut described = Vec::new();
     let mut dates = Vec::new();
     for (name, column) in header.iter().zip(&columns).take(COLUMNS) {
-        let (kind, words) = column.describe();
+        let (kind, words) = column.describe(is_secret(name));
         if kind == Kind::Date {
             dates.push(python_string(name));
         }
@@ -226,8 +278,15 @@ impl Column {
         }
     }
 
-    fn describe(&self) -> (Kind, String) {
+    /// Without values if they are `secret`.
+    fn describe(&self, secret: bool) -> (Kind, String) {
         let kind = self.kind.unwrap_or(Kind::Empty);
+        if secret && kind != Kind::Empty {
+            return (
+                Kind::Text,
+                format!("{} values, not shown", self.distinct.len()),
+            );
+        }
         let mut words = match (kind, self.range) {
             (Kind::Integer, Some((low, high))) => format!("int, {low} to {high}"),
             (Kind::Float, Some((low, high))) => format!("float, {low} to {high}"),
@@ -254,6 +313,26 @@ impl Column {
         let more = if self.many { "more than " } else { "" };
         format!("text, {more}{} values, e.g. {first:?}", self.distinct.len())
     }
+}
+
+/// Whether a column's name says that its values are not for others.
+fn is_secret(name: &str) -> bool {
+    const WORDS: [&str; 8] = [
+        "password",
+        "passwd",
+        "secret",
+        "token",
+        "apikey",
+        "credential",
+        "credentials",
+        "pin",
+    ];
+    let name = name.to_ascii_lowercase();
+    name.contains("api_key")
+        || name.contains("private_key")
+        || name
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .any(|word| WORDS.contains(&word))
 }
 
 /// In single quotes: a small model that writes JSON forgets to escape double ones.
@@ -375,6 +454,64 @@ mod tests {
             assert_eq!(kind_of(value), kind, "{value}");
         }
         assert_eq!(python_string("a'b"), "\"a'b\"");
+    }
+
+    #[test]
+    fn values_that_are_secrets_are_not_told() {
+        let text = "user,api_key,token,tokens\nada,sk-hunter2,abc,7\n";
+        assert_eq!(
+            table(text, "u.csv", b',', true).unwrap(),
+            "File u.csv: 1 rows. Load with df = pd.read_csv('u.csv')\n\
+             - user: text, 1 values: ada\n\
+             - api_key: 1 values, not shown\n\
+             - token: 1 values, not shown\n\
+             - tokens: int, 7 to 7\n"
+        );
+    }
+
+    #[test]
+    fn a_workspace_is_a_place_and_its_kernels() {
+        let spec = |language: &str| {
+            let text = format!(
+                r#"{{"argv": ["/nowhere/bin/x", "{{connection_file}}"], "display_name": "The {language}", "language": "{language}"}}"#
+            );
+            KernelSource {
+                name: language.to_owned(),
+                spec: serde_json::from_str(&text).unwrap(),
+                resource_dir: PathBuf::new(),
+                prefix: None,
+            }
+        };
+        let home = Path::new("/home/ada");
+        assert_eq!(
+            workspace(
+                Path::new("/home/ada/weather"),
+                Some(home),
+                &[&spec("python"), &spec("bash")]
+            ),
+            "Working directory: ~/weather\nKernel: The python, python\nAlso: The bash, bash"
+        );
+        assert_eq!(workspace(home, Some(home), &[]), "Working directory: ~");
+        assert_eq!(
+            workspace(Path::new("/data"), Some(home), &[]),
+            "Working directory: /data"
+        );
+    }
+
+    #[test]
+    fn a_few_tables_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["b.csv", "a.tsv", "c.txt"] {
+            std::fs::write(dir.path().join(name), "x,y\n").unwrap();
+        }
+        assert_eq!(
+            tables(dir.path()),
+            [dir.path().join("a.tsv"), dir.path().join("b.csv")]
+        );
+        for name in ["d.csv", "e.csv"] {
+            std::fs::write(dir.path().join(name), "x,y\n").unwrap();
+        }
+        assert_eq!(tables(dir.path()), Vec::<PathBuf>::new());
     }
 
     #[test]

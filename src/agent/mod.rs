@@ -8,6 +8,7 @@ pub mod coach;
 pub mod event;
 pub mod facts;
 pub mod models;
+pub mod project;
 pub mod prompt;
 pub mod replay;
 pub mod run;

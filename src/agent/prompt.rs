@@ -2,20 +2,53 @@
 
 use serde_json::Value;
 
+use crate::llm::mode::CodeMode;
 use crate::llm::types::{Message, Part, ToolCall};
 
 use super::tools;
 
-/// The system prompt for `language`.
+/// Words of a person or a project that are added to the system prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instructions {
+    /// Whose they are, for the person: `profile NAME`, `SPONDE.md`.
+    pub source: String,
+    /// What they say.
+    pub text: String,
+}
+
+/// A system prompt with all `instructions` after it, in order.
+pub fn with_instructions(system: String, instructions: &[Instructions]) -> String {
+    instructions.iter().fold(system, |system, added| {
+        format!(
+            "{system}\n\n# Instructions of the user ({})\n{}",
+            added.source, added.text
+        )
+    })
+}
+
+/// The system prompt for `language`. How code is run is not in it: a tool says it itself, and the other ways add it.
 pub fn system(language: &str) -> String {
     include_str!("prompts/system.md")
         .trim_end()
         .replace("{language}", language)
 }
 
-/// The system prompt for small models. Python only: that is what they can.
-pub fn small_system() -> String {
-    include_str!("prompts/small.md").trim_end().to_owned()
+/// The system prompt for small models asked in `mode`. Python only: that is what they can.
+pub fn small_system(mode: CodeMode) -> String {
+    let how = match mode {
+        CodeMode::Json => {
+            r#"Reply with JSON: {"code": "..."} runs a cell; {"answer": "..."} ends when the printed output answers the question."#
+        }
+        CodeMode::Fenced => {
+            "Reply with one ```python block: it is run and you see what it prints. When the printed output answers the question, reply with the answer in words."
+        }
+        CodeMode::Tools => {
+            "Call run_code to run a cell. When the printed output answers the question, reply with the answer in words."
+        }
+    };
+    include_str!("prompts/small.md")
+        .trim_end()
+        .replace("{how}", how)
 }
 
 /// The example conversation for small models, from `prompts/small_examples.json`: a list of
@@ -63,6 +96,62 @@ pub fn small_examples() -> Vec<Message> {
 mod tests {
     use super::*;
 
+    /// At most so many tokens has a system prompt with all that is added to it; tokenizers make one of three to five
+    /// letters of English and of each mark. Qwen's own makes NNN of the longest.
+    #[test]
+    fn a_system_prompt_is_short() {
+        use crate::llm::constrained::ConstrainedOptions;
+        use crate::llm::fenced::FencedOptions;
+        let run_code = tools::run_code(&[crate::agent::KernelOffer {
+            kernel: "python3".to_owned(),
+            language: "python".to_owned(),
+        }]);
+        let ways = [
+            run_code.description + &run_code.parameters.to_string(),
+            ConstrainedOptions::default().instructions,
+            FencedOptions::new("python").instructions,
+        ];
+        for way in ways {
+            let prompt = format!("{}\n\n{way}", system("javascript"));
+            let tokens = tokens(&prompt);
+            assert!(tokens <= 600, "{tokens} tokens: {prompt}");
+        }
+        for mode in CodeMode::ALL {
+            assert!(tokens(&small_system(mode)) <= 600);
+        }
+    }
+
+    /// An upper estimate: a token for each six letters of a word and for each other mark.
+    fn tokens(text: &str) -> usize {
+        let mut tokens = 0;
+        let mut letters = 0_usize;
+        for c in text.chars().chain([' ']) {
+            if c.is_alphanumeric() {
+                letters += 1;
+                continue;
+            }
+            tokens += letters.div_ceil(6);
+            letters = 0;
+            tokens += usize::from(!c.is_whitespace());
+        }
+        tokens
+    }
+
+    #[test]
+    fn instructions_come_after_the_prompt() {
+        let added = |source: &str, text: &str| Instructions {
+            source: source.to_owned(),
+            text: text.to_owned(),
+        };
+        assert_eq!(
+            with_instructions(
+                "s".to_owned(),
+                &[added("profile a", "x"), added("SPONDE.md", "y")]
+            ),
+            "s\n\n# Instructions of the user (profile a)\nx\n\n# Instructions of the user (SPONDE.md)\ny"
+        );
+    }
+
     #[test]
     fn the_examples_are_whole() {
         let messages = small_examples();
@@ -71,6 +160,5 @@ mod tests {
             matches!(messages.last(), Some(Message::Assistant { calls, .. }) if calls.is_empty())
         );
         assert!(system("python").contains("python"));
-        assert!(!small_system().is_empty());
     }
 }

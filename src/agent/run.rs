@@ -65,6 +65,8 @@ pub struct AgentOptions {
     pub models: Option<Arc<dyn Models>>,
     /// The system prompt; changes only with the model.
     pub system: String,
+    /// What of it is the person's or the project's, by name.
+    pub instructions: Vec<String>,
     /// Facts about the workspace, said to the model before the first question.
     pub facts: Option<String>,
     /// Whether the model is helped where it forgets.
@@ -230,6 +232,7 @@ impl Session {
             kernel: self.kernels.name(MAIN),
             kernels: self.kernels.offers(),
             notebook: self.options.notebook.display().to_string(),
+            instructions: self.options.instructions.clone(),
         })
         .await;
         if let Some(facts) = self.options.facts.clone() {

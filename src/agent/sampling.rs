@@ -11,8 +11,18 @@ pub(super) struct Sampling {
     pub(super) text_cell: Option<String>,
     pub(super) text: String,
     pub(super) calls: Vec<PartialCall>,
+    pub(super) ended: Ended,
+}
+
+/// How a reply ended, for what to say about a call that is not whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// As the model wanted, or not yet.
+    Whole,
+    /// At the limit of its length.
+    Limit,
     /// It was stopped because it went in circles.
-    pub(super) cut: bool,
+    Circles,
 }
 
 /// A call on its way.
@@ -40,7 +50,7 @@ pub(super) enum Progress {
     /// What came so far is void, and was shown in this cell if there is one; the reply comes again.
     Again { why: Retrying, cell: Option<String> },
     /// The reply is complete.
-    Complete { reason: StopReason, usage: Usage },
+    Complete { usage: Usage },
 }
 
 impl Sampling {
@@ -51,7 +61,7 @@ impl Sampling {
             text_cell: None,
             text: String::new(),
             calls: Vec::new(),
-            cut: false,
+            ended: Ended::Whole,
         }
     }
 
@@ -98,7 +108,12 @@ impl Sampling {
                     cell: self.text_cell.take(),
                 }
             }
-            Delta::Finished { reason, usage } => Progress::Complete { reason, usage },
+            Delta::Finished { reason, usage } => {
+                if reason == StopReason::Length {
+                    self.ended = Ended::Limit;
+                }
+                Progress::Complete { usage }
+            }
         }
     }
 

@@ -12,12 +12,16 @@ use crate::llm::types::ToolSpec;
 pub const RUN_CODE: &str = "run_code";
 
 /// Names that models use for it although they were told otherwise.
-const ALIASES: [&str; 5] = [
+const ALIASES: [&str; 9] = [
     "functions.run_code",
+    "functions.execute",
     "execute",
     "python",
     "run_python",
     "execute_code",
+    "execute_python",
+    "code_interpreter",
+    "run",
 ];
 
 /// Other names of languages, as models and people write them.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::llm::mode::CodeMode;
+
 mod run;
 
 pub use run::{ProgressArg, RunArgs};
@@ -40,6 +42,9 @@ pub struct Cli {
     /// How to do it, for a chat.
     #[command(flatten)]
     pub session: SessionArgs,
+    /// Lay this profile over the configuration: profiles/NAME.toml beside config.toml (see `sponde profiles`).
+    #[arg(long, global = true, env = "SPONDE_PROFILE", value_name = "NAME")]
+    pub profile: Option<String>,
     /// Say more about what happens inside (again: even more); the log goes to stderr.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
@@ -56,6 +61,8 @@ pub enum Command {
     Kernels(KernelsArgs),
     /// The models there are, and how to get one.
     Models(ModelsArgs),
+    /// The profiles there are, and which one is in use.
+    Profiles,
     /// Turn a notebook into a web page, Markdown, a script or a clean notebook.
     Export(ExportArgs),
     /// Stand in for a kernel: Jupyter front ends talk to us, we talk to the real kernel (docs/proxy.md).
@@ -71,6 +78,9 @@ pub struct SessionArgs {
     /// or a bare name at OPENAI_BASE_URL.
     #[arg(short, long, env = "SPONDE_MODEL", value_name = "MODEL")]
     pub model: Option<String>,
+    /// How the model says that code shall run; default is what suits it (docs/models.md).
+    #[arg(long, env = "SPONDE_CODE_MODE", value_name = "MODE")]
+    pub code_mode: Option<CodeMode>,
     /// The kernel: a name from `sponde kernels`, or the path of a virtual environment or interpreter. Given several
     /// times, the first is the main one and each other is for another language; without it, the main kernel is
     /// python3 and every other language that has a kernel can be used too.
@@ -91,6 +101,9 @@ pub struct SessionArgs {
     /// Run the model's code without asking.
     #[arg(short, long)]
     pub yes: bool,
+    /// Follow the instructions in the project's SPONDE.md without asking.
+    #[arg(long)]
+    pub trust_project: bool,
     /// A file the model is told about; can be given several times.
     #[arg(short, long = "file", value_name = "FILE")]
     pub files: Vec<PathBuf>,

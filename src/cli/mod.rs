@@ -14,6 +14,8 @@ mod model;
 mod models;
 mod notebook;
 mod picture;
+mod profiles;
+mod project;
 mod proxy;
 mod python;
 mod reap;
@@ -25,6 +27,7 @@ mod signals;
 mod step;
 mod style;
 mod warm;
+mod workspace;
 
 use std::io::Write as _;
 
@@ -66,7 +69,7 @@ pub fn main() -> Exit {
     };
     log_to_stderr(cli.verbose);
     hide_memory();
-    let outcome = context().and_then(|context| dispatch(cli, &context));
+    let outcome = context(cli.profile.as_deref()).and_then(|context| dispatch(cli, &context));
     match outcome {
         Ok(exit) => exit,
         Err(failure) => {
@@ -78,9 +81,9 @@ pub fn main() -> Exit {
     }
 }
 
-fn context() -> Result<Context, Failure> {
+fn context(profile: Option<&str>) -> Result<Context, Failure> {
     let paths = Paths::from_env().map_err(|error| Failure::usage(error.to_string()))?;
-    let config = Config::load(&paths.config).map_err(|error| Failure::usage(error.to_string()))?;
+    let config = Config::load(&paths.config, profile).map_err(|error| profiles::failure(&error))?;
     Ok(Context { paths, config })
 }
 
@@ -91,6 +94,7 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
         Some(Command::Run(args)) => block_on(run::run(args, context)),
         Some(Command::Kernels(args)) => kernels::kernels(args, context),
         Some(Command::Models(args)) => block_on(models::models(args, context)),
+        Some(Command::Profiles) => profiles::profiles(context),
         Some(Command::Export(args)) => export::export(&args),
         Some(Command::KernelProxy(args)) => block_on(proxy::proxy(args, context)),
         Some(Command::Doctor) => block_on(doctor::doctor(context)),

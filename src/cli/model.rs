@@ -6,22 +6,22 @@ use std::time::Duration;
 use reqwest::Client;
 
 use crate::agent::coach::Coaching;
-use crate::agent::prompt;
 use crate::error::{Exit, Failure};
 use crate::llm::catalog::{self, CatalogError, Resolved, Setup};
-use crate::llm::constrained::{Constrained, ConstrainedOptions};
 use crate::llm::detect::{self, Found};
-use crate::llm::endpoint::{Endpoint, Key, KeySource, ProviderKind};
+use crate::llm::endpoint::{Endpoint, Key, KeySource};
 use crate::llm::http;
 use crate::llm::key_command;
 use crate::llm::listing;
 use crate::llm::local::installed_models;
+use crate::llm::mode::CodeMode;
 use crate::llm::providers::{AllSettings, PROVIDERS};
 use crate::llm::retry::{Retry, RetryOptions};
 use crate::llm::rig::{RigOptions, RigProvider};
 use crate::llm::types::Provider;
 use crate::paths::Paths;
 
+mod code_mode;
 mod local;
 mod switch;
 
@@ -43,15 +43,25 @@ pub(super) struct Chosen {
     pub coaching: Coaching,
     /// Bytes of a cell's text that it gets.
     pub output_budget: usize,
-    /// Its system prompt for a language.
-    pub system: fn(&str) -> String,
+    /// Its system prompt.
+    pub system: String,
     /// The server that runs it, if it is ours.
     pub own: Option<OwnServer>,
+}
+
+/// How a model is to be asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    /// How it says that code shall run, or what suits it.
+    pub mode: Option<CodeMode>,
+    /// The main kernel's language.
+    pub language: &'a str,
 }
 
 /// The model that `name` means, or the best there is.
 pub(super) async fn choose(
     name: Option<&str>,
+    wanted: &Wanted<'_>,
     paths: &Paths,
     providers: &AllSettings,
 ) -> Result<Chosen, Failure> {
@@ -68,9 +78,10 @@ pub(super) async fn choose(
     match resolved {
         Resolved::Served(mut endpoint) => {
             let client = complete(&mut endpoint).await?;
-            Ok(served(&endpoint, client))
+            let provider = Arc::new(plain(&endpoint, client));
+            Ok(code_mode::ready(provider, endpoint.kind, wanted))
         }
-        Resolved::Local(name) => local::start(&name, paths).await,
+        Resolved::Local(name) => local::start(&name, wanted, paths).await,
     }
 }
 
@@ -109,7 +120,11 @@ pub(super) async fn open(
             })
         }
         Resolved::Local(name) => {
-            let chosen = local::start(&name, paths).await?;
+            let usual = Wanted {
+                mode: None,
+                language: "python",
+            };
+            let chosen = local::start(&name, &usual, paths).await?;
             Ok(Target {
                 provider: chosen.provider,
                 seeing: None,
@@ -176,67 +191,6 @@ async fn complete(endpoint: &mut Endpoint) -> Result<Client, Failure> {
 /// A provider for the model, without any help for small ones.
 fn plain(endpoint: &Endpoint, client: Client) -> Retry {
     retrying(RigProvider::new(endpoint, client, RigOptions::default()))
-}
-
-fn served(endpoint: &Endpoint, client: Client) -> Chosen {
-    let provider = plain(endpoint, client);
-    if endpoint.info.small && keeps_to_schemas(endpoint.kind) {
-        return coached(provider);
-    }
-    Chosen {
-        provider: Arc::new(provider),
-        coaching: Coaching::Off,
-        output_budget: 8_000,
-        system: prompt::system,
-        own: None,
-    }
-}
-
-/// Whether the servers of this kind honour a JSON schema for the reply.
-fn keeps_to_schemas(kind: ProviderKind) -> bool {
-    match kind {
-        ProviderKind::LlamaServer
-        | ProviderKind::LmStudio
-        | ProviderKind::Vllm
-        | ProviderKind::Ollama
-        | ProviderKind::OpenAiResponses
-        | ProviderKind::OpenAiCompatible => true,
-        ProviderKind::OpenAi
-        | ProviderKind::OpenAiChat
-        | ProviderKind::Azure
-        | ProviderKind::Bedrock
-        | ProviderKind::Anthropic
-        | ProviderKind::Gemini
-        | ProviderKind::OpenRouter
-        | ProviderKind::Groq
-        | ProviderKind::DeepSeek
-        | ProviderKind::Mistral => false,
-    }
-}
-
-/// A small model: constrained to JSON, with examples, and helped where it forgets.
-fn coached(provider: Retry) -> Chosen {
-    let options = ConstrainedOptions {
-        instructions: String::new(),
-        after_output:
-            "If this answers the question, reply with {\"answer\"}; otherwise run another cell."
-                .to_owned(),
-        after_error: String::new(),
-        max_output_tokens: 700,
-        few_shot: prompt::small_examples(),
-        ..ConstrainedOptions::default()
-    };
-    Chosen {
-        provider: Arc::new(Constrained::new(Arc::new(provider), options)),
-        coaching: Coaching::Small,
-        output_budget: 600,
-        // The examples are Python; in another language the ordinary prompt does less harm.
-        system: |language| match language {
-            "python" => prompt::small_system(),
-            other => prompt::system(other),
-        },
-        own: None,
-    }
 }
 
 fn retrying(provider: RigProvider) -> Retry {

@@ -94,6 +94,7 @@ impl Renderer {
                 model,
                 kernel,
                 kernels,
+                instructions,
                 ..
             } => {
                 self.language = kernels
@@ -101,9 +102,12 @@ impl Renderer {
                     .map(|offer| offer.language.clone())
                     .unwrap_or_default();
                 let model = model.as_deref().unwrap_or("no model");
+                let with = instructions
+                    .iter()
+                    .fold(String::new(), |all, it| all + ", " + it);
                 self.note(
                     DIM,
-                    &filter::plain(&format!("sponde: {model} with kernel {kernel}")),
+                    &filter::plain(&format!("sponde: {model} with kernel {kernel}{with}")),
                 );
             }
             EventKind::KernelReady { .. }

@@ -10,9 +10,11 @@ use super::existing;
 use super::gateway::{self, Far};
 use super::model::Switchboard;
 use super::notebook::{self, Place};
+use super::project;
+use super::workspace::{self, KernelAt, Workspace};
 use crate::agent::approval::Approval;
 use crate::agent::undo::UndoOptions;
-use crate::agent::{Agent, AgentOptions, Models, Outfit, StdinPolicy, facts, spill};
+use crate::agent::{Agent, AgentOptions, Models, Outfit, StdinPolicy, spill};
 use crate::error::{Exit, Failure};
 use crate::kernel::discover::DiscoverError;
 use crate::kernel::reap::{Reaped, reap};
@@ -54,7 +56,7 @@ pub(super) async fn start(
     past: Past,
     context: &Context,
 ) -> Result<Session, Failure> {
-    let stdin = stdin_policy(args.stdin, interactive)?;
+    let stdin = stdin_policy(args.stdin, context.config.stdin, interactive)?;
     let limits = context.config.limits.resolve();
     let Place {
         path: notebook,
@@ -79,19 +81,11 @@ pub(super) async fn start(
         old.check_language(&kernel)?;
         cwd = old.workdir(&notebook, &here);
     }
-    let facts = if far.is_some() && args.files.is_empty() {
-        // What is here says nothing about there.
-        None
-    } else {
-        workspace_facts(&args.files, &here, &cwd)?
-    };
-    let words = old.as_ref().map(|old| old.words(existing.is_some()));
-    let facts = match (words, facts) {
-        (Some(words), Some(facts)) => Some(format!("{words}\n\n{facts}")),
-        (words, facts) => words.or(facts),
-    };
-    let language = kernel.spec.language.clone();
-    let models = Switchboard::new(context, language);
+    let named_files = workspace::described(&args.files, &here, &cwd)?;
+    let instructions =
+        project::instructions(&here, args.trust_project, interactive, context).await?;
+    let added = instructions.iter().map(|it| it.source.clone()).collect();
+    let models = Switchboard::new(context, args.code_mode, &kernel.spec.language, instructions);
     let name = args.model.as_deref().or(context.config.model.as_deref());
     let Outfit {
         provider,
@@ -99,11 +93,15 @@ pub(super) async fn start(
         coaching,
         output_budget,
     } = models.first(name).await?;
-    let approval = if args.yes {
-        Approval::Never
-    } else {
-        context.config.approval.unwrap_or(Approval::Ask)
+    let workspace = Workspace {
+        cwd: &cwd,
+        kernel: KernelAt::of(far.is_some(), existing.is_some()),
+        coaching,
+        own: models.has_own(),
     };
+    let kernels: Vec<&KernelSource> = std::iter::once(&kernel).chain(&others).collect();
+    let words = old.as_ref().map(|old| old.words(existing.is_some()));
+    let facts = workspace.facts(words, named_files, &kernels);
     let main = LaunchOptions {
         oversize: spill::oversize(&notebook, &limits),
         gateway: far.as_ref().map(Far::options),
@@ -117,6 +115,7 @@ pub(super) async fn start(
         provider: Some(provider),
         models: Some(switchboard),
         system,
+        instructions: added,
         facts,
         coaching,
         others: others
@@ -129,7 +128,9 @@ pub(super) async fn start(
         kernel: main,
         notebook: notebook.clone(),
         transcript: old.map(|old| old.opened.transcript),
-        approval,
+        approval: (args.yes.then_some(Approval::Never))
+            .or(context.config.approval)
+            .unwrap_or(Approval::Ask),
         max_steps: args
             .max_steps
             .or(context.config.max_steps)
@@ -231,8 +232,12 @@ fn find_kernels(
     Ok((main, others))
 }
 
-/// Who answers when code asks for input.
-fn stdin_policy(named: Option<StdinArg>, interactive: bool) -> Result<StdinPolicy, Failure> {
+/// Who answers when code asks for input: as the command line says, else the configuration, where it can be had.
+fn stdin_policy(
+    named: Option<StdinArg>,
+    configured: Option<StdinPolicy>,
+    interactive: bool,
+) -> Result<StdinPolicy, Failure> {
     match named {
         Some(StdinArg::Ask) if !interactive => Err(Failure::usage(
             "--stdin ask needs a person at the terminal",
@@ -240,8 +245,12 @@ fn stdin_policy(named: Option<StdinArg>, interactive: bool) -> Result<StdinPolic
         .hint("let the model answer with --stdin model, or leave it out: then code that asks gets an error")),
         Some(StdinArg::Ask) => Ok(StdinPolicy::Ask),
         Some(StdinArg::Model) => Ok(StdinPolicy::Model),
-        None if interactive => Ok(StdinPolicy::Ask),
-        Some(StdinArg::Refuse) | None => Ok(StdinPolicy::Refuse),
+        Some(StdinArg::Refuse) => Ok(StdinPolicy::Refuse),
+        None => Ok(match configured {
+            Some(StdinPolicy::Ask) | None if interactive => StdinPolicy::Ask,
+            Some(StdinPolicy::Ask) | None => StdinPolicy::Refuse,
+            Some(policy) => policy,
+        }),
     }
 }
 
@@ -293,18 +302,6 @@ pub(super) fn launch_options(
 pub(super) fn current_dir() -> Result<PathBuf, Failure> {
     std::env::current_dir()
         .map_err(|error| Failure::usage(format!("the current directory cannot be used: {error}")))
-}
-
-/// What is said about the files that were named `here`, or about the kernel's directory `cwd`.
-fn workspace_facts(files: &[PathBuf], here: &Path, cwd: &Path) -> Result<Option<String>, Failure> {
-    if files.is_empty() {
-        return Ok(facts::directory(cwd));
-    }
-    let files: Vec<PathBuf> = files.iter().map(|file| here.join(file)).collect();
-    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-    facts::files(&files, cwd)
-        .map(Some)
-        .map_err(|(path, error)| Failure::usage(format!("could not read `{path}`: {error}")))
 }
 
 /// Where the plots of a notebook are written as files.

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::agent::{KernelOffer, prompt, tools};
 use crate::llm::local::{LocalModel, LocalServer};
+use crate::llm::mode::CodeMode;
 use crate::llm::types::{Message, Part, Prompt, Provider, ToolChoice};
 
 /// How long the end of a session may be held up for keeping it.
@@ -19,17 +20,19 @@ const KEEP_WITHIN: Duration = Duration::from_secs(5);
 pub(super) struct Beginning {
     dir: PathBuf,
     file: String,
+    mode: CodeMode,
     kept: bool,
 }
 
 impl Beginning {
-    /// That of `model`, kept in `dir`.
-    pub(super) fn of(model: &LocalModel, context: u32, dir: PathBuf) -> Self {
+    /// That of `model` asked in `mode`, kept in `dir`.
+    pub(super) fn of(model: &LocalModel, context: u32, mode: CodeMode, dir: PathBuf) -> Self {
         let mut sum = Sha256::new();
         for part in [
             model.name(),
             context.to_string(),
-            prompt::small_system(),
+            mode.to_string(),
+            prompt::small_system(mode),
             format!("{:?}", prompt::small_examples()),
         ] {
             sum.update(part.as_bytes());
@@ -46,6 +49,7 @@ impl Beginning {
         Self {
             dir,
             file: format!("{name}.bin"),
+            mode,
             kept: false,
         }
     }
@@ -61,7 +65,7 @@ impl Beginning {
             return;
         }
         let prompt = Prompt {
-            system: prompt::small_system(),
+            system: prompt::small_system(self.mode),
             messages: vec![Message::User(vec![Part::Text("File".to_owned())])],
             tools: vec![tools::run_code(&[KernelOffer {
                 kernel: "python3".to_owned(),

@@ -4,11 +4,9 @@
 //! JSON schema makes them reply `{"code": ...}` or `{"answer": ...}` and nothing else. From outside
 //! this looks like any provider: code streams as a tool call, the answer as text.
 //!
-//! Invariant: whether the next reply must be code depends on the prompt's messages alone
-//! ([`must_run_code`]), so that a session replayed asks the same. All wording is an option: what
-//! works is found by experiment, not here.
+//! Invariant: what the next reply may be depends on the prompt alone, so that a session replayed asks
+//! the same. All wording is an option: what works is found by experiment, not here.
 
-mod forget;
 mod reader;
 mod render;
 
@@ -18,13 +16,18 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt};
 use serde_json::{Value, json};
 
+use super::tuning::Tuning;
 use super::types::{
-    BoxStream, Delta, Message, ModelInfo, Prompt, Provider, ProviderError, StopReason, ToolChoice,
+    BoxStream, Delta, ModelInfo, Prompt, Provider, ProviderError, StopReason, ToolChoice, ToolSpec,
 };
+use super::wording::Wording;
 use reader::{Piece, Reader};
 
 /// The key of a reply that is a cell to run; also the name of the code tool's argument.
 const CODE: &str = "code";
+
+/// The key for the language of a cell, where there are several.
+const LANGUAGE: &str = "language";
 
 /// The key of a reply that ends the turn in words.
 const ANSWER: &str = "answer";
@@ -41,20 +44,10 @@ pub struct Constrained {
 pub struct ConstrainedOptions {
     /// Appended to the system prompt, after a blank line: how to reply. Empty appends nothing.
     pub instructions: String,
-    /// An example conversation, put before the real one.
-    pub few_shot: Vec<Message>,
-    /// Before a cell's output.
-    pub output_heading: String,
-    /// In place of an output that is empty.
-    pub empty_output: String,
-    /// After the output of a cell that ran. Empty says nothing.
-    pub after_output: String,
-    /// After the output of a cell that failed. Empty says nothing.
-    pub after_error: String,
-    /// Bound on a reply where the prompt sets none: a small model may never stop by itself.
-    pub max_output_tokens: u64,
-    /// Temperature where the prompt sets none.
-    pub temperature: f64,
+    /// The words around outputs.
+    pub wording: Wording,
+    /// How it is asked.
+    pub tuning: Tuning,
 }
 
 impl Default for ConstrainedOptions {
@@ -65,17 +58,17 @@ impl Default for ConstrainedOptions {
                 "{\"answer\": \"...\"} ends when the printed output answers the question."
             )
             .to_owned(),
-            few_shot: Vec::new(),
-            output_heading: "Output:\n".to_owned(),
-            empty_output: "[nothing printed]".to_owned(),
-            after_output: concat!(
-                "If the output answers the question, reply with {\"answer\"}; ",
-                "otherwise run another cell."
-            )
-            .to_owned(),
-            after_error: "Write the corrected cell.".to_owned(),
-            max_output_tokens: 1024,
-            temperature: 0.0,
+            wording: Wording {
+                output_heading: "Output:\n".to_owned(),
+                empty_output: "[nothing printed]".to_owned(),
+                after_output: concat!(
+                    "If the output answers the question, reply with {\"answer\"}; ",
+                    "otherwise run another cell."
+                )
+                .to_owned(),
+                after_error: "Write the corrected cell.".to_owned(),
+            },
+            tuning: Tuning::default(),
         }
     }
 }
@@ -97,13 +90,14 @@ impl Provider for Constrained {
 
     /// A prompt with tools is taken to have one, which runs code; one without is asked for free text.
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Delta, ProviderError>> {
-        let Some(tool) = prompt.tools.first().map(|tool| tool.name.clone()) else {
+        let Some(tool) = prompt.tools.first() else {
             return self.inner.stream(render::plain(prompt, &self.options));
         };
+        let (tool, languages) = (tool.name.clone(), languages(tool));
         let schema = match prompt.tool_choice {
-            ToolChoice::Required => object(CODE),
+            ToolChoice::Required => code(languages),
             ToolChoice::None => object(ANSWER),
-            ToolChoice::Auto => json!({"anyOf": [object(CODE), object(ANSWER)]}),
+            ToolChoice::Auto => json!({"anyOf": [code(languages), object(ANSWER)]}),
         };
         let translation = Translation {
             reply: self
@@ -119,6 +113,21 @@ impl Provider for Constrained {
             Some((item, translation))
         }))
     }
+}
+
+/// The schema of the tool's argument for the language, if it has one.
+fn languages(tool: &ToolSpec) -> Option<Value> {
+    let language = tool.parameters.get("properties")?.get(LANGUAGE)?;
+    Some(json!({"type": "string", "enum": language.get("enum")?}))
+}
+
+/// A cell. The language comes last, so that the reply is known by its first key.
+fn code(languages: Option<Value>) -> Value {
+    let mut schema = object(CODE);
+    if let (Some(languages), Some(properties)) = (languages, schema.get_mut("properties")) {
+        properties[LANGUAGE] = languages;
+    }
+    schema
 }
 
 fn object(key: &str) -> Value {
@@ -196,7 +205,7 @@ impl Translation {
 mod tests {
     use super::*;
     use crate::llm::scripted::{Reply, ScriptedProvider, Step};
-    use crate::llm::types::{Part, ToolSpec, Usage};
+    use crate::llm::types::{Message, Part, Usage};
 
     fn text(text: &str) -> Vec<Part> {
         vec![Part::Text(text.to_owned())]

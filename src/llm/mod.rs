@@ -2,7 +2,7 @@
 //!
 //! This floor knows wires, vendors and keys, and nothing of kernels, notebooks or front ends. A
 //! provider is asked through one trait, [`Provider`]; wrappers add what a caller wants
-//! ([`retry`], [`constrained`]) and look the same from outside.
+//! ([`retry`], [`native`], [`constrained`], [`fenced`]) and look the same from outside.
 //!
 //! Invariants: no type of the provider library leaves [`rig`]; a key is a [`endpoint::Secret`] and
 //! never reaches a log or an error; the environment is passed in, never read here; every wait ends.
@@ -11,15 +11,22 @@ pub mod catalog;
 pub mod constrained;
 pub mod detect;
 pub mod endpoint;
+pub mod fallback;
+pub mod fenced;
+mod forget;
 pub mod http;
 pub mod key_command;
 pub mod listing;
 pub mod local;
+pub mod mode;
+pub mod native;
 pub mod providers;
 pub mod retry;
 pub mod rig;
 pub mod scripted;
+pub mod tuning;
 pub mod types;
+pub mod wording;
 
 pub use types::{
     BoxStream, Delta, Message, ModelInfo, Part, Price, Prompt, Provider, ProviderError, Retrying,

@@ -53,6 +53,7 @@ pub(crate) fn start_with(
         models: None,
         provider: Some(Arc::new(model.clone())),
         system: "system".to_owned(),
+        instructions: vec![],
         facts: None,
         coaching: Coaching::Off,
         kernel: launch_options(kernel, dir.path()),

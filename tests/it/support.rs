@@ -223,6 +223,13 @@ impl Sponde {
         std::fs::write(dir.join("config.toml"), text).unwrap();
     }
 
+    /// A profile beside it.
+    pub(crate) fn profile(&self, name: &str, text: &str) {
+        let dir = self.home.path().join("config/sponde/profiles");
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join(format!("{name}.toml")), text).unwrap();
+    }
+
     /// The program, with nothing in its environment but what is said here.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("sponde"));

@@ -9,15 +9,15 @@ use crate::aimock::Aimock;
 use crate::support::{Sponde, python_prefix};
 
 /// What a terminal showed.
-struct Screen {
-    code: i64,
-    all: String,
+pub(crate) struct Screen {
+    pub(crate) code: i64,
+    pub(crate) all: String,
     /// What appeared up to each text that was waited for.
-    waited: Vec<String>,
+    pub(crate) waited: Vec<String>,
 }
 
 /// Runs the program on a terminal and plays `steps` (`tests/fixtures/terminal.py`).
-fn play(sponde: &Sponde, arguments: &[&str], steps: &Value) -> Screen {
+pub(crate) fn play(sponde: &Sponde, arguments: &[&str], steps: &Value) -> Screen {
     let program = sponde.command(arguments);
     let mut command = Command::new(python_prefix().join("bin/python"));
     command

@@ -4,6 +4,7 @@ use super::{
     Author, Coaching, CodeStatus, Edit, EventKind, Input, Novelty, Sampling, Session, ToolChoice,
     coach, random_cell_id, tools,
 };
+use crate::agent::sampling::Ended;
 use crate::agent::turn::Call;
 
 impl Session {
@@ -36,17 +37,24 @@ impl Session {
                 }
                 Err(reason) => {
                     let raw = Some(call.arguments.clone());
-                    let reason = if sampling.cut {
-                        format!(
+                    let reason = match sampling.ended {
+                        Ended::Circles => format!(
                             "the code says the same line again and again. Call `{}` again, with fewer lines",
                             tools::RUN_CODE
-                        )
-                    } else {
-                        reason
+                        ),
+                        Ended::Limit => {
+                            "the reply reached its limit in the middle of the code. Write it again in a shorter cell"
+                                .to_owned()
+                        }
+                        Ended::Whole => reason,
                     };
                     (String::new(), None, raw, Some(reason))
                 }
             };
+            // What comes after a cell that could not be read may need what it was to do.
+            let reason = reason.or_else(|| {
+                broken.then(|| "the code before it in the same reply was not run".to_owned())
+            });
             let author = Author::Model {
                 step: sampling.step,
                 call_id: call.id,

@@ -1,7 +1,7 @@
 //! The model's reply while it streams: shown as it comes, and what is kept of one that breaks off.
 
 use super::{Coaching, Edit, EventKind, Input, Sampling, Session, random_cell_id};
-use crate::agent::sampling::Progress;
+use crate::agent::sampling::{Ended, Progress};
 use crate::llm::types::{Delta, ProviderError, Retrying};
 
 /// The next piece of the reply; waits for ever if there is none.
@@ -36,7 +36,9 @@ impl Session {
                 Progress::Code { cell, text } => {
                     let cut =
                         self.options.coaching == Coaching::Small && sampling.goes_in_circles();
-                    sampling.cut = cut;
+                    if cut {
+                        sampling.ended = Ended::Circles;
+                    }
                     self.tell(EventKind::CodeDelta { cell, text }).await;
                     if cut && let Some(sampling) = self.sampling.take() {
                         self.replied(sampling).await;
@@ -44,7 +46,7 @@ impl Session {
                 }
                 Progress::Nothing => {}
                 Progress::Again { why, cell } => self.asked_again(why, cell).await,
-                Progress::Complete { usage, .. } => {
+                Progress::Complete { usage } => {
                     self.edit(Edit::Spend(usage));
                     if let Some(sampling) = self.sampling.take() {
                         self.replied(sampling).await;

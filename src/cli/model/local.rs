@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Chosen, coached, retrying};
+use super::{Chosen, Wanted, code_mode, retrying};
 use crate::cli::eprint;
 use crate::cli::style::{DIM, paint, stderr_colours};
 use crate::cli::warm::Beginning;
@@ -13,6 +13,7 @@ use crate::llm::local::{
     self, Engine, LocalModel, LocalServer, LocalServerError, LocalServerOptions,
     LocalServerProgress,
 };
+use crate::llm::mode::CodeMode;
 use crate::llm::rig::{RigOptions, RigProvider};
 use crate::llm::types::{ModelInfo, Price, Provider};
 use crate::paths::Paths;
@@ -33,7 +34,11 @@ impl OwnServer {
 }
 
 /// Starts the server of the model called `local/NAME`.
-pub(super) async fn start(name: &str, paths: &Paths) -> Result<Chosen, Failure> {
+pub(super) async fn start(
+    name: &str,
+    wanted: &Wanted<'_>,
+    paths: &Paths,
+) -> Result<Chosen, Failure> {
     let failed = |message: String| Failure::new(Exit::Provider, message);
     let dir = paths.models();
     let model = LocalModel::find(name, &dir)
@@ -66,7 +71,8 @@ pub(super) async fn start(name: &str, paths: &Paths) -> Result<Chosen, Failure> 
     let prompts = paths.cache.join("prompts");
     // Without the directory nothing is kept, which only costs time.
     options.prompts = private_dir(&prompts).then(|| prompts.clone());
-    let mut beginning = Beginning::of(&model, options.context, prompts);
+    let mode = wanted.mode.unwrap_or(CodeMode::Json);
+    let mut beginning = Beginning::of(&model, options.context, mode, prompts);
     let window = u64::from(options.context);
     let colours = stderr_colours();
     eprint(&paint(
@@ -105,7 +111,7 @@ pub(super) async fn start(name: &str, paths: &Paths) -> Result<Chosen, Failure> 
     };
     let client = http::client(&endpoint.base_url).map_err(|error| failed(error.to_string()))?;
     let provider = retrying(RigProvider::new(&endpoint, client, RigOptions::default()));
-    let chosen = coached(provider);
+    let chosen = code_mode::ready(Arc::new(provider), endpoint.kind, wanted);
     let own = OwnServer {
         server,
         beginning,

@@ -3,10 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::local::OwnServer;
-use super::{Chosen, choose};
+use super::{Chosen, Wanted, choose};
+use crate::agent::prompt::{self, Instructions};
 use crate::agent::{Models, Opening, Outfit};
 use crate::cli::Context;
 use crate::error::Failure;
+use crate::llm::mode::CodeMode;
 use crate::llm::providers::AllSettings;
 use crate::paths::Paths;
 
@@ -14,38 +16,58 @@ use crate::paths::Paths;
 pub(in crate::cli) struct Switchboard {
     paths: Paths,
     providers: AllSettings,
+    mode: Option<CodeMode>,
     language: String,
+    /// What is added to every system prompt.
+    instructions: Vec<Instructions>,
     /// The server of ours that answers now, if one does.
     own: Mutex<Option<OwnServer>>,
 }
 
 impl Switchboard {
     /// For a session whose main kernel speaks `language`.
-    pub(in crate::cli) fn new(context: &Context, language: String) -> Arc<Self> {
+    pub(in crate::cli) fn new(
+        context: &Context,
+        mode: Option<CodeMode>,
+        language: &str,
+        instructions: Vec<Instructions>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             paths: context.paths.clone(),
             providers: context.config.providers.clone(),
-            language,
+            mode: mode.or(context.config.code_mode),
+            language: language.to_owned(),
+            instructions,
             own: Mutex::new(None),
         })
     }
 
     /// The model that a session begins with: the named one, or the best there is.
     pub(in crate::cli) async fn first(&self, name: Option<&str>) -> Result<Outfit, Failure> {
+        let wanted = Wanted {
+            mode: self.mode,
+            language: &self.language,
+        };
         let Chosen {
             provider,
             coaching,
             output_budget,
             system,
             own,
-        } = choose(name, &self.paths, &self.providers).await?;
+        } = choose(name, &wanted, &self.paths, &self.providers).await?;
         self.end_with(own).await;
         Ok(Outfit {
             provider,
-            system: system(&self.language),
+            system: prompt::with_instructions(system, &self.instructions),
             coaching,
             output_budget,
         })
+    }
+
+    /// Whether the model is in a server of ours.
+    pub(in crate::cli) fn has_own(&self) -> bool {
+        let slot = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.is_some()
     }
 
     /// Stops the server of ours in good order, if there is one.

@@ -3,47 +3,28 @@
 
 use serde_json::Value;
 
-use super::{ANSWER, CODE, ConstrainedOptions, forget};
-use crate::llm::types::{Message, Part, Prompt, ToolCall, ToolChoice};
+use super::{ANSWER, CODE, ConstrainedOptions, LANGUAGE};
+use crate::llm::types::{Message, Prompt, ToolCall, ToolChoice};
+use crate::llm::wording::{appended, joined};
 
 /// The prompt for a reply that must match `schema`.
 pub(super) fn constrained(prompt: Prompt, schema: Value, options: &ConstrainedOptions) -> Prompt {
-    let mut system = prompt.system;
-    if !options.instructions.is_empty() {
-        if !system.is_empty() {
-            system.push_str("\n\n");
-        }
-        system.push_str(&options.instructions);
-    }
-    let mut messages = rendered(&options.few_shot, options);
-    let remembered = forget::failures(&prompt.messages);
-    messages.extend(rendered(&remembered.messages, options));
-    let temperature = prompt.temperature.unwrap_or(options.temperature);
+    let prompt = options.tuning.apply(prompt);
     Prompt {
-        system,
-        messages: joined(messages),
+        system: appended(prompt.system, &options.instructions),
+        messages: joined(rendered(&prompt.messages, options)),
         tools: Vec::new(),
-        max_output_tokens: Some(
-            prompt
-                .max_output_tokens
-                .unwrap_or(options.max_output_tokens),
-        ),
-        // A model that fails again and again needs another idea.
-        temperature: Some((temperature + remembered.restlessness).min(1.0)),
         reply_schema: Some(schema),
         tool_choice: ToolChoice::Auto,
+        ..prompt
     }
 }
 
 /// The prompt for a reply in free text, or after the prompt's own schema.
 pub(super) fn plain(prompt: Prompt, options: &ConstrainedOptions) -> Prompt {
+    let prompt = options.tuning.bound(prompt);
     Prompt {
         messages: joined(rendered(&prompt.messages, options)),
-        max_output_tokens: Some(
-            prompt
-                .max_output_tokens
-                .unwrap_or(options.max_output_tokens),
-        ),
         ..prompt
     }
 }
@@ -57,18 +38,9 @@ fn rendered(messages: &[Message], options: &ConstrainedOptions) -> Vec<Message> 
                 text: reply(text, calls),
                 calls: Vec::new(),
             },
-            // Every result carries its hint, not only the last: a prompt that only ever grows at
-            // its end is one the server has mostly read before.
             Message::ToolResult {
                 parts, is_error, ..
-            } => {
-                let hint = if *is_error {
-                    &options.after_error
-                } else {
-                    &options.after_output
-                };
-                Message::User(output(parts, hint, options))
-            }
+            } => Message::User(options.wording.output(parts, *is_error)),
         })
         .collect()
 }
@@ -82,13 +54,18 @@ fn reply(text: &str, calls: &[ToolCall]) -> String {
     objects.join("\n")
 }
 
-/// The arguments of a call: as they are if they hold the code alone, else reduced to it, since other
+/// The arguments of a call: as they are if they hold the code alone, else reduced to it and its language, since other
 /// models' tools may have had more.
 fn code(arguments: &str) -> String {
     let parsed: Option<Value> = serde_json::from_str(arguments).ok();
     let fields = parsed.as_ref().and_then(Value::as_object);
     match fields.and_then(|fields| fields.get(CODE)) {
-        Some(code) if fields.is_some_and(|fields| fields.len() > 1) => object(CODE, code),
+        Some(code) if fields.is_some_and(|fields| fields.len() > 1) => {
+            match fields.and_then(|fields| fields.get(LANGUAGE)) {
+                Some(language) => format!("{{\"{CODE}\": {code}, \"{LANGUAGE}\": {language}}}"),
+                None => object(CODE, code),
+            }
+        }
         _ => arguments.trim().to_owned(),
     }
 }
@@ -98,57 +75,12 @@ fn object(key: &str, value: &Value) -> String {
     format!("{{\"{key}\": {value}}}")
 }
 
-fn output(parts: &[Part], hint: &str, options: &ConstrainedOptions) -> Vec<Part> {
-    let mut words = String::new();
-    let mut images = Vec::new();
-    for part in parts {
-        match part {
-            Part::Text(text) => {
-                if !words.is_empty() {
-                    words.push('\n');
-                }
-                words.push_str(text.trim_end());
-            }
-            Part::Image { .. } => images.push(part.clone()),
-        }
-    }
-    if words.is_empty() {
-        words.push_str(&options.empty_output);
-    }
-    words.insert_str(0, &options.output_heading);
-    if !hint.is_empty() {
-        words.push_str("\n\n");
-        words.push_str(hint);
-    }
-    let mut output = vec![Part::Text(words)];
-    output.append(&mut images);
-    output
-}
-
-fn joined(messages: Vec<Message>) -> Vec<Message> {
-    let mut joined: Vec<Message> = Vec::with_capacity(messages.len());
-    for message in messages {
-        match (joined.last_mut(), message) {
-            (Some(Message::User(before)), Message::User(mut parts)) => {
-                // One text, so that servers without content arrays see it whole.
-                if let (Some(Part::Text(text)), Some(Part::Text(more))) =
-                    (before.last_mut(), parts.first())
-                {
-                    text.push_str("\n\n");
-                    text.push_str(more);
-                    parts.remove(0);
-                }
-                before.append(&mut parts);
-            }
-            (_, message) => joined.push(message),
-        }
-    }
-    joined
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::llm::tuning::Tuning;
+    use crate::llm::types::Part;
+    use crate::llm::wording::Wording;
 
     fn text(text: &str) -> Vec<Part> {
         vec![Part::Text(text.to_owned())]
@@ -176,19 +108,26 @@ mod tests {
     fn options() -> ConstrainedOptions {
         ConstrainedOptions {
             instructions: "Reply with JSON.".to_owned(),
-            after_output: "Answer or go on.".to_owned(),
-            after_error: "Correct it.".to_owned(),
-            few_shot: vec![
-                Message::User(text("2**10?")),
-                call(r#"{"code": "print(2**10)"}"#),
-                result(text("1024\n"), false),
-                Message::Assistant {
-                    text: "It is \"1024\".".to_owned(),
-                    calls: Vec::new(),
-                },
-            ],
-            max_output_tokens: 700,
-            ..ConstrainedOptions::default()
+            wording: Wording {
+                output_heading: "Output:\n".to_owned(),
+                empty_output: "[nothing printed]".to_owned(),
+                after_output: "Answer or go on.".to_owned(),
+                after_error: "Correct it.".to_owned(),
+            },
+            tuning: Tuning {
+                few_shot: vec![
+                    Message::User(text("2**10?")),
+                    call(r#"{"code": "print(2**10)"}"#),
+                    result(text("1024\n"), false),
+                    Message::Assistant {
+                        text: "It is \"1024\".".to_owned(),
+                        calls: Vec::new(),
+                    },
+                ],
+                max_output_tokens: Some(700),
+                temperature: Some(0.0),
+                forgets: true,
+            },
         }
     }
 
@@ -212,7 +151,7 @@ mod tests {
                 call(r#"{"code":"plot()"}"#),
                 result(vec![plot.clone()], false),
                 Message::User(text("and 3*3?")),
-                call(r#"{"code":"print(3*","language":"python"}"#),
+                call(r#"{"code":"print(3*","language":"python","x":1}"#),
                 result(text("SyntaxError\n"), true),
             ],
             tools: Vec::new(),
@@ -236,7 +175,7 @@ mod tests {
                     plot,
                     Part::Text("and 3*3?".to_owned()),
                 ]),
-                said(r#"{"code": "print(3*"}"#),
+                said(r#"{"code": "print(3*", "language": "python"}"#),
                 Message::User(text("Output:\nSyntaxError\n\nCorrect it.")),
             ],
             tools: Vec::new(),
@@ -246,23 +185,5 @@ mod tests {
             tool_choice: crate::llm::types::ToolChoice::Auto,
         };
         assert_eq!(constrained(prompt, Value::Bool(true), &options()), expected);
-    }
-
-    #[test]
-    fn neighbours_of_one_role_are_joined() {
-        let messages = vec![
-            Message::User(text("a")),
-            Message::User(text("b")),
-            said("x"),
-            Message::User(text("c")),
-        ];
-        assert_eq!(
-            joined(messages),
-            vec![
-                Message::User(text("a\n\nb")),
-                said("x"),
-                Message::User(text("c")),
-            ]
-        );
     }
 }

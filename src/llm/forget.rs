@@ -4,7 +4,7 @@
 //! stays in the prompt; once a cell works, the failed ones before it go; and when the model repeats a failing cell, all
 //! of them go and only their errors stay, as words. The notebook keeps everything; this is only what the model reads.
 
-use crate::llm::types::{Message, Part};
+use super::types::{Message, Part};
 
 /// The conversation as a small model shall see it.
 #[derive(Debug, PartialEq)]

@@ -1,0 +1,182 @@
+//! How a model is asked to run code: what was chosen, else what suits it; and how a small model is helped.
+
+use std::sync::Arc;
+
+use super::{Chosen, Wanted};
+use crate::agent::coach::Coaching;
+use crate::agent::prompt;
+use crate::cli::style::{WARN, paint, stderr_colours};
+use crate::cli::{eprint, filter};
+use crate::llm::constrained::{Constrained, ConstrainedOptions};
+use crate::llm::endpoint::ProviderKind;
+use crate::llm::fallback::Fallback;
+use crate::llm::fenced::{Fenced, FencedOptions};
+use crate::llm::mode::CodeMode;
+use crate::llm::native::{Explaining, Native};
+use crate::llm::tuning::Tuning;
+use crate::llm::types::{Provider, ProviderError};
+use crate::llm::wording::Wording;
+
+/// Bytes of a cell's text that a model gets.
+const OUTPUT_BUDGET: usize = 8_000;
+/// Those that a small one gets.
+const SMALL_BUDGET: usize = 600;
+
+/// `provider`, ready to be asked as is wanted.
+pub(super) fn ready(
+    provider: Arc<dyn Provider>,
+    kind: ProviderKind,
+    wanted: &Wanted<'_>,
+) -> Chosen {
+    // Servers of one's own have small models of all kinds; the makers' own are trained on tools.
+    let coached = provider.info().small && keeps_to_schemas(kind);
+    let suits = match (coached, provider.info().tools) {
+        (true, _) => CodeMode::Json,
+        (false, Some(false)) => CodeMode::Fenced,
+        (false, Some(true) | None) => CodeMode::Tools,
+    };
+    let mode = wanted.mode.unwrap_or(suits);
+    let tuning = if coached {
+        small_tuning()
+    } else {
+        Tuning::default()
+    };
+    let fenced = |provider: Arc<dyn Provider>| -> Arc<dyn Provider> {
+        Arc::new(Fenced::new(
+            provider,
+            fenced_options(wanted.language, coached, tuning.clone()),
+        ))
+    };
+    let provider: Arc<dyn Provider> = match mode {
+        CodeMode::Json => {
+            let options = constrained_options(coached, tuning.clone());
+            Arc::new(Constrained::new(provider, options))
+        }
+        CodeMode::Fenced => fenced(provider),
+        CodeMode::Tools => {
+            let native: Arc<dyn Provider> = if writes_calls(kind) {
+                Arc::new(Native::new(Arc::clone(&provider), tuning.clone()))
+            } else {
+                Arc::clone(&provider)
+            };
+            match wanted.mode {
+                Some(_) => Arc::new(Explaining(native)),
+                None => Arc::new(Fallback::new(native, fenced(provider), say)),
+            }
+        }
+    };
+    Chosen {
+        provider,
+        coaching: if coached {
+            Coaching::Small
+        } else {
+            Coaching::Off
+        },
+        output_budget: if coached { SMALL_BUDGET } else { OUTPUT_BUDGET },
+        system: match (coached, wanted.language) {
+            (true, "python") => prompt::small_system(mode),
+            // The examples are Python; in another language the ordinary prompt does less harm.
+            (_, language) => prompt::system(language),
+        },
+        own: None,
+    }
+}
+
+fn say(error: &ProviderError) {
+    let text =
+        format!("\nnote: {error}; it is asked to write fenced code instead (--code-mode fenced)\n");
+    eprint(&paint(WARN, &filter::plain(&text), stderr_colours()));
+}
+
+fn small_tuning() -> Tuning {
+    Tuning {
+        few_shot: prompt::small_examples(),
+        max_output_tokens: Some(700),
+        temperature: Some(0.0),
+        forgets: true,
+    }
+}
+
+fn constrained_options(coached: bool, tuning: Tuning) -> ConstrainedOptions {
+    let usual = ConstrainedOptions::default();
+    if !coached {
+        return ConstrainedOptions { tuning, ..usual };
+    }
+    ConstrainedOptions {
+        // The small prompt says it.
+        instructions: String::new(),
+        wording: Wording {
+            after_output:
+                "If this answers the question, reply with {\"answer\"}; otherwise run another cell."
+                    .to_owned(),
+            after_error: String::new(),
+            ..usual.wording
+        },
+        tuning,
+    }
+}
+
+fn fenced_options(language: &str, coached: bool, tuning: Tuning) -> FencedOptions {
+    let usual = FencedOptions::new(language);
+    if !coached {
+        return FencedOptions { tuning, ..usual };
+    }
+    FencedOptions {
+        // The small prompt says it.
+        instructions: String::new(),
+        wording: Wording {
+            after_output:
+                "If this answers the question, answer it in words; otherwise write another cell."
+                    .to_owned(),
+            ..usual.wording
+        },
+        only_code: "Reply with one ```{language} block.".replace("{language}", language),
+        only_words: "Reply in words, without code.".to_owned(),
+        tuning,
+        ..usual
+    }
+}
+
+/// Whether the servers of this kind honour a JSON schema for the reply.
+fn keeps_to_schemas(kind: ProviderKind) -> bool {
+    match kind {
+        ProviderKind::LlamaServer
+        | ProviderKind::LmStudio
+        | ProviderKind::Vllm
+        | ProviderKind::Ollama
+        | ProviderKind::OpenAiResponses
+        | ProviderKind::OpenAiCompatible => true,
+        ProviderKind::OpenAi
+        | ProviderKind::OpenAiChat
+        | ProviderKind::Azure
+        | ProviderKind::Bedrock
+        | ProviderKind::Anthropic
+        | ProviderKind::Gemini
+        | ProviderKind::OpenRouter
+        | ProviderKind::Groq
+        | ProviderKind::DeepSeek
+        | ProviderKind::Mistral => false,
+    }
+}
+
+/// Whether models behind servers of this kind may write their calls as text.
+fn writes_calls(kind: ProviderKind) -> bool {
+    match kind {
+        ProviderKind::OpenAi
+        | ProviderKind::OpenAiChat
+        | ProviderKind::Azure
+        | ProviderKind::Anthropic
+        | ProviderKind::Gemini => false,
+        ProviderKind::LlamaServer
+        | ProviderKind::LmStudio
+        | ProviderKind::Vllm
+        | ProviderKind::Ollama
+        | ProviderKind::OpenAiResponses
+        | ProviderKind::OpenAiCompatible
+        | ProviderKind::Bedrock
+        | ProviderKind::OpenRouter
+        | ProviderKind::Groq
+        | ProviderKind::DeepSeek
+        | ProviderKind::Mistral => true,
+    }
+}

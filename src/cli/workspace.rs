@@ -1,0 +1,82 @@
+//! What a model is told about the place it works in: directory, kernels with their libraries, files.
+
+use std::path::{Path, PathBuf};
+
+use crate::agent::coach::Coaching;
+use crate::agent::facts;
+use crate::error::Failure;
+use crate::kernel::KernelSource;
+
+/// Where a session works, and for whom.
+pub(super) struct Workspace<'a> {
+    /// The kernel's directory.
+    pub cwd: &'a Path,
+    /// Whose the kernel is.
+    pub kernel: KernelAt,
+    /// A small model gets only what it needs.
+    pub coaching: Coaching,
+    /// Whether the model runs on this machine.
+    pub own: bool,
+}
+
+/// Where a kernel is, as far as that says what it can see.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum KernelAt {
+    /// Here, started by us.
+    Here,
+    /// Here, with a directory of its own perhaps.
+    Running,
+    /// On another machine.
+    Far,
+}
+
+impl KernelAt {
+    /// That of a session whose kernel is on another machine, or was running already.
+    pub(super) fn of(far: bool, running: bool) -> Self {
+        match (far, running) {
+            (true, _) => Self::Far,
+            (false, true) => Self::Running,
+            (false, false) => Self::Here,
+        }
+    }
+}
+
+/// The words about `files`, named `here`, as seen from the kernel's directory `cwd`.
+///
+/// # Errors
+/// One that cannot be read.
+pub(super) fn described(files: &[PathBuf], here: &Path, cwd: &Path) -> Result<String, Failure> {
+    let files: Vec<PathBuf> = files.iter().map(|file| here.join(file)).collect();
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    facts::files(&files, cwd)
+        .map_err(|(path, error)| Failure::usage(format!("could not read `{path}`: {error}")))
+}
+
+impl Workspace<'_> {
+    /// The words about it, after those about what was done `before`, with those about the files that were `named`, if
+    /// any were.
+    pub(super) fn facts(
+        &self,
+        before: Option<String>,
+        named: String,
+        kernels: &[&KernelSource],
+    ) -> Option<String> {
+        let mut all: Vec<String> = before.into_iter().collect();
+        if self.kernel == KernelAt::Here && self.coaching == Coaching::Off {
+            let home = std::env::var_os("HOME").map(PathBuf::from);
+            all.push(facts::workspace(self.cwd, home.as_deref(), kernels));
+        }
+        // What is here says nothing about there.
+        if named.is_empty() && self.kernel != KernelAt::Far {
+            all.extend(facts::directory(self.cwd));
+            if self.own {
+                let tables = facts::tables(self.cwd);
+                // One that cannot be read was not asked for.
+                all.extend(described(&tables, self.cwd, self.cwd).ok());
+            }
+        }
+        all.push(named);
+        all.retain(|words| !words.is_empty());
+        (!all.is_empty()).then(|| all.join("\n\n"))
+    }
+}

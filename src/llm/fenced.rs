@@ -1,0 +1,106 @@
+//! Makes calls of the fenced blocks in a model's reply, for models that cannot call tools.
+//!
+//! The model writes Markdown; every block of code is a cell, in order, byte for byte, by CommonMark's rules
+//! ([`blocks`]). From outside this looks like any provider: code streams as calls of the tool, the rest as text.
+//! Habits of models that were trained on something else are understood ([`habits`]).
+//!
+//! Invariants: code is never repaired; a block that the reply's limit has cut stays broken, so that it is answered and
+//! not run; when a model begins to make up the output of its code, the reply ends there. The request's prefix only
+//! grows at its end.
+
+mod blocks;
+mod habits;
+mod info;
+mod piece;
+mod reader;
+mod render;
+mod translation;
+
+use std::sync::Arc;
+
+use super::tuning::Tuning;
+use super::types::{BoxStream, Delta, ModelInfo, Prompt, Provider, ProviderError, ToolChoice};
+use super::wording::Wording;
+pub(super) use piece::Accept;
+pub(super) use translation::translated;
+
+/// A provider that runs the code in a model's fenced blocks.
+#[derive(Clone)]
+pub struct Fenced {
+    inner: Arc<dyn Provider>,
+    options: Arc<FencedOptions>,
+}
+
+/// What the model is told, and how it is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FencedOptions {
+    /// The main kernel's language, as it stands behind a fence.
+    pub language: String,
+    /// Appended to the system prompt, after a blank line; `{language}` and `{others}` are filled in.
+    pub instructions: String,
+    /// The words around outputs.
+    pub wording: Wording,
+    /// After the prompt where only code may follow. Empty says nothing.
+    pub only_code: String,
+    /// After the prompt where only words may follow. Empty says nothing.
+    pub only_words: String,
+    /// How it is asked.
+    pub tuning: Tuning,
+}
+
+impl FencedOptions {
+    /// For a main kernel of this language.
+    pub fn new(language: &str) -> Self {
+        Self {
+            language: language.to_lowercase(),
+            instructions: concat!(
+                "To run code, write a fenced block that begins with ```{language}. Every such block is a cell: all are run in ",
+                "order, and you get their outputs in the next message. After your code end the reply: never write ",
+                "outputs yourself. A reply without code is your answer. Code that shall not run goes into a ```text block.",
+                "{others}"
+            )
+            .to_owned(),
+            wording: Wording {
+                output_heading: "Output:\n".to_owned(),
+                empty_output: "[nothing printed]".to_owned(),
+                after_output: String::new(),
+                after_error: String::new(),
+            },
+            only_code: String::new(),
+            only_words: String::new(),
+            tuning: Tuning::default(),
+        }
+    }
+}
+
+impl Fenced {
+    /// `inner`, asked as `options` say.
+    pub fn new(inner: Arc<dyn Provider>, options: FencedOptions) -> Self {
+        Self {
+            inner,
+            options: Arc::new(options),
+        }
+    }
+}
+
+impl Provider for Fenced {
+    fn info(&self) -> &ModelInfo {
+        self.inner.info()
+    }
+
+    /// A prompt with tools is taken to have one, which runs code; one without is asked for words.
+    fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Delta, ProviderError>> {
+        let Some(tool) = prompt.tools.first().map(|tool| tool.name.clone()) else {
+            return self.inner.stream(render::plain(prompt, &self.options));
+        };
+        let accept = match prompt.tool_choice {
+            ToolChoice::Auto | ToolChoice::Required => Accept::Blocks,
+            ToolChoice::None => Accept::Words,
+        };
+        let prompt = render::fenced(prompt, &self.options);
+        translated(&*self.inner, prompt, accept, tool)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,499 @@
+//! Reads a reply while it is written: what of it is words, what is code to run, what only looks like it.
+//!
+//! Text comes in pieces of any size and is looked at line by line, so that nothing depends on how it was cut. Code is
+//! told line by line while its block is open; what must be seen whole to be judged (a block without a language, a
+//! call as JSON) is told at its end. Words are told at once, except where they may turn out to be something else.
+
+use super::blocks::{self, Block};
+use super::habits::{self, Written};
+use super::info::{self, Kind};
+use super::piece::{Accept, Piece};
+
+/// Bytes beyond which an unsettled text is no longer searched for marks.
+const LONG: usize = 256 << 10;
+
+/// A text of which so much was read before is looked at again only when it has grown by a part of that: a reply of
+/// megabytes must not take quadratic time.
+const GROWN: usize = 256;
+
+/// A reply so far.
+#[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts about the reply that do not depend on each other"
+)]
+pub(crate) struct Reader {
+    accept: Accept,
+    /// Whole lines, from the last place before which all is settled.
+    text: String,
+    /// The line that is being written.
+    line: String,
+    /// How much of `line` was told as words.
+    partial: usize,
+    /// How much of `text` was told or dropped.
+    done: usize,
+    /// The text's length when it was last looked at.
+    looked: usize,
+    /// The block that is being told, by its start in `text`.
+    open: Option<Open>,
+    /// An indented opening fence, waiting for the line after it.
+    opener: Option<String>,
+    /// Whether that fence was moved to the left, and the closing one must be.
+    moved: bool,
+    /// White space that words ended with.
+    blank: String,
+    /// Whether the next words are the first after the beginning or after code.
+    fresh: bool,
+    /// Whether words were told.
+    told: bool,
+    /// Whether there was something to run.
+    ran: bool,
+    stopped: bool,
+}
+
+#[derive(Debug)]
+struct Open {
+    start: usize,
+    kind: Kind,
+    /// Import lines that stood before the fence.
+    imports: String,
+    /// Bytes of the code that were told.
+    sent: usize,
+    begun: bool,
+}
+
+impl Reader {
+    pub(crate) fn new(accept: Accept) -> Self {
+        Self {
+            accept,
+            text: String::new(),
+            line: String::new(),
+            partial: 0,
+            done: 0,
+            looked: 0,
+            open: None,
+            opener: None,
+            moved: false,
+            blank: String::new(),
+            fresh: true,
+            told: false,
+            ran: false,
+            stopped: false,
+        }
+    }
+
+    /// What `fragment` adds.
+    pub(crate) fn read(&mut self, fragment: &str) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        if self.accept == Accept::Words {
+            self.say(fragment, &mut pieces);
+            return pieces;
+        }
+        let mut lines = false;
+        for part in fragment.split_inclusive('\n') {
+            if self.stopped {
+                break;
+            }
+            self.line.push_str(part);
+            if part.ends_with('\n') {
+                let line = std::mem::take(&mut self.line);
+                self.take(line, &mut pieces);
+                lines = true;
+            }
+        }
+        if lines && self.has_grown() {
+            self.tell(false, &mut pieces);
+        }
+        self.tell_partial(&mut pieces);
+        pieces
+    }
+
+    /// What is left when the reply ended; `cut` if it ended at a limit and not because the model was done.
+    pub(crate) fn finish(&mut self, cut: bool) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        if self.stopped || self.accept == Accept::Words {
+            return pieces;
+        }
+        let mut line = std::mem::take(&mut self.line);
+        if !line.is_empty() {
+            // CommonMark treats the end of the text as the end of a line.
+            line.push('\n');
+            self.take(line, &mut pieces);
+        }
+        if let Some(opener) = self.opener.take() {
+            self.text.push_str(&opener);
+        }
+        self.cut_off(cut, &mut pieces);
+        self.stopped = true;
+        pieces
+    }
+
+    fn has_grown(&self) -> bool {
+        (self.text.len() - self.looked.min(self.text.len())) * GROWN >= self.looked
+    }
+
+    /// A whole line.
+    fn take(&mut self, line: String, pieces: &mut Vec<Piece>) {
+        if let Some(opener) = self.opener.take() {
+            // Code that stands further left than its fence would, by the rules, end the list that the fence is in, and
+            // the closing fence would open another block. What is meant is clear.
+            self.moved = !line.trim().is_empty()
+                && habits::indentation(&line) < habits::indentation(&opener);
+            self.text.push_str(if self.moved {
+                opener.trim_start()
+            } else {
+                &opener
+            });
+        }
+        let text = line.trim_start();
+        if self.moved && text.len() > 3 && text.trim_end().chars().all(|c| matches!(c, '`' | '~')) {
+            self.moved = false;
+            self.text.push_str(text);
+            return;
+        }
+        if text.len() < line.len()
+            && (text.starts_with("```") || text.starts_with("~~~"))
+            && !self.within()
+        {
+            self.opener = Some(line);
+            return;
+        }
+        if habits::may_be_mark(&line)
+            && self.partial == 0
+            && !self.within()
+            && let Some(mended) = habits::mend(&line)
+        {
+            self.text.push_str(&mended);
+            return;
+        }
+        if self.partial == 0 && habits::makes_up_output(&line) && !self.within() {
+            self.tell(false, pieces);
+            if self
+                .text
+                .get(self.done..)
+                .is_some_and(|rest| rest.trim().is_empty())
+                && self.ran
+                && self.fresh
+            {
+                self.stopped = true;
+                pieces.push(Piece::Stop);
+                return;
+            }
+        }
+        if let Some(end) = habits::end(&line)
+            && self.within_mended()
+        {
+            self.text.push_str(&end);
+            return;
+        }
+        let all_told = self.done == self.text.len();
+        self.text.push_str(&line);
+        if all_told {
+            self.done += self.partial;
+        }
+        self.partial = 0;
+    }
+
+    /// The block that the next line would be part of.
+    fn last_open(&self) -> Option<Block> {
+        blocks::scan(&self.text)
+            .pop()
+            .filter(|block| !self.has_ended(block))
+    }
+
+    fn within(&self) -> bool {
+        self.text.len() > LONG || self.last_open().is_some()
+    }
+
+    fn within_mended(&self) -> bool {
+        self.text.len() <= LONG
+            && self.last_open().is_some_and(|block| {
+                let text = self.text.get(block.range.start..);
+                text.is_some_and(habits::is_mended)
+            })
+    }
+
+    /// By its fence, or because the list or quote around it has ended.
+    fn has_ended(&self, block: &Block) -> bool {
+        let rest = self.text.get(block.range.end..).unwrap_or_default();
+        block.closed || !rest.trim().is_empty()
+    }
+
+    /// Tells what has become certain; with `last` all of it.
+    fn tell(&mut self, last: bool, pieces: &mut Vec<Piece>) {
+        self.looked = self.text.len();
+        let (mut settled, mut previous) = (0, 0);
+        for block in blocks::scan(&self.text) {
+            let is_open = self
+                .open
+                .as_ref()
+                .is_some_and(|open| open.start == block.range.start);
+            let before = previous..block.range.start;
+            previous = block.range.end;
+            if !is_open && block.range.end <= self.done {
+                continue;
+            }
+            let ended = self.has_ended(&block) || last;
+            if !is_open {
+                let announced = self.announces_output(before);
+                if self.is_made_up(&block, announced) {
+                    let words = self.text.get(self.done..block.range.start);
+                    let words = words.unwrap_or_default().to_owned();
+                    self.say(&words, pieces);
+                    self.stopped = true;
+                    pieces.push(Piece::Stop);
+                    return;
+                }
+                self.begin(&block, announced, pieces);
+            }
+            if !self.show(&block, ended, pieces) {
+                return;
+            }
+            self.open = None;
+            self.done = block.range.end.max(self.done);
+            if block.top {
+                settled = self.done;
+            }
+        }
+        self.tell_words(last, pieces);
+        if settled > 0 {
+            // A block that stands by itself parts what is before it from what is after it.
+            self.text.drain(..settled);
+            self.done -= settled;
+            self.looked = self.text.len();
+        }
+    }
+
+    /// The end of the reply: an open block stays without its end if it was cut.
+    fn cut_off(&mut self, cut: bool, pieces: &mut Vec<Piece>) {
+        let unfinished = cut && self.within();
+        self.tell(true, pieces);
+        if unfinished && pieces.last() == Some(&Piece::End) {
+            pieces.pop();
+        }
+    }
+
+    /// Whether the words before a block say that it is an output.
+    fn announces_output(&self, before: std::ops::Range<usize>) -> bool {
+        let before = self.text.get(before).unwrap_or_default();
+        before
+            .lines()
+            .rev()
+            .find(|line| !line.trim().is_empty())
+            .is_some_and(habits::announces_output)
+    }
+
+    /// An output that the model wrote itself, after its code.
+    fn is_made_up(&self, block: &Block, announced: bool) -> bool {
+        let before = self.text.get(self.done..block.range.start);
+        let next = self.fresh && before.is_none_or(|before| before.trim().is_empty());
+        let output = match info::kind(&block.info) {
+            Kind::Output => true,
+            Kind::Perhaps(None) | Kind::Show => announced || next,
+            Kind::Code(_) | Kind::Perhaps(Some(_)) | Kind::Call | Kind::MarkedCall => announced,
+        };
+        self.ran && output
+    }
+
+    /// A block that was not seen before: the words before it are certain now.
+    fn begin(&mut self, block: &Block, announced: bool, pieces: &mut Vec<Piece>) {
+        let start = block.range.start;
+        let before = self
+            .text
+            .get(self.done..start)
+            .unwrap_or_default()
+            .to_owned();
+        let mut kind = match (self.accept, info::kind(&block.info)) {
+            (Accept::Blocks, kind) | (_, kind @ (Kind::Call | Kind::MarkedCall)) => kind,
+            (_, _) => Kind::Show,
+        };
+        if announced && matches!(kind, Kind::Perhaps(None)) {
+            kind = Kind::Show;
+        }
+        let python = match &kind {
+            Kind::Code(language) | Kind::Perhaps(language) => language
+                .as_deref()
+                .is_none_or(|language| language == "python"),
+            _ => false,
+        };
+        let imports = if python {
+            habits::imports_at_end(&before)
+        } else {
+            before.len()
+        };
+        let (words, imports) = before.split_at(imports);
+        // The mark of a list is no words.
+        let words = if imports.is_empty() {
+            words.trim_end_matches([' ', '\t'])
+        } else {
+            words
+        };
+        self.say(words, pieces);
+        let imports: String = imports
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .fold(String::new(), |all, line| all + line + "\n");
+        self.done = start;
+        self.open = Some(Open {
+            start,
+            kind,
+            imports,
+            sent: 0,
+            begun: false,
+        });
+    }
+
+    /// Tells what there is of a block. Returns whether it is over.
+    fn show(&mut self, block: &Block, ended: bool, pieces: &mut Vec<Piece>) -> bool {
+        let Some(open) = &mut self.open else {
+            return true;
+        };
+        let run = match &open.kind {
+            Kind::Code(language) => Some(language.clone()),
+            Kind::Perhaps(_) | Kind::Call | Kind::MarkedCall if !ended => return false,
+            Kind::Perhaps(language) => {
+                let is_code = match language {
+                    None => habits::looks_like_code(&block.code),
+                    Some(_) => habits::is_script(&block.code),
+                };
+                is_code.then(|| language.clone())
+            }
+            Kind::Call | Kind::MarkedCall => {
+                let calls = habits::calls(&block.code);
+                let marked = open.kind == Kind::MarkedCall;
+                let calls = calls.or_else(|| {
+                    // Told to the model as broken.
+                    let arguments = block.code.trim().to_owned();
+                    marked.then_some(vec![Written {
+                        name: None,
+                        arguments,
+                    }])
+                });
+                if let Some(calls) = calls {
+                    self.ran_something();
+                    pieces.extend(
+                        calls
+                            .into_iter()
+                            .map(|call| Piece::Call(call.name, call.arguments)),
+                    );
+                    return true;
+                }
+                None
+            }
+            Kind::Output | Kind::Show => None,
+        };
+        if let Some(language) = run {
+            self.run(language, &block.code, ended, pieces);
+        } else {
+            let end = if ended {
+                block.range.end
+            } else {
+                self.text.len()
+            };
+            let raw = self.text.get(self.done..end).unwrap_or_default().to_owned();
+            self.say(&raw, pieces);
+            self.done = end.max(self.done);
+        }
+        ended
+    }
+
+    /// Tells code as far as it is there; the last line break is the fence's.
+    fn run(&mut self, language: Option<String>, code: &str, ended: bool, pieces: &mut Vec<Piece>) {
+        let Some(open) = &mut self.open else { return };
+        let code = format!("{}{code}", open.imports);
+        let code = code.strip_suffix('\n').unwrap_or(&code);
+        if ended && code.trim().is_empty() && !open.begun {
+            return;
+        }
+        let new = code.get(open.sent..).unwrap_or_default();
+        if !open.begun && (ended || !new.is_empty()) {
+            open.begun = true;
+            pieces.push(Piece::Begin(language));
+        }
+        if !new.is_empty() {
+            open.sent = code.len();
+            pieces.push(Piece::Code(new.to_owned()));
+        }
+        if ended {
+            pieces.push(Piece::End);
+        }
+        self.ran_something();
+    }
+
+    fn ran_something(&mut self) {
+        self.ran = true;
+        self.fresh = true;
+        self.blank.clear();
+    }
+
+    /// Tells the words after the last block, except what may be code without a fence.
+    fn tell_words(&mut self, last: bool, pieces: &mut Vec<Piece>) {
+        let rest = self.text.get(self.done..).unwrap_or_default().to_owned();
+        let held = match self.accept {
+            Accept::Blocks => habits::first_import(&rest),
+            Accept::Calls | Accept::Words => None,
+        };
+        let (words, code) = rest.split_at(held.unwrap_or(rest.len()));
+        self.say(words, pieces);
+        self.done += words.len();
+        if !last {
+            return;
+        }
+        self.done = self.text.len();
+        if code.is_empty() || self.ran {
+            self.say(code, pieces);
+            return;
+        }
+        let (code, words) = code.split_at(habits::end_of_code(code));
+        pieces.push(Piece::Begin(None));
+        pieces.push(Piece::Code(code.trim_end().to_owned()));
+        pieces.push(Piece::End);
+        self.ran_something();
+        self.say(words, pieces);
+    }
+
+    /// Shows the line that is being written, where it can be nothing but words.
+    fn tell_partial(&mut self, pieces: &mut Vec<Piece>) {
+        let certain = self.line.chars().next().is_some_and(char::is_alphabetic)
+            && !["import", "from", "functions.", "run_code", "execute"]
+                .iter()
+                .any(|start| self.line.starts_with(start) || start.starts_with(&self.line))
+            && !(self.ran && self.fresh);
+        if self.stopped
+            || !certain
+            || self.opener.is_some()
+            || self.open.is_some()
+            || self.done < self.text.len()
+        {
+            return;
+        }
+        let new = self.line.get(self.partial..).unwrap_or_default().to_owned();
+        self.partial = self.line.len();
+        self.say(&new, pieces);
+    }
+
+    /// Tells words. White space at their end waits for more words.
+    fn say(&mut self, words: &str, pieces: &mut Vec<Piece>) {
+        let mut words = words;
+        if self.fresh {
+            words = words.trim_start_matches('\n');
+            if words.trim().is_empty() {
+                return;
+            }
+            self.fresh = false;
+            if self.told {
+                "\n\n".clone_into(&mut self.blank);
+            }
+        }
+        let mut text = std::mem::take(&mut self.blank);
+        text.push_str(words);
+        self.blank = text.split_off(text.trim_end().len());
+        if !text.is_empty() {
+            self.told = true;
+            pieces.push(Piece::Text(text));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

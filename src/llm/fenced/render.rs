@@ -1,0 +1,111 @@
+//! The prompt a model sees that writes fenced blocks: its own past calls as the blocks it would write today, results as
+//! messages of the person.
+
+use serde_json::Value;
+
+use super::FencedOptions;
+use crate::llm::types::{Message, Part, Prompt, ToolCall, ToolChoice};
+use crate::llm::wording::{appended, joined};
+
+/// The prompt for a reply with blocks.
+pub(super) fn fenced(prompt: Prompt, options: &FencedOptions) -> Prompt {
+    let prompt = options.tuning.apply(prompt);
+    let mut messages = rendered(&prompt.messages, options);
+    let last = match prompt.tool_choice {
+        ToolChoice::Auto => "",
+        ToolChoice::Required => &options.only_code,
+        ToolChoice::None => &options.only_words,
+    };
+    if !last.is_empty() {
+        messages.push(Message::User(vec![Part::Text(last.to_owned())]));
+    }
+    let instructions = options
+        .instructions
+        .replace("{others}", &others(&prompt, options))
+        .replace("{language}", &options.language);
+    Prompt {
+        system: appended(prompt.system, &instructions),
+        messages: joined(messages),
+        tools: Vec::new(),
+        tool_choice: ToolChoice::Auto,
+        ..prompt
+    }
+}
+
+/// The prompt for a reply in free text.
+pub(super) fn plain(prompt: Prompt, options: &FencedOptions) -> Prompt {
+    let prompt = options.tuning.bound(prompt);
+    Prompt {
+        messages: joined(rendered(&prompt.messages, options)),
+        ..prompt
+    }
+}
+
+/// The other languages that the tool takes.
+fn others(prompt: &Prompt, options: &FencedOptions) -> String {
+    let languages = prompt
+        .tools
+        .first()
+        .and_then(|tool| tool.parameters.pointer("/properties/language/enum"))
+        .and_then(Value::as_array);
+    let others: Vec<String> = languages
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_lowercase)
+        .filter(|language| *language != options.language)
+        .map(|language| format!("```{language}"))
+        .collect();
+    if others.is_empty() {
+        return String::new();
+    }
+    format!(
+        " Blocks of {} run too, each in a kernel of its own with its own variables; pass data between them through files.",
+        others.join(", ")
+    )
+}
+
+fn rendered(messages: &[Message], options: &FencedOptions) -> Vec<Message> {
+    messages
+        .iter()
+        .map(|message| match message {
+            Message::User(parts) => Message::User(parts.clone()),
+            Message::Assistant { text, calls } => Message::Assistant {
+                text: reply(text, calls, options),
+                calls: Vec::new(),
+            },
+            Message::ToolResult {
+                parts, is_error, ..
+            } => Message::User(options.wording.output(parts, *is_error)),
+        })
+        .collect()
+}
+
+/// What a model would have to write today to say what it said then.
+fn reply(text: &str, calls: &[ToolCall], options: &FencedOptions) -> String {
+    let mut reply = text.trim_end().to_owned();
+    for call in calls {
+        if !reply.is_empty() {
+            reply.push_str("\n\n");
+        }
+        reply.push_str(&block(&call.arguments, &options.language));
+    }
+    reply
+}
+
+/// A call as a block, with a fence that is longer than any in the code.
+fn block(arguments: &str, main: &str) -> String {
+    // A cut call is whole JSON but for its end.
+    let parsed = [arguments.to_owned(), format!("{arguments}\"}}")]
+        .into_iter()
+        .find_map(|text| serde_json::from_str::<Value>(&text).ok());
+    let of = |key: &str| {
+        let value = parsed.as_ref().and_then(|parsed| parsed.get(key));
+        value.and_then(Value::as_str)
+    };
+    let code = of("code").unwrap_or(arguments);
+    let language = of("language").unwrap_or(main).to_lowercase();
+    let longest = code.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(3.max(longest + 1));
+    format!("{fence}{language}\n{code}\n{fence}")
+}

@@ -1,0 +1,77 @@
+//! The three ways in which a model can say that code shall run.
+//!
+//! Whatever the way, from outside of this floor it looks the same: calls of a tool. Native calls pass as they are
+//! ([`super::native`]), the others are made of the reply's text ([`super::constrained`], [`super::fenced`]).
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// How a model says that code shall run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CodeMode {
+    /// It calls a tool, as the wire has it.
+    Tools,
+    /// The server keeps its reply to a JSON schema: code or an answer.
+    Json,
+    /// It writes fenced blocks of Markdown; every block of code is run, in order.
+    Fenced,
+}
+
+impl CodeMode {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Tools, Self::Json, Self::Fenced];
+
+    /// What it is called in options and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Json => "json",
+            Self::Fenced => "fenced",
+        }
+    }
+}
+
+impl fmt::Display for CodeMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// There is no such mode.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no code mode `{0}`, only tools, json and fenced")]
+pub struct UnknownCodeMode(String);
+
+impl FromStr for CodeMode {
+    type Err = UnknownCodeMode;
+
+    fn from_str(text: &str) -> Result<Self, UnknownCodeMode> {
+        Self::ALL
+            .into_iter()
+            .find(|mode| mode.name() == text)
+            .ok_or_else(|| UnknownCodeMode(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_is_read_as_it_is_written() {
+        for mode in CodeMode::ALL {
+            assert_eq!(mode.to_string().parse(), Ok(mode));
+            assert_eq!(
+                serde_json::to_value(mode).unwrap(),
+                serde_json::json!(mode.name())
+            );
+        }
+        assert_eq!(
+            "Tools".parse::<CodeMode>().unwrap_err().to_string(),
+            "there is no code mode `Tools`, only tools, json and fenced"
+        );
+    }
+}
