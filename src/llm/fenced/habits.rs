@@ -1,7 +1,7 @@
 //! What models write instead of what they were asked for: calls as text, tags of their training, code without a fence.
 //!
 //! Marks are rewritten into fences before the text is parsed, so that one parser sees all of them. The list is of what
-//! was seen, in reports about other programs and in our own experiments (`docs/models.md`).
+//! was seen, in reports about other programs and in our own experiments (`docs/modes.md`).
 
 use serde_json::Value;
 
