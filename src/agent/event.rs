@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
+use super::restored::{KernelMemory, RestoredBy};
 use super::stdin::AnsweredBy;
 use super::undo::UndoTo;
 use crate::jupyter::mime::MimeBundle;
@@ -59,6 +60,12 @@ pub enum Command {
     SetModel {
         /// As for `--model`.
         model: String,
+    },
+    /// The answer to [`EventKind::SessionResumed`] when the kernel's memory is gone. Whoever asks a question instead
+    /// goes on without a replay.
+    Restore {
+        /// Run the session's code again, in order.
+        replay: bool,
     },
     /// Stop what is going on; twice within two seconds restarts the kernel that runs.
     Interrupt,
@@ -126,6 +133,40 @@ pub enum EventKind {
         kernel: String,
         /// Connection file, for `jupyter console --existing`.
         connection_file: String,
+    },
+    /// A session that was there before goes on, and its main kernel answers.
+    SessionResumed {
+        /// How many cells it has.
+        cells: usize,
+        /// How many of them are code that can run again.
+        code_cells: usize,
+        /// What the kernel has of it.
+        memory: KernelMemory,
+    },
+    /// A cell of a resumed session has run again.
+    CellReplayed {
+        /// Which cell.
+        cell: String,
+        /// How many have run again, with this one.
+        number: usize,
+        /// How many there are.
+        of: usize,
+        /// How it ended this time, in the words of [`EventKind::CodeFinished`].
+        status: String,
+        /// In what its outputs are not those that are recorded; none if they are the same.
+        differences: Vec<String>,
+    },
+    /// A resumed session is as it will be: questions can be asked.
+    SessionRestored {
+        /// Where its variables come from.
+        by: RestoredBy,
+        /// Cells that were run again.
+        ran: usize,
+        /// Cells of those whose outputs are different.
+        differing: usize,
+        /// Names of the variables in the main kernel; `None` if it cannot say.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        variables: Option<Vec<String>>,
     },
     /// A kernel is gone, and all its variables with it; a new one starts.
     KernelDied {
