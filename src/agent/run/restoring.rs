@@ -413,7 +413,7 @@ fn in_words(difference: &Difference) -> String {
             format!("{what}: it was `{was}` and is `{is}`")
         }
         Difference::Picture { what, distance, .. } => {
-            format!("{what}: {:.0} % of it differ", distance * 100.0)
+            format!("{what}: it is another one (distance {distance:.2})")
         }
         Difference::New { what } => format!("{what}: is new"),
         Difference::Gone { what } => format!("{what}: is missing"),
