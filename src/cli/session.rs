@@ -147,10 +147,7 @@ pub(super) async fn start_from(
         transcript: None,
         opened: Some(opened),
         approval,
-        max_steps: args
-            .max_steps
-            .or(context.config.max_steps)
-            .unwrap_or(MAX_STEPS),
+        max_steps: max_steps(args, context),
         cell_timeout: Some(cell_timeout(args, context)),
         stdin,
         output_budget,
@@ -182,6 +179,12 @@ fn undo_options(context: &Context) -> UndoOptions {
         options.files.bytes = bytes(files);
     }
     options
+}
+
+/// How often a model may be asked in one turn.
+fn max_steps(args: &SessionArgs, context: &Context) -> u32 {
+    let named = args.max_steps.or(context.config.max_steps);
+    named.unwrap_or(MAX_STEPS)
 }
 
 /// How long a cell of the model may run.
