@@ -3,15 +3,18 @@
 //! Everything a front end can do is a [`Command`], everything it can see is an [`Event`]. Both are plain data with a
 //! stable JSON form; `sponde ask --json` prints the events, one a line.
 
+mod size;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tokio::sync::mpsc;
 
+use super::restored::{KernelMemory, RestoredBy};
 use super::stdin::AnsweredBy;
 use super::undo::UndoTo;
 use crate::jupyter::mime::MimeBundle;
 use crate::jupyter::nbformat::Output;
 use crate::kernel::OutputEvent;
+pub(super) use size::send;
 
 /// What a front end can ask for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +62,12 @@ pub enum Command {
     SetModel {
         /// As for `--model`.
         model: String,
+    },
+    /// The answer to [`EventKind::SessionResumed`] when the kernel's memory is gone. Whoever asks a question instead
+    /// goes on without a replay.
+    Restore {
+        /// Run the session's code again, in order.
+        replay: bool,
     },
     /// Stop what is going on; twice within two seconds restarts the kernel that runs.
     Interrupt,
@@ -126,6 +135,40 @@ pub enum EventKind {
         kernel: String,
         /// Connection file, for `jupyter console --existing`.
         connection_file: String,
+    },
+    /// A session that was there before goes on, and its main kernel answers.
+    SessionResumed {
+        /// How many cells it has.
+        cells: usize,
+        /// How many of them are code that can run again.
+        code_cells: usize,
+        /// What the kernel has of it.
+        memory: KernelMemory,
+    },
+    /// A cell of a resumed session has run again.
+    CellReplayed {
+        /// Which cell.
+        cell: String,
+        /// How many have run again, with this one.
+        number: usize,
+        /// How many there are.
+        of: usize,
+        /// How it ended this time, in the words of [`EventKind::CodeFinished`].
+        status: String,
+        /// In what its outputs are not those that are recorded; none if they are the same.
+        differences: Vec<String>,
+    },
+    /// A resumed session is as it will be: questions can be asked.
+    SessionRestored {
+        /// Where its variables come from.
+        by: RestoredBy,
+        /// Cells that were run again.
+        ran: usize,
+        /// Cells of those whose outputs are different.
+        differing: usize,
+        /// Names of the variables in the main kernel; `None` if it cannot say.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        variables: Option<Vec<String>>,
     },
     /// A kernel is gone, and all its variables with it; a new one starts.
     KernelDied {
@@ -398,54 +441,6 @@ pub enum TurnEnd {
         /// What happened.
         message: String,
     },
-}
-
-/// Bytes of an event that has the queue to a front end for itself.
-const LARGE: usize = 256 << 10;
-
-/// Sends `event`. One with much output waits until the queue is empty: a queue of events is bounded in number, and so
-/// it is in bytes. A front end that went away is no error.
-pub(super) async fn send<T>(events: &mpsc::Sender<T>, event: T, bytes: usize) {
-    if bytes > LARGE {
-        if let Ok(mut all) = events.reserve_many(events.max_capacity()).await
-            && let Some(first) = all.next()
-        {
-            first.send(event);
-        }
-    } else {
-        let _ = events.send(event).await;
-    }
-}
-
-impl EventKind {
-    /// Bytes of the output in it, roughly.
-    pub(super) fn bytes(&self) -> usize {
-        let bundle = |data: &MimeBundle| -> usize {
-            data.iter()
-                .map(|(_, value)| value.as_str().map_or(LARGE / 4, str::len))
-                .sum()
-        };
-        match self {
-            Self::Output {
-                change: OutputChange::Append { output, .. },
-                ..
-            } => match output {
-                Output::Stream { text, .. } => text.len(),
-                Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
-                    bundle(data)
-                }
-                Output::Error {
-                    evalue, traceback, ..
-                } => evalue.len() + traceback.iter().map(String::len).sum::<usize>(),
-                Output::Other(_) => LARGE,
-            },
-            Self::Output {
-                change: OutputChange::Update { data, .. },
-                ..
-            } => bundle(data),
-            _ => 0,
-        }
-    }
 }
 
 impl From<OutputEvent> for OutputChange {

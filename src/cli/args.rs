@@ -1,12 +1,14 @@
 //! The command line, as clap parses it. Nothing is decided here.
 
+mod run;
+mod sessions;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-mod run;
-
 pub use run::{ProgressArg, RunArgs};
+pub use sessions::{CompletionsArgs, ForkArgs, ResumeArgs, SessionsArgs, SessionsCommand};
 
 /// Ask in plain words; a model writes code, a real Jupyter kernel on this machine runs it, and the conversation is a
 /// notebook.
@@ -56,6 +58,14 @@ pub enum Command {
     Kernels(KernelsArgs),
     /// The models there are, and how to get one.
     Models(ModelsArgs),
+    /// The sessions that are kept: list, show, search, rename, remove.
+    Sessions(SessionsArgs),
+    /// Go on with a session.
+    Resume(Box<ResumeArgs>),
+    /// Begin a session as another one began.
+    Fork(ForkArgs),
+    /// Completions for a shell, of commands, options and sessions.
+    Completions(CompletionsArgs),
     /// Turn a notebook into a web page, Markdown, a script or a clean notebook.
     Export(ExportArgs),
     /// Stand in for a kernel: Jupyter front ends talk to us, we talk to the real kernel (docs/proxy.md).
@@ -85,6 +95,10 @@ pub struct SessionArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "",
         conflicts_with = "gateway")]
     pub existing: Option<String>,
+    /// Leave the kernel running at the end, with its variables, for `sponde resume`; it ends with
+    /// `sponde kernels reap --kept`.
+    #[arg(long, conflicts_with_all = ["existing", "gateway"])]
+    pub keep_kernel: bool,
     /// Where it runs.
     #[command(flatten)]
     pub gateway: GatewayArgs,
@@ -183,8 +197,13 @@ pub enum KernelsCommand {
     },
     /// Make kernels work, in Sponde's private environment.
     Install(InstallArgs),
-    /// Clean up what runs that were killed have left: kernels, sockets, connection files.
-    Reap,
+    /// Clean up what runs that were killed have left: kernels, sockets, connection files. Lists the kernels that
+    /// --keep-kernel has left running.
+    Reap {
+        /// End those, too.
+        #[arg(long)]
+        kept: bool,
+    },
     /// Find out how a kernel really behaves, by running cells in it.
     Test(ProbeArgs),
 }

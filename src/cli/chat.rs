@@ -10,6 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use super::args::SessionArgs;
 use super::interact::{self, Ended, Typed};
 use super::render::Renderer;
+use super::resume::{Coming, Resumed};
 use super::session::{self, Past};
 use super::signals::{self, Ask};
 use super::style::{DIM, HINT, paint, stderr_colours};
@@ -54,10 +55,20 @@ enum Said {
 
 /// Runs it.
 pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, Failure> {
+    go_on(args, None, context).await
+}
+
+/// The same with a session that was there before.
+pub(super) async fn go_on(
+    args: SessionArgs,
+    resumed: Option<Resumed>,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let (opened, coming) = Coming::split(resumed);
     let (mut signals, _listening) = signals::listen();
     let interactive = std::io::stdin().is_terminal();
     let mut session = tokio::select! {
-        started = session::start(&args, interactive, Past::Kept, context) => started?,
+        started = session::start_from(&args, opened, interactive, Past::Kept, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
     let colours = stderr_colours();
@@ -74,6 +85,11 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
         {
             (kernels, answering) = (k, model);
         }
+    }
+    let answering = interactive.then_some(&mut typed);
+    let back = coming.back(&mut session.agent, &mut renderer, answering, &mut signals);
+    if let Some(exit) = back.await {
+        return session::end_soon(session, exit).await;
     }
     let mut own = 0;
     if interactive {

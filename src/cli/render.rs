@@ -107,6 +107,7 @@ impl Renderer {
                 );
             }
             EventKind::KernelReady { .. }
+            | EventKind::SessionResumed { .. }
             | EventKind::InputAnswered { .. }
             | EventKind::RunFinished { .. }
             // Whoever asked for them shows them.
@@ -114,6 +115,11 @@ impl Renderer {
             | EventKind::UndoAsks { .. }
             | EventKind::UndoRefused { .. }
             | EventKind::Checkpoints { .. } => {}
+            EventKind::CellReplayed { .. } | EventKind::SessionRestored { .. } => {
+                for (style, line) in super::resume::lines(event) {
+                    self.note(style, &filter::plain(&line));
+                }
+            }
             EventKind::KernelDied { kernel, reason } => {
                 self.note(BAD, &filter::plain(&format!("kernel {kernel}: {reason}")));
             }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::Stream;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A pinned, boxed, sendable stream: what [`Provider::stream`] returns.
@@ -251,7 +252,8 @@ pub enum StopReason {
 }
 
 /// Tokens of one or more requests.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Usage {
     /// Tokens sent, cached ones included.
     pub input: u64,

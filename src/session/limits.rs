@@ -3,6 +3,8 @@
 //! The defaults are far above what people look at and below what makes a notebook hard to open (editors get slow and
 //! code hosts refuse files of 50 to 100 MB).
 
+use serde::{Deserialize, Serialize};
+
 /// What is kept of outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputLimits {
@@ -62,7 +64,8 @@ pub(crate) struct CellLimits {
 }
 
 /// Where all of a cell's output is.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Whole {
     /// In the cell.
     #[default]
@@ -76,7 +79,7 @@ pub enum Whole {
 }
 
 /// A folder with outputs of a cell.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Relative to the notebook: never a path of the person's home.
     pub beside_notebook: String,
@@ -85,6 +88,11 @@ pub struct Place {
 }
 
 impl Whole {
+    /// Whether the cell has all of it.
+    pub(crate) fn is_here(&self) -> bool {
+        *self == Self::Here
+    }
+
     /// The end of a sentence that says how much is not kept.
     pub(crate) fn for_notebook(&self) -> String {
         match self {

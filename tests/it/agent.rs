@@ -59,6 +59,7 @@ pub(crate) fn start_with(
         others: Vec::new(),
         notebook: dir.path().join("session.ipynb"),
         transcript: None,
+        opened: None,
         approval,
         max_steps: 10,
         cell_timeout: Some(Duration::from_mins(1)),

@@ -114,6 +114,7 @@ const RULES: &[Rule] = &[
             "anstream",
             "base64",
             "bytes",
+            "crc32fast",
             "csv",
             "image",
             "regex",

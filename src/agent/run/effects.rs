@@ -194,6 +194,7 @@ impl Session {
                     });
                 }
                 if let Ok(file) = kernel.connection_file().await {
+                    self.note_kept(index, &file);
                     let kernel = self.kernels.name(index);
                     let connection_file = file.display().to_string();
                     self.tell(EventKind::KernelReady {
@@ -202,6 +203,11 @@ impl Session {
                     })
                     .await;
                 }
+                if index == MAIN {
+                    let adopted = kernel.was_adopted().await.unwrap_or(false);
+                    self.kernel_is_back(adopted).await;
+                }
+                self.replay_goes_on().await;
                 if index == self.current
                     && let Some(running) = self.running.take_if(waiting)
                     && let Some(input) = self.execute(running.cell).await
@@ -216,6 +222,10 @@ impl Session {
                     log: error.log().map(str::to_owned),
                 })
                 .await;
+                if index == MAIN {
+                    self.kernel_is_not_back();
+                }
+                self.replay_goes_on().await;
                 if index == self.current
                     && let Some(running) = self.running.take()
                     && let Some(input) = self.not_run(running.cell, error.to_string()).await
@@ -322,7 +332,7 @@ impl Session {
             });
         }
         self.end_cell(&cell, CodeStatus::Finished(verdict.clone()));
-        self.save().await;
+        self.save(false).await;
         if let Verdict::KernelDied(reason) = &verdict
             && *reason != ExitReason::Requested
         {
@@ -411,7 +421,7 @@ impl Session {
 
     pub(super) async fn end_turn(&mut self, end: TurnEnd) {
         self.after_turn().await;
-        let saved = self.save().await;
+        let saved = self.save(true).await;
         let usage = self.transcript.usage();
         let notebook = saved.then(|| self.options.notebook.display().to_string());
         self.tell(EventKind::TurnFinished {

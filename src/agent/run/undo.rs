@@ -36,7 +36,9 @@ impl Session {
     ) -> bool {
         match command {
             Command::Shutdown => return true,
-            Command::Undo { to, anyway } if self.turn.state == State::Idle => {
+            Command::Undo { to, anyway }
+                if self.turn.state == State::Idle && self.restoring.is_none() =>
+            {
                 return self.undo(to, anyway, inbox).await;
             }
             Command::Undo { .. } => {
@@ -261,7 +263,7 @@ impl Session {
             cell: random_cell_id(),
             text: told(cells, &notes),
         });
-        self.save().await;
+        self.save(true).await;
         let shown = |paths: &[PathBuf]| {
             paths
                 .iter()

@@ -1,6 +1,6 @@
 //! A transcript that a notebook gave, instead of one that edits made.
 
-use super::{Author, Cell, CellKind, KernelIdentity, Transcript};
+use super::{Author, Cell, CellKind, Cells, KernelIdentity, Transcript};
 use crate::llm::types::Usage;
 use crate::session::carried::CarriedFile;
 use crate::session::limits::OutputLimits;
@@ -27,7 +27,7 @@ impl Transcript {
             file,
         } = restored;
         Self {
-            cells,
+            cells: Cells::of(cells),
             revision: 0,
             kernel,
             others,
@@ -40,13 +40,13 @@ impl Transcript {
 
     /// Puts other cells in the place of all there are.
     pub(in crate::session) fn replace(&mut self, cells: Vec<Cell>, file: CarriedFile) {
-        self.cells = cells;
+        self.cells = Cells::of(cells);
         self.file = file;
     }
 
     /// Takes all cells.
     pub(in crate::session) fn take_cells(&mut self) -> Vec<Cell> {
-        std::mem::take(&mut self.cells)
+        std::mem::take(&mut self.cells).into_list()
     }
 
     /// What the notebook's file says besides.
@@ -56,7 +56,8 @@ impl Transcript {
 
     /// The number of the latest reply of a model; 0 if there is none.
     pub fn last_step(&self) -> u32 {
-        self.cells.iter().filter_map(Cell::step).max().unwrap_or(0)
+        let steps = self.cells().iter().filter_map(Cell::step);
+        steps.max().unwrap_or(0)
     }
 }
 
