@@ -61,7 +61,7 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
     let colours = stderr_colours();
-    let mut renderer = Renderer::new(session::pictures_dir(&session.notebook), true);
+    let mut renderer = Renderer::new(true);
     let mut typed = BufReader::new(tokio::io::stdin()).lines();
     // The session's first event names model and kernels.
     let mut kernels = Vec::new();

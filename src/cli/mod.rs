@@ -24,6 +24,7 @@ mod session;
 mod signals;
 mod step;
 mod style;
+mod totals;
 mod warm;
 
 use std::io::Write as _;

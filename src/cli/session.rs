@@ -12,7 +12,9 @@ use super::model::Switchboard;
 use super::notebook::{self, Place};
 use crate::agent::approval::Approval;
 use crate::agent::undo::UndoOptions;
-use crate::agent::{Agent, AgentOptions, Models, Outfit, StdinPolicy, facts, spill};
+use crate::agent::{
+    Agent, AgentOptions, AtLimit, Budgets, Cap, Models, Outfit, StdinPolicy, facts, spill,
+};
 use crate::error::{Exit, Failure};
 use crate::kernel::discover::DiscoverError;
 use crate::kernel::reap::{Reaped, reap};
@@ -99,11 +101,8 @@ pub(super) async fn start(
         coaching,
         output_budget,
     } = models.first(name).await?;
-    let approval = if args.yes {
-        Approval::Never
-    } else {
-        context.config.approval.unwrap_or(Approval::Ask)
-    };
+    let info = provider.info();
+    let budgets = budgets(args, &info.name, info.price.is_some(), context)?;
     let main = LaunchOptions {
         oversize: spill::oversize(&notebook, &limits),
         gateway: far.as_ref().map(Far::options),
@@ -129,11 +128,13 @@ pub(super) async fn start(
         kernel: main,
         notebook: notebook.clone(),
         transcript: old.map(|old| old.opened.transcript),
-        approval,
+        approval: approval(args, context),
         max_steps: args
             .max_steps
             .or(context.config.max_steps)
             .unwrap_or(MAX_STEPS),
+        budgets,
+        at_limit: AtLimit::with_person(interactive),
         cell_timeout: Some(
             args.cell_timeout
                 .or(context.config.cell_timeout)
@@ -229,6 +230,39 @@ fn find_kernels(
         others.push(source);
     }
     Ok((main, others))
+}
+
+/// When a person is asked before code runs.
+fn approval(args: &SessionArgs, context: &Context) -> Approval {
+    if args.yes {
+        Approval::Never
+    } else {
+        context.config.approval.unwrap_or(Approval::Ask)
+    }
+}
+
+/// What may be spent: arguments go before the configuration. Dollars can only be counted where prices are known.
+fn budgets(
+    args: &SessionArgs,
+    model: &str,
+    is_priced: bool,
+    context: &Context,
+) -> Result<Budgets, Failure> {
+    let configured = &context.config.budget;
+    let budgets = Budgets {
+        turn: configured.turn,
+        session: Cap {
+            cost: args.max_cost.or(configured.session.cost),
+            tokens: args.max_tokens.or(configured.session.tokens),
+        },
+    };
+    if budgets.caps_cost() && !is_priced {
+        return Err(Failure::usage(format!(
+            "the price of `{model}` is not known, so a limit in dollars cannot be kept"
+        ))
+        .hint("limit its tokens with --max-tokens, or choose a model with a price from `sponde models`"));
+    }
+    Ok(budgets)
 }
 
 /// Who answers when code asks for input.

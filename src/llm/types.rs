@@ -5,6 +5,7 @@
 //! them is how an empty cell gets run, so parsing is strict and done once, by the agent.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -129,6 +130,8 @@ pub enum Message {
         text: String,
         /// The tool calls, possibly none.
         calls: Vec<ToolCall>,
+        /// The same reply as its provider wants it back, if words and calls are not all of it.
+        native: Option<Native>,
     },
     /// The answer to one tool call. Every call of an assistant message is followed by exactly one.
     ToolResult {
@@ -139,6 +142,29 @@ pub enum Message {
         /// Whether the tool failed (a kernel's exception counts).
         is_error: bool,
     },
+}
+
+/// A reply as the provider that made it wants it back with the next request: reasoning with its signatures, encrypted
+/// items, ids. Nobody else reads it. It is JSON, so that it can be kept; clones share it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Native(Arc<Value>);
+
+impl Native {
+    /// Wraps what a provider has made.
+    pub fn new(value: Value) -> Self {
+        Self(Arc::new(value))
+    }
+
+    /// The JSON, for the provider and for whoever keeps it.
+    pub fn value(&self) -> &Value {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Native {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Native(..)")
+    }
 }
 
 /// A piece of a message.
@@ -164,6 +190,17 @@ impl fmt::Debug for Part {
             }
         }
     }
+}
+
+/// What pictures may be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PictureRules {
+    /// The longest side in pixels: above it servers scale down themselves, and nothing is gained.
+    pub longest_side: u32,
+    /// Bytes of the encoded file.
+    pub bytes: usize,
+    /// How many in one request.
+    pub most: usize,
 }
 
 /// A tool as the model sees it.
@@ -215,6 +252,8 @@ pub enum Delta {
     /// All of the reply so far is void: it broke off, and it is asked for again from its beginning. Comes before the
     /// wait. Whoever showed a part of it marks that as cut off; nothing of it was a complete call, so nothing ran.
     Retrying(Retrying),
+    /// The reply as its provider wants it back, if words and calls are not all of it. At most once, right before the end.
+    Native(Native),
     /// The reply is complete. Always last.
     Finished {
         /// Why it ended.
@@ -261,6 +300,58 @@ pub struct Usage {
     pub written: u64,
     /// Tokens received, reasoning included.
     pub output: u64,
+    /// What it cost, if the provider says so or its prices are known to its library.
+    pub cost: Option<Cost>,
+}
+
+/// Money, in US dollars. A whole number of billionths, so that sums are exact.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cost(u64);
+
+impl Cost {
+    /// So many dollars; nothing for what is no amount.
+    pub fn dollars(dollars: f64) -> Self {
+        let billionths = dollars * 1e9;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "bounded on both sides, and `as` takes what is no number for 0"
+        )]
+        Self(billionths.round().clamp(0.0, 1e18) as u64)
+    }
+
+    /// In dollars.
+    pub fn in_dollars(self) -> f64 {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "nobody counts billionths of more than nine million dollars"
+        )]
+        let billionths = self.0 as f64;
+        billionths / 1e9
+    }
+}
+
+impl std::ops::Add for Cost {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl fmt::Display for Cost {
+    /// `$1.23`; small amounts with as many digits as it takes to see two: `$0.0042`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dollars = self.in_dollars();
+        let digits = match self.0 {
+            1..100_000 => 6,
+            100_000..1_000_000 => 5,
+            1_000_000..10_000_000 => 4,
+            10_000_000..100_000_000 => 3,
+            _ => 2,
+        };
+        write!(f, "${dollars:.digits$}")
+    }
 }
 
 impl std::ops::AddAssign for Usage {
@@ -269,6 +360,11 @@ impl std::ops::AddAssign for Usage {
         self.cached = self.cached.saturating_add(other.cached);
         self.written = self.written.saturating_add(other.written);
         self.output = self.output.saturating_add(other.output);
+        // What is known of a sum of which a part is not known.
+        self.cost = match (self.cost, other.cost) {
+            (Some(one), Some(two)) => Some(one + two),
+            (one, two) => one.or(two),
+        };
     }
 }
 

@@ -3,18 +3,23 @@
 //! What a person asks, what the model answers and the code that ran are all cells. A model's reply can be text and
 //! several calls; cells of one reply share their `step`, so that the prompt can be rebuilt exactly.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::carried::{Carried, CarriedFile};
-use super::limits::{OutputLimits, Whole};
+use super::limits::{OutputLimits, Place, Whole};
 use super::open;
 use super::outputs::Outputs;
 use crate::jupyter::nbformat::Notebook;
 use crate::kernel::{OutputEvent, Verdict};
-use crate::llm::types::Usage;
+use crate::llm::types::{Native, Usage};
+pub(super) use accounts::Accounts;
+pub use accounts::Spent;
 
 pub(super) use restored::Restored;
 
+mod accounts;
 mod restored;
 
 /// A session's conversation.
@@ -26,7 +31,8 @@ pub struct Transcript {
     others: Vec<KernelIdentity>,
     /// Who answers, and the first step that did; latest last.
     models: Vec<(String, u32)>,
-    usage: Usage,
+    accounts: Accounts,
+    natives: BTreeMap<u32, Native>,
     limits: OutputLimits,
     file: CarriedFile,
 }
@@ -74,6 +80,8 @@ pub enum CellKind {
     Cut,
     /// Code.
     Code(Box<CodeCell>),
+    /// The model reads more of a cell's output than it was shown. The source says what it asked for.
+    Reading(Box<Reading>),
 }
 
 /// Code, where it came from and what became of it.
@@ -97,6 +105,21 @@ pub struct CodeCell {
     pub original: Option<String>,
     /// What is pointed out to the model with the outputs.
     pub hint: Option<String>,
+    /// The files of its pictures, in the order of its outputs.
+    pub pictures: Vec<Option<Place>>,
+}
+
+/// What the model asked to read, and what it got.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// Number of the reply.
+    pub step: u32,
+    /// The provider's id of the call.
+    pub call_id: String,
+    /// What it was told.
+    pub answer: String,
+    /// Whether there was nothing to read.
+    pub is_error: bool,
 }
 
 /// Who wrote a code cell.
@@ -216,6 +239,22 @@ pub enum Edit {
         /// Where all of its output is.
         whole: Whole,
     },
+    /// Where the pictures of a cell are as files, in the order of its outputs.
+    Pictures {
+        /// Which cell.
+        cell: String,
+        /// The files.
+        places: Vec<Option<Place>>,
+    },
+    /// The model read more of an output.
+    Read {
+        /// Id of the new cell.
+        cell: String,
+        /// What it asked for, as it wrote it.
+        arguments: String,
+        /// What it got.
+        reading: Reading,
+    },
     /// The end of the code.
     Finish {
         /// Which cell.
@@ -236,10 +275,22 @@ pub enum Edit {
     AddKernel(KernelIdentity),
     /// Which model answers from the next step on.
     SetModel(String),
+    /// What the provider wants back of a reply.
+    Keep {
+        /// Number of the reply.
+        step: u32,
+        /// What it wants.
+        native: Native,
+    },
     /// A request was paid for.
     Spend(Usage),
     /// The notebook's file was changed by others: what they changed, added and deleted is taken over.
     Reload(Box<Notebook>),
+    /// The turn is over, after so many milliseconds.
+    EndTurn {
+        /// From its question on.
+        milliseconds: u64,
+    },
 }
 
 /// Why an edit does not fit.
@@ -308,6 +359,7 @@ impl Transcript {
                     finished: None,
                     original: None,
                     hint: None,
+                    pictures: Vec::new(),
                 };
                 self.add(cell, CellKind::Code(Box::new(code)), source)?;
             }
@@ -319,6 +371,12 @@ impl Transcript {
                 }
             }
             Edit::Hint { cell, text } => self.code_mut(&cell)?.0.hint = Some(text),
+            Edit::Pictures { cell, places } => self.code_mut(&cell)?.0.pictures = places,
+            Edit::Read {
+                cell,
+                arguments,
+                reading,
+            } => self.add(cell, CellKind::Reading(Box::new(reading)), arguments)?,
             Edit::Start { cell, at } => {
                 let (code, _) = self.code_mut(&cell)?;
                 code.status = CodeStatus::Running;
@@ -353,7 +411,11 @@ impl Transcript {
                     self.models.push((model, next));
                 }
             }
-            Edit::Spend(usage) => self.usage += usage,
+            Edit::Keep { step, native } => {
+                self.natives.insert(step, native);
+            }
+            Edit::Spend(usage) => self.spend(usage),
+            Edit::EndTurn { milliseconds } => self.end_turn(milliseconds),
             Edit::Reload(notebook) => open::reload(self, *notebook),
         }
         self.revision += 1;
@@ -372,10 +434,7 @@ impl Transcript {
 
     /// One code cell.
     pub fn code(&self, id: &str) -> Option<&CodeCell> {
-        match &self.cell(id)?.kind {
-            CellKind::Code(code) => Some(code),
-            CellKind::User | CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut => None,
-        }
+        self.cell(id)?.code()
     }
 
     /// The cells whose outputs are over the limits, or show something that `output` of `cell` changed and that is in
@@ -387,12 +446,7 @@ impl Transcript {
         cells
             // What came from a file is not ours to cut.
             .filter(|cell| cell.carried.is_none())
-            .filter_map(|cell| match &cell.kind {
-                CellKind::Code(code) => Some((cell, &code.outputs)),
-                CellKind::User | CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut => {
-                    None
-                }
-            })
+            .filter_map(|cell| Some((cell, &cell.code()?.outputs)))
             .filter(|(_, outputs)| {
                 let limits = self.limits.of_cell(others - outputs.bytes());
                 outputs.is_over(&limits)
@@ -434,11 +488,6 @@ impl Transcript {
             .map(|(name, _)| name.as_str())
     }
 
-    /// Tokens of all requests so far.
-    pub fn usage(&self) -> Usage {
-        self.usage
-    }
-
     fn add(&mut self, id: String, kind: CellKind, source: String) -> Result<(), EditError> {
         if self.cell(&id).is_some() {
             return Err(EditError::Taken(id));
@@ -460,9 +509,11 @@ impl Transcript {
             .ok_or_else(|| EditError::NoCell(id.to_owned()))?;
         match &mut cell.kind {
             CellKind::Code(code) => Ok((code, &mut cell.source)),
-            CellKind::User | CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut => {
-                Err(EditError::NotCode(id.to_owned()))
-            }
+            CellKind::User
+            | CellKind::Note
+            | CellKind::Assistant { .. }
+            | CellKind::Cut
+            | CellKind::Reading(_) => Err(EditError::NotCode(id.to_owned())),
         }
     }
 
@@ -471,10 +522,7 @@ impl Transcript {
         self.cells
             .iter()
             .filter(|cell| cell.id != id && !cell.is_foreign())
-            .map(|cell| match &cell.kind {
-                CellKind::Code(code) => code.outputs.bytes(),
-                CellKind::User | CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut => 0,
-            })
+            .filter_map(|cell| Some(cell.code()?.outputs.bytes()))
             .sum()
     }
 

@@ -32,6 +32,7 @@ mod proxy;
 mod recorder;
 mod run;
 mod rust_source;
+mod sees;
 mod stdin;
 mod support;
 mod terminal;
