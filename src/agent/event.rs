@@ -3,9 +3,10 @@
 //! Everything a front end can do is a [`Command`], everything it can see is an [`Event`]. Both are plain data with a
 //! stable JSON form; `sponde ask --json` prints the events, one a line.
 
+mod queue;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tokio::sync::mpsc;
 
 use super::stdin::AnsweredBy;
 use super::totals::Totals;
@@ -13,6 +14,8 @@ use super::undo::UndoTo;
 use crate::jupyter::mime::MimeBundle;
 use crate::jupyter::nbformat::Output;
 use crate::kernel::OutputEvent;
+
+pub(super) use queue::send;
 
 /// What a front end can ask for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -435,54 +438,6 @@ pub enum TurnEnd {
         /// What happened.
         message: String,
     },
-}
-
-/// Bytes of an event that has the queue to a front end for itself.
-const LARGE: usize = 256 << 10;
-
-/// Sends `event`. One with much output waits until the queue is empty: a queue of events is bounded in number, and so
-/// it is in bytes. A front end that went away is no error.
-pub(super) async fn send<T>(events: &mpsc::Sender<T>, event: T, bytes: usize) {
-    if bytes > LARGE {
-        if let Ok(mut all) = events.reserve_many(events.max_capacity()).await
-            && let Some(first) = all.next()
-        {
-            first.send(event);
-        }
-    } else {
-        let _ = events.send(event).await;
-    }
-}
-
-impl EventKind {
-    /// Bytes of the output in it, roughly.
-    pub(super) fn bytes(&self) -> usize {
-        let bundle = |data: &MimeBundle| -> usize {
-            data.iter()
-                .map(|(_, value)| value.as_str().map_or(LARGE / 4, str::len))
-                .sum()
-        };
-        match self {
-            Self::Output {
-                change: OutputChange::Append { output, .. },
-                ..
-            } => match output {
-                Output::Stream { text, .. } => text.len(),
-                Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
-                    bundle(data)
-                }
-                Output::Error {
-                    evalue, traceback, ..
-                } => evalue.len() + traceback.iter().map(String::len).sum::<usize>(),
-                Output::Other(_) => LARGE,
-            },
-            Self::Output {
-                change: OutputChange::Update { data, .. },
-                ..
-            } => bundle(data),
-            _ => 0,
-        }
-    }
 }
 
 impl From<OutputEvent> for OutputChange {

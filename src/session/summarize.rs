@@ -21,8 +21,8 @@ use crate::jupyter::nbformat::Output;
 use crate::kernel::Verdict;
 use crate::llm::types::Part;
 pub use picture::{Eye, Seen, forget};
-use text::{Sheet, head_and_tail};
-pub use text::{Wanted, plain, read};
+use text::Sheet;
+pub use text::{Wanted, head_and_tail, plain, read};
 
 /// How much a model gets, and what it can do.
 #[derive(Debug, Clone, Copy)]

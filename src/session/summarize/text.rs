@@ -163,7 +163,7 @@ fn ends(lines: &[(&str, Option<&str>)], limit: usize) -> (usize, usize) {
 }
 
 /// `text` if it fits, else its head and its tail, cut at lines where there are any.
-pub(super) fn head_and_tail(text: &str, limit: usize) -> String {
+pub fn head_and_tail(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
