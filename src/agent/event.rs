@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::restored::{KernelMemory, RestoredBy};
 use super::stdin::AnsweredBy;
+use super::totals::Totals;
 use super::undo::UndoTo;
 use crate::jupyter::mime::MimeBundle;
 use crate::jupyter::nbformat::Output;
@@ -68,6 +69,11 @@ pub enum Command {
     Restore {
         /// Run the session's code again, in order.
         replay: bool,
+    },
+    /// The answer to [`EventKind::ContinueRequested`].
+    Continue {
+        /// Whether to go on.
+        go_on: bool,
     },
     /// Stop what is going on; twice within two seconds restarts the kernel that runs.
     Interrupt,
@@ -254,6 +260,12 @@ pub enum EventKind {
         /// Which cell.
         cell: String,
     },
+    /// A limit of the turn is reached; whether it goes on is said by [`Command::Continue`].
+    ContinueRequested {
+        /// How the turn ends if it does not go on.
+        #[serde(flatten)]
+        end: TurnEnd,
+    },
     /// The kernel took the code.
     CodeStarted {
         /// Which cell.
@@ -291,6 +303,22 @@ pub enum EventKind {
         cell: String,
         /// How many interrupts it got.
         interrupts: u32,
+    },
+    /// The pictures of a cell are files now, in the order of its outputs.
+    PicturesSaved {
+        /// Which cell.
+        cell: String,
+        /// The files.
+        files: Vec<String>,
+    },
+    /// The model read more of an output than it was shown.
+    OutputRead {
+        /// Id of this reading.
+        cell: String,
+        /// What it asked for, as it wrote it.
+        arguments: String,
+        /// What it got.
+        answer: String,
     },
     /// The end of the code.
     CodeFinished {
@@ -341,6 +369,10 @@ pub enum EventKind {
         input_tokens: u64,
         /// Tokens of the session so far.
         output_tokens: u64,
+        /// What this turn has cost; nothing if no model was asked.
+        turn: Totals,
+        /// What the session has cost so far.
+        session: Totals,
         /// Where the notebook is, if it could be written.
         notebook: Option<String>,
     },
@@ -426,6 +458,11 @@ pub enum TurnEnd {
     },
     /// The model ran the same failing code for the third time.
     Repeating,
+    /// The next request would cost more than is left of a budget.
+    Budget {
+        /// How much, in words.
+        message: String,
+    },
     /// Code was not allowed to run and nobody was there to ask.
     Declined,
     /// The model could not be asked.

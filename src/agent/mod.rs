@@ -4,11 +4,15 @@
 //! all of them share these two types.
 
 pub mod approval;
+pub mod budget;
 pub mod coach;
 pub mod event;
 pub mod facts;
 pub mod models;
+pub mod pictures;
 pub mod prompt;
+pub mod reading;
+pub mod repetition;
 pub mod replay;
 mod restored;
 pub mod run;
@@ -19,9 +23,12 @@ pub mod spill;
 pub mod stdin;
 pub mod store;
 pub mod tools;
+mod totals;
 pub mod turn;
 pub mod undo;
 
+pub use approval::AtLimit;
+pub use budget::{Budgets, Cap};
 pub use event::{Command, Decision, Event, EventKind, KernelOffer, OutputChange, TurnEnd};
 pub use models::{Models, Opening, Outfit};
 pub use restored::{KernelMemory, RestoredBy};
@@ -29,3 +36,6 @@ pub use run::{Agent, AgentOptions};
 pub use save::{write_atomically, write_atomically_with};
 pub use spill::Spill;
 pub use stdin::StdinPolicy;
+pub use totals::Totals;
+
+pub use crate::llm::types::Cost;

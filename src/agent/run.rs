@@ -12,10 +12,13 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::approval::Approval;
+use super::approval::{Approval, AtLimit};
+use super::budget::Budgets;
 use super::coach::{self, Coaching, Novelty, Topic};
 use super::event::{self, Command, Event, EventKind, KernelOffer, TurnEnd};
 use super::models::Models;
+use super::pictures::PictureFiles;
+use super::reading as read_output;
 use super::sampling::Sampling;
 use super::spill::Spill;
 use super::stdin::StdinPolicy;
@@ -32,7 +35,7 @@ use crate::kernel::{
 };
 use crate::llm::types::{Prompt, Provider, ToolChoice};
 use crate::session::notebook::verdict_name;
-use crate::session::summarize::Budget;
+use crate::session::summarize::{Budget, Eye};
 use crate::session::transcript::{Author, KernelIdentity};
 use crate::session::{CodeStatus, Edit, OutputLimits, Transcript, context};
 
@@ -40,11 +43,13 @@ mod again;
 mod answering;
 mod disk;
 mod effects;
+mod guards;
 mod keeping;
 mod kernel_slot;
 mod models;
 mod own;
 mod points;
+mod reading;
 mod reply;
 mod restoring;
 mod sampled;
@@ -52,6 +57,7 @@ mod undo;
 
 use answering::{Answering, next_answer};
 use disk::Stamp;
+use guards::Guard;
 use kernel_slot::{MAIN, Slots};
 use models::{Switch, next_opened};
 use own::next_execution_event;
@@ -89,6 +95,10 @@ pub struct AgentOptions {
     pub approval: Approval,
     /// Requests to the model in one turn.
     pub max_steps: u32,
+    /// What may be spent.
+    pub budgets: Budgets,
+    /// What happens when one of these limits is reached.
+    pub at_limit: AtLimit,
     /// How long a cell may run.
     pub cell_timeout: Option<Duration>,
     /// Who answers `input()`.
@@ -144,6 +154,9 @@ struct Session {
     options: AgentOptions,
     transcript: Transcript,
     spill: Spill,
+    pictures: PictureFiles,
+    /// Of a model that sees.
+    eye: Option<Arc<Eye>>,
     turn: Turn,
     steps: u32,
     kernels: Slots,
@@ -157,6 +170,7 @@ struct Session {
     late: (mpsc::Sender<Late>, mpsc::Receiver<Late>),
     recent: VecDeque<(String, String)>,
     question: String,
+    guard: Guard,
     /// What the next reply must be.
     choice: ToolChoice,
     /// What a small model was told in this turn.
@@ -209,10 +223,12 @@ impl Session {
             store, transcript, ..
         } = opened;
         Self {
-            turn: Turn::new(options.approval, options.max_steps),
+            turn: Turn::new(options.approval, options.max_steps, options.at_limit),
             steps: transcript.last_step(),
             transcript,
             spill: Spill::beside(&options.notebook, &options.kernel.cwd, options.limits.files),
+            pictures: PictureFiles::beside(&options.notebook),
+            eye: Self::eye_of(&options),
             kernels: Slots::starting(
                 options.kernel.clone(),
                 options.others.clone(),
@@ -226,6 +242,7 @@ impl Session {
             late: late_outputs(),
             recent: VecDeque::new(),
             question: String::new(),
+            guard: Guard::default(),
             choice: ToolChoice::Auto,
             said: Vec::new(),
             events,
@@ -324,6 +341,7 @@ impl Session {
             Command::Decide { cell, decision } => {
                 self.drive(Input::Decided { cell, decision }).await;
             }
+            Command::Continue { go_on } => self.drive(Input::GoOn(go_on)).await,
             Command::Reply { cell, value } => self.reply(&cell, value).await,
             Command::SetModel { model } => self.set_model(model).await,
             Command::Restore { replay } => self.restore(replay).await,
@@ -340,6 +358,7 @@ impl Session {
     /// The person's words, which a turn begins with.
     fn begin_turn(&mut self, text: String) {
         self.question.clone_from(&text);
+        self.guard.asked();
         self.said.clear();
         self.choice = match self.options.coaching {
             Coaching::Off => ToolChoice::Auto,
@@ -365,21 +384,19 @@ impl Session {
     }
 
     fn prompt(&self) -> Prompt {
-        let vision = self
-            .options
-            .provider
-            .as_ref()
-            .is_some_and(|provider| provider.info().vision);
-        let brief = self.options.coaching == Coaching::Small;
+        let reads = self.reads();
         let budget = Budget {
             text: self.options.output_budget,
-            vision,
-            brief,
+            eye: self.eye.as_deref(),
+            brief: self.options.coaching == Coaching::Small,
+            reads,
         };
+        let mut tools = vec![tools::run_code(&self.offers())];
+        tools.extend(reads.then(read_output::tool));
         Prompt {
             system: self.options.system.clone(),
             messages: context::messages(&self.transcript, tools::RUN_CODE, budget),
-            tools: vec![tools::run_code(&self.offers())],
+            tools,
             tool_choice: self.choice,
             max_output_tokens: None,
             temperature: self.options.temperature,

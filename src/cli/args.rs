@@ -114,9 +114,28 @@ pub struct SessionArgs {
     /// How often the model may be asked for one question.
     #[arg(long, value_name = "N")]
     pub max_steps: Option<u32>,
+    /// How many US dollars the session may cost; what the next request would cost is estimated before it is sent.
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    pub max_cost: Option<f64>,
+    /// How many tokens the session may take, sent and received.
+    #[arg(long, value_name = "N")]
+    pub max_tokens: Option<u64>,
     /// How many seconds a cell of the model may run.
     #[arg(long, value_name = "SECONDS")]
     pub cell_timeout: Option<u64>,
+}
+
+/// An amount of money.
+fn dollars(text: &str) -> Result<f64, String> {
+    let amount: f64 = text
+        .trim_start_matches('$')
+        .parse()
+        .map_err(|_| "not an amount in US dollars, such as 0.50".to_owned())?;
+    if amount.is_finite() && amount >= 0.0 {
+        Ok(amount)
+    } else {
+        Err("not an amount in US dollars, such as 0.50".to_owned())
+    }
 }
 
 /// Who answers when code asks for input.

@@ -72,7 +72,7 @@ pub(super) async fn go_on(
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
     let colours = stderr_colours();
-    let mut renderer = Renderer::new(session::pictures_dir(&session.notebook), true);
+    let mut renderer = Renderer::new(true);
     let mut typed = BufReader::new(tokio::io::stdin()).lines();
     // The session's first event names model and kernels.
     let mut kernels = Vec::new();
@@ -86,8 +86,8 @@ pub(super) async fn go_on(
             (kernels, answering) = (k, model);
         }
     }
-    let answering = interactive.then_some(&mut typed);
-    let back = coming.back(&mut session.agent, &mut renderer, answering, &mut signals);
+    let asked = interactive.then_some(&mut typed);
+    let back = coming.back(&mut session.agent, &mut renderer, asked, &mut signals);
     if let Some(exit) = back.await {
         return session::end_soon(session, exit).await;
     }

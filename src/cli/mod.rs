@@ -29,6 +29,7 @@ mod sessions;
 mod signals;
 mod step;
 mod style;
+mod totals;
 mod warm;
 
 use std::io::Write as _;

@@ -15,7 +15,9 @@ use super::notebook::Place;
 use crate::agent::approval::Approval;
 use crate::agent::store::Opened;
 use crate::agent::undo::UndoOptions;
-use crate::agent::{Agent, AgentOptions, Models, Outfit, StdinPolicy, facts, spill};
+use crate::agent::{
+    Agent, AgentOptions, AtLimit, Budgets, Cap, Models, Outfit, StdinPolicy, facts, spill,
+};
 use crate::error::{Exit, Failure};
 use crate::kernel::discover::DiscoverError;
 use crate::kernel::reap::{Reaped, reap};
@@ -113,11 +115,8 @@ pub(super) async fn start_from(
         coaching,
         output_budget,
     } = models.first(name).await?;
-    let approval = if args.yes {
-        Approval::Never
-    } else {
-        context.config.approval.unwrap_or(Approval::Ask)
-    };
+    let info = provider.info();
+    let budgets = budgets(args, &info.name, info.price.is_some(), context)?;
     let main = before.adopting(LaunchOptions {
         oversize: spill::oversize(&notebook, &limits),
         gateway: far.as_ref().map(Far::options),
@@ -146,8 +145,10 @@ pub(super) async fn start_from(
         notebook: notebook.clone(),
         transcript: None,
         opened: Some(opened),
-        approval,
+        approval: approval(args, context),
         max_steps: max_steps(args, context),
+        budgets,
+        at_limit: AtLimit::with_person(interactive),
         cell_timeout: Some(cell_timeout(args, context)),
         stdin,
         output_budget,
@@ -258,6 +259,39 @@ fn find_kernels(
         others.push(source);
     }
     Ok((main, others))
+}
+
+/// When a person is asked before code runs.
+fn approval(args: &SessionArgs, context: &Context) -> Approval {
+    if args.yes {
+        Approval::Never
+    } else {
+        context.config.approval.unwrap_or(Approval::Ask)
+    }
+}
+
+/// What may be spent: arguments go before the configuration. Dollars can only be counted where prices are known.
+fn budgets(
+    args: &SessionArgs,
+    model: &str,
+    is_priced: bool,
+    context: &Context,
+) -> Result<Budgets, Failure> {
+    let configured = &context.config.budget;
+    let budgets = Budgets {
+        turn: configured.turn,
+        session: Cap {
+            cost: args.max_cost.or(configured.session.cost),
+            tokens: args.max_tokens.or(configured.session.tokens),
+        },
+    };
+    if budgets.caps_cost() && !is_priced {
+        return Err(Failure::usage(format!(
+            "the price of `{model}` is not known, so a limit in dollars cannot be kept"
+        ))
+        .hint("limit its tokens with --max-tokens, or choose a model with a price from `sponde models`"));
+    }
+    Ok(budgets)
 }
 
 /// Who answers when code asks for input.

@@ -15,6 +15,7 @@ pub mod http;
 pub mod key_command;
 pub mod listing;
 pub mod local;
+pub mod pictures;
 pub mod providers;
 pub mod retry;
 pub mod rig;
@@ -22,6 +23,6 @@ pub mod scripted;
 pub mod types;
 
 pub use types::{
-    BoxStream, Delta, Message, ModelInfo, Part, Price, Prompt, Provider, ProviderError, Retrying,
-    StopReason, ToolCall, ToolChoice, ToolSpec, Usage,
+    BoxStream, Cost, Delta, Message, ModelInfo, Native, Part, Price, Prompt, Provider,
+    ProviderError, Retrying, StopReason, ToolCall, ToolChoice, ToolSpec, Usage,
 };

@@ -4,6 +4,7 @@
 //! code hosts refuse files of 50 to 100 MB).
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// What is kept of outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +86,21 @@ pub struct Place {
     pub beside_notebook: String,
     /// As code in the kernel opens it.
     pub for_code: String,
+}
+
+impl Place {
+    /// The files that the metadata names. Where code finds them is not in it, for the file may have moved.
+    pub(crate) fn read(files: Option<&Value>) -> Vec<Option<Self>> {
+        let files = files.and_then(Value::as_array).into_iter().flatten();
+        let place = |file: &Value| {
+            let file = file.as_str()?.to_owned();
+            Some(Self {
+                beside_notebook: file.clone(),
+                for_code: file,
+            })
+        };
+        files.map(place).collect()
+    }
 }
 
 impl Whole {

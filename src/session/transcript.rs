@@ -8,19 +8,24 @@
 //!
 //! What an edit may and may not become is said in [`edit`](Edit): they are the journal's records.
 
+mod accounts;
 mod cells;
 mod edit;
+mod keeping;
 mod restored;
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::carried::{Carried, CarriedFile};
-use super::limits::OutputLimits;
+use super::limits::{OutputLimits, Place};
 use super::open;
 use super::outputs::Outputs;
-use crate::kernel::{OutputEvent, Verdict};
-use crate::llm::types::Usage;
+use crate::kernel::Verdict;
+use crate::llm::types::Native;
+pub use accounts::{Accounts, Spent};
 use cells::Cells;
 pub use edit::{Edit, EditError};
 pub(super) use restored::Restored;
@@ -34,7 +39,8 @@ pub struct Transcript {
     others: Vec<KernelIdentity>,
     /// Who answers, and the first step that did; latest last.
     models: Vec<(String, u32)>,
-    usage: Usage,
+    accounts: Accounts,
+    natives: BTreeMap<u32, Native>,
     limits: OutputLimits,
     file: CarriedFile,
 }
@@ -84,6 +90,8 @@ pub enum CellKind {
     Cut,
     /// Code.
     Code(Box<CodeCell>),
+    /// The model reads more of a cell's output than it was shown. The source says what it asked for.
+    Reading(Box<Reading>),
 }
 
 /// Code, where it came from and what became of it.
@@ -107,6 +115,22 @@ pub struct CodeCell {
     pub original: Option<String>,
     /// What is pointed out to the model with the outputs.
     pub hint: Option<String>,
+    /// The files of its pictures, in the order of its outputs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pictures: Vec<Option<Place>>,
+}
+
+/// What the model asked to read, and what it got.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Number of the reply.
+    pub step: u32,
+    /// The provider's id of the call.
+    pub call_id: String,
+    /// What it was told.
+    pub answer: String,
+    /// Whether there was nothing to read.
+    pub is_error: bool,
 }
 
 /// Who wrote a code cell.
@@ -185,6 +209,7 @@ impl Transcript {
                     finished: None,
                     original: None,
                     hint: None,
+                    pictures: Vec::new(),
                 };
                 self.add(cell, CellKind::Code(Box::new(code)), source)?;
             }
@@ -197,6 +222,14 @@ impl Transcript {
             Edit::Hint { cell, text } => {
                 self.change_code(&cell, |code, _| code.hint = Some(text))?;
             }
+            Edit::Pictures { cell, places } => {
+                self.change_code(&cell, |code, _| code.pictures = places)?;
+            }
+            Edit::Read {
+                cell,
+                arguments,
+                reading,
+            } => self.add(cell, CellKind::Reading(Box::new(reading)), arguments)?,
             Edit::Start { cell, at } => self.change_code(&cell, |code, _| {
                 code.status = CodeStatus::Running;
                 code.started = Some(at);
@@ -232,13 +265,18 @@ impl Transcript {
                 }
             }
             Edit::Models(models) => self.models = models,
-            Edit::Spend(usage) => self.usage += usage,
+            Edit::Accounts(accounts) => self.accounts = *accounts,
             Edit::Restore(cell) => self.cells.push(*cell)?,
             Edit::TakeBack { cell } => {
                 let at = self.cells.position(&cell);
                 self.cells.truncate(at.ok_or(EditError::NoCell(cell))?);
             }
             Edit::Carry(file) => self.file = *file,
+            Edit::Keep { step, native } => {
+                self.natives.insert(step, native);
+            }
+            Edit::Spend(usage) => self.spend(usage),
+            Edit::EndTurn { milliseconds } => self.end_turn(milliseconds),
             Edit::Reload(notebook) => open::reload(self, *notebook),
         }
         self.revision += 1;
@@ -283,7 +321,8 @@ impl Transcript {
             kernel,
             others,
             models,
-            usage,
+            accounts,
+            natives,
             limits: _,
             file,
         } = self;
@@ -293,47 +332,23 @@ impl Transcript {
         let cells = cells.list().iter().cloned().map(Box::new);
         let file = Some(file.clone()).filter(|file| *file != CarriedFile::default());
         let file = file.map(|file| Edit::Carry(Box::new(file)));
+        let natives = natives.iter().map(|(step, native)| Edit::Keep {
+            step: *step,
+            native: native.clone(),
+        });
+        let accounts = Edit::Accounts(Box::new(accounts.clone()));
         file.into_iter()
             .chain(kernels)
             .chain(others)
             .chain(models)
-            .chain(std::iter::once(Edit::Spend(*usage)))
             .chain(cells.map(Edit::Restore))
+            .chain(natives)
+            .chain(std::iter::once(accounts))
     }
 
     /// One code cell.
     pub fn code(&self, id: &str) -> Option<&CodeCell> {
-        match &self.cell(id)?.kind {
-            CellKind::Code(code) => Some(code),
-            CellKind::User | CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut => None,
-        }
-    }
-
-    /// The cells whose outputs are over the limits, or show something that `output` of `cell` changed and that is in
-    /// files. Each wants an [`Edit::Cut`].
-    pub fn over(&self, cell: &str, output: &OutputEvent) -> Vec<String> {
-        let mut cells: Vec<usize> = match output {
-            OutputEvent::Update { display_id, .. } => self.cells.showing(display_id).to_vec(),
-            _ => Vec::new(),
-        };
-        cells.extend(self.cells.position(cell).filter(|at| !cells.contains(at)));
-        let all = self.cells.bytes();
-        cells
-            .into_iter()
-            .filter_map(|at| self.cells.list().get(at))
-            // What came from a file is not ours to cut.
-            .filter(|cell| cell.carried.is_none())
-            .filter(|cell| match &cell.kind {
-                CellKind::Code(code) => {
-                    let limits = self.limits.of_cell(all - code.outputs.bytes());
-                    code.outputs.is_over(&limits)
-                }
-                CellKind::User | CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut => {
-                    false
-                }
-            })
-            .map(|cell| cell.id.clone())
-            .collect()
+        self.cell(id)?.code()
     }
 
     /// How many edits were applied.
@@ -369,11 +384,6 @@ impl Transcript {
             .map(|(name, _)| name.as_str())
     }
 
-    /// Tokens of all requests so far.
-    pub fn usage(&self) -> Usage {
-        self.usage
-    }
-
     fn add(&mut self, id: String, kind: CellKind, source: String) -> Result<(), EditError> {
         self.cells.push(Cell {
             id,
@@ -407,7 +417,7 @@ impl Transcript {
         match self.cell(id).map(|cell| &cell.kind) {
             None => return Err(EditError::NoCell(id.to_owned())),
             Some(CellKind::Code(_)) => {}
-            Some(CellKind::User | CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut) => {
+            Some(_) => {
                 return Err(EditError::NotCode(id.to_owned()));
             }
         }
@@ -416,39 +426,6 @@ impl Transcript {
                 change(code, &mut cell.source);
             }
         });
-        Ok(())
-    }
-
-    /// A display may have been shown by an earlier cell than the one that updates it.
-    fn emit(&mut self, id: &str, output: &OutputEvent) -> Result<(), EditError> {
-        let shown = match output {
-            OutputEvent::Update {
-                data,
-                metadata,
-                display_id,
-            } => {
-                self.change_code(id, |_, _| ())?;
-                for at in self.cells.showing(display_id).to_vec() {
-                    self.cells.change_at(at, |cell| {
-                        if let CellKind::Code(code) = &mut cell.kind {
-                            code.outputs.update(display_id, data, metadata);
-                        }
-                    });
-                }
-                return Ok(());
-            }
-            OutputEvent::Display { display_id, .. } | OutputEvent::Result { display_id, .. } => {
-                display_id.as_deref()
-            }
-            OutputEvent::Stream(_)
-            | OutputEvent::Error(_)
-            | OutputEvent::Clear { .. }
-            | OutputEvent::Lost(_) => None,
-        };
-        self.change_code(id, |code, _| code.outputs.apply(output))?;
-        if let Some(display_id) = shown {
-            self.cells.shows(id, display_id);
-        }
         Ok(())
     }
 }
@@ -462,7 +439,8 @@ impl PartialEq for Transcript {
             kernel,
             others,
             models,
-            usage,
+            accounts,
+            natives,
             limits,
             file,
         } = self;
@@ -470,7 +448,8 @@ impl PartialEq for Transcript {
             && *kernel == other.kernel
             && *others == other.others
             && *models == other.models
-            && *usage == other.usage
+            && *accounts == other.accounts
+            && *natives == other.natives
             && *limits == other.limits
             && *file == other.file
     }
@@ -481,6 +460,7 @@ mod tests {
     use super::*;
     use crate::jupyter::mime::MimeBundle;
     use crate::jupyter::nbformat::Output;
+    use crate::kernel::OutputEvent;
 
     fn propose(cell: &str) -> Edit {
         Edit::Propose {

@@ -33,6 +33,7 @@ mod proxy;
 mod recorder;
 mod run;
 mod rust_source;
+mod sees;
 mod sessions;
 mod stdin;
 mod support;

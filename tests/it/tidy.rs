@@ -246,7 +246,12 @@ const RULES: &[Rule] = &[
     },
     Rule {
         files: &["config.rs"],
-        may: &["agent::approval", "llm::providers", "session::OutputLimits"],
+        may: &[
+            "agent::approval",
+            "agent::budget",
+            "llm::providers",
+            "session::OutputLimits",
+        ],
         crates: Crates::Only(&["serde", "thiserror", "toml"]),
         never: &[],
     },

@@ -39,6 +39,8 @@ impl Session {
             Effect::CancelSampling => self.break_off("interrupted"),
             Effect::Hint(text) => self.hint(text),
             Effect::Ask { cell } => self.tell(EventKind::ApprovalRequested { cell }).await,
+            Effect::AskToGoOn(end) => self.tell(EventKind::ContinueRequested { end }).await,
+            Effect::RaiseBudget => self.raise_budget(),
             Effect::Execute { cell } => return self.execute(cell).await,
             Effect::Change { cell, source } => self.edit(Edit::Change { cell, source }),
             Effect::Decline { cell, reason } => {
@@ -85,11 +87,15 @@ impl Session {
                 key_variable: None,
             });
         };
+        let prompt = self.prompt();
+        if let Some(input) = self.over_budget(&prompt) {
+            return Some(input);
+        }
         self.steps += 1;
         let step = self.steps;
         self.between_cells();
         self.tell(EventKind::StepStarted { step }).await;
-        self.sampling = Some(Sampling::new(provider.stream(self.prompt()), step));
+        self.sampling = Some(Sampling::new(provider.stream(prompt), step));
         None
     }
 
@@ -332,6 +338,7 @@ impl Session {
             });
         }
         self.end_cell(&cell, CodeStatus::Finished(verdict.clone()));
+        self.save_pictures(&cell).await;
         self.save(false).await;
         if let Verdict::KernelDied(reason) = &verdict
             && *reason != ExitReason::Requested
@@ -421,13 +428,16 @@ impl Session {
 
     pub(super) async fn end_turn(&mut self, end: TurnEnd) {
         self.after_turn().await;
+        let turn = self.account();
         let saved = self.save(true).await;
-        let usage = self.transcript.usage();
+        let session = self.transcript.spent();
         let notebook = saved.then(|| self.options.notebook.display().to_string());
         self.tell(EventKind::TurnFinished {
             end,
-            input_tokens: usage.input,
-            output_tokens: usage.output,
+            input_tokens: session.usage.input,
+            output_tokens: session.usage.output,
+            turn: turn.into(),
+            session: session.into(),
             notebook,
         })
         .await;

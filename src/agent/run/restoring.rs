@@ -243,6 +243,8 @@ impl Session {
                     outputs.cut(&limits, crate::session::limits::Whole::Nowhere(None));
                 }
             }
+            // No front end of this replay shows widgets.
+            Some(ExecutionEvent::Comm(_)) => {}
             Some(ExecutionEvent::Finished(outcome)) => {
                 let Some((step, _, outputs)) = replay.running.take() else {
                     return;

@@ -442,7 +442,7 @@ fn begins_turn(cell: &Cell) -> bool {
     match &cell.kind {
         CellKind::User => true,
         CellKind::Code(code) => code.author == Author::Person,
-        CellKind::Note | CellKind::Cut | CellKind::Assistant { .. } => false,
+        CellKind::Note | CellKind::Cut | CellKind::Assistant { .. } | CellKind::Reading(_) => false,
     }
 }
 
@@ -458,7 +458,8 @@ fn ran_elsewhere(cell: &Cell) -> Option<&str> {
         | CellKind::User
         | CellKind::Note
         | CellKind::Cut
-        | CellKind::Assistant { .. } => None,
+        | CellKind::Assistant { .. }
+        | CellKind::Reading(_) => None,
     }
 }
 

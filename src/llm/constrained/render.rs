@@ -53,9 +53,10 @@ fn rendered(messages: &[Message], options: &ConstrainedOptions) -> Vec<Message> 
         .iter()
         .map(|message| match message {
             Message::User(parts) => Message::User(parts.clone()),
-            Message::Assistant { text, calls } => Message::Assistant {
+            Message::Assistant { text, calls, .. } => Message::Assistant {
                 text: reply(text, calls),
                 calls: Vec::new(),
+                native: None,
             },
             // Every result carries its hint, not only the last: a prompt that only ever grows at
             // its end is one the server has mostly read before.
@@ -162,6 +163,7 @@ mod tests {
                 name: "run_code".to_owned(),
                 arguments: arguments.to_owned(),
             }],
+            native: None,
         }
     }
 
@@ -185,6 +187,7 @@ mod tests {
                 Message::Assistant {
                     text: "It is \"1024\".".to_owned(),
                     calls: Vec::new(),
+                    native: None,
                 },
             ],
             max_output_tokens: 700,
@@ -196,6 +199,7 @@ mod tests {
         Message::Assistant {
             text: reply.to_owned(),
             calls: Vec::new(),
+            native: None,
         }
     }
 

@@ -37,13 +37,17 @@ impl Summary {
             Edit::SetModel(model) => self.model = Some(model.clone()),
             Edit::Models(models) => self.model = models.last().map(|(name, _)| name.clone()),
             Edit::Spend(usage) => self.usage += *usage,
+            Edit::Accounts(accounts) => self.usage = accounts.session().usage,
             Edit::Start { at, .. } | Edit::Finish { at, .. } if !at.is_empty() => {
                 self.at.clone_from(at);
             }
             Edit::Restore(cell) => match &cell.kind {
                 CellKind::User => self.asked(&cell.source),
                 CellKind::Code(code) => self.proposed(&code.author, &cell.source),
-                CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut => {}
+                CellKind::Note
+                | CellKind::Assistant { .. }
+                | CellKind::Cut
+                | CellKind::Reading(_) => {}
             },
             _ => {}
         }

@@ -66,6 +66,7 @@ fn session() -> Vec<Edit> {
             input: 3,
             cached: 2,
             output: 1,
+            ..Usage::default()
         }),
         Edit::Note {
             cell: id("n"),
@@ -326,6 +327,7 @@ fn a_closed_session_is_known_by_its_last_line() {
             input: 3,
             cached: 2,
             output: 1,
+            ..Usage::default()
         },
         kernels: Vec::new(),
         moved: None,

@@ -134,6 +134,10 @@ pub(super) fn kept(cell: &Cell) -> usize {
     match &cell.kind {
         _ if cell.is_foreign() => 0,
         CellKind::Code(code) => code.outputs.bytes(),
-        CellKind::User | CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut => 0,
+        CellKind::User
+        | CellKind::Note
+        | CellKind::Assistant { .. }
+        | CellKind::Cut
+        | CellKind::Reading(_) => 0,
     }
 }

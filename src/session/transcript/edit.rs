@@ -9,12 +9,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Author, Cell, CodeStatus, KernelIdentity};
+use super::{Accounts, Author, Cell, CodeStatus, KernelIdentity, Reading};
 use crate::jupyter::nbformat::Notebook;
 use crate::kernel::OutputEvent;
-use crate::llm::types::Usage;
+use crate::llm::types::{Native, Usage};
 use crate::session::carried::CarriedFile;
-use crate::session::limits::Whole;
+use crate::session::limits::{Place, Whole};
 
 /// A change to a transcript.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -103,6 +103,22 @@ pub enum Edit {
         /// Where all of its output is.
         whole: Whole,
     },
+    /// Where the pictures of a cell are as files, in the order of its outputs.
+    Pictures {
+        /// Which cell.
+        cell: String,
+        /// The files.
+        places: Vec<Option<Place>>,
+    },
+    /// The model read more of an output.
+    Read {
+        /// Id of the new cell.
+        cell: String,
+        /// What it asked for, as it wrote it.
+        arguments: String,
+        /// What it got.
+        reading: Reading,
+    },
     /// The end of the code.
     Finish {
         /// Which cell.
@@ -125,8 +141,22 @@ pub enum Edit {
     SetModel(String),
     /// Who answered, and the first step of each, latest last: of another session, or of a journal that was made shorter.
     Models(Vec<(String, u32)>),
+    /// What the provider wants back of a reply.
+    Keep {
+        /// Number of the reply.
+        step: u32,
+        /// What it wants.
+        native: Native,
+    },
     /// A request was paid for.
     Spend(Usage),
+    /// The turn is over, after so many milliseconds.
+    EndTurn {
+        /// From its question on.
+        milliseconds: u64,
+    },
+    /// What the session and its turns have cost: of another session, or of a journal that was made shorter.
+    Accounts(Box<Accounts>),
     /// A cell as it was, at the end: of another session, or of a journal that was made shorter.
     Restore(Box<Cell>),
     /// What the notebook's file says besides, of a notebook that goes on.

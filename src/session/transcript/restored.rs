@@ -1,7 +1,9 @@
 //! A transcript that a notebook gave, instead of one that edits made.
 
-use super::{Author, Cell, CellKind, Cells, KernelIdentity, Transcript};
-use crate::llm::types::Usage;
+use std::collections::BTreeMap;
+
+use super::{Accounts, Author, Cell, CellKind, Cells, CodeCell, KernelIdentity, Transcript};
+use crate::llm::types::Native;
 use crate::session::carried::CarriedFile;
 use crate::session::limits::OutputLimits;
 
@@ -11,7 +13,8 @@ pub(in crate::session) struct Restored {
     pub(in crate::session) kernel: Option<KernelIdentity>,
     pub(in crate::session) others: Vec<KernelIdentity>,
     pub(in crate::session) models: Vec<(String, u32)>,
-    pub(in crate::session) usage: Usage,
+    pub(in crate::session) accounts: Accounts,
+    pub(in crate::session) natives: BTreeMap<u32, Native>,
     pub(in crate::session) file: CarriedFile,
 }
 
@@ -23,7 +26,8 @@ impl Transcript {
             kernel,
             others,
             models,
-            usage,
+            accounts,
+            natives,
             file,
         } = restored;
         Self {
@@ -32,7 +36,8 @@ impl Transcript {
             kernel,
             others,
             models,
-            usage,
+            accounts,
+            natives,
             limits,
             file,
         }
@@ -69,10 +74,23 @@ impl Cell {
             .is_some_and(|carried| carried.shape.is_some())
     }
 
+    /// Its code, if it is code.
+    pub fn code(&self) -> Option<&CodeCell> {
+        match &self.kind {
+            CellKind::Code(code) => Some(code),
+            CellKind::User
+            | CellKind::Note
+            | CellKind::Assistant { .. }
+            | CellKind::Cut
+            | CellKind::Reading(_) => None,
+        }
+    }
+
     /// The model's reply that it is part of.
     pub fn step(&self) -> Option<u32> {
         match &self.kind {
             CellKind::Assistant { step } => Some(*step),
+            CellKind::Reading(reading) => Some(reading.step),
             CellKind::Code(code) => match &code.author {
                 Author::Model { step, .. } => Some(*step),
                 Author::Person => None,
