@@ -15,7 +15,7 @@ use super::session::{self, Past};
 use super::signals::{self, Ask};
 use super::style::{DIM, HINT, paint, stderr_colours};
 use super::{Context, eprint, filter};
-use crate::agent::{Command, EventKind, KernelOffer, tools};
+use crate::agent::{Agent, Command, EventKind, KernelOffer, tools};
 use crate::error::{Exit, Failure};
 use past::Wish;
 
@@ -74,18 +74,7 @@ pub(super) async fn go_on(
     let colours = stderr_colours();
     let mut renderer = Renderer::new(true);
     let mut typed = BufReader::new(tokio::io::stdin()).lines();
-    // The session's first event names model and kernels.
-    let mut kernels = Vec::new();
-    let mut answering = None;
-    if let Some(event) = session.agent.events.recv().await {
-        renderer.show(&event.kind);
-        if let EventKind::SessionStarted {
-            kernels: k, model, ..
-        } = event.kind
-        {
-            (kernels, answering) = (k, model);
-        }
-    }
+    let (kernels, mut answering) = beginning(&mut session.agent, &mut renderer).await;
     let asked = interactive.then_some(&mut typed);
     let back = coming.back(&mut session.agent, &mut renderer, asked, &mut signals);
     if let Some(exit) = back.await {
@@ -172,6 +161,20 @@ pub(super) async fn go_on(
         Some(_) = signals.recv() => {}
     }
     unread.map_or(Ok(exit), Err)
+}
+
+/// The session's first event names kernels and model.
+async fn beginning(
+    agent: &mut Agent,
+    renderer: &mut Renderer,
+) -> (Vec<KernelOffer>, Option<String>) {
+    if let Some(event) = agent.events.recv().await {
+        renderer.show(&event.kind);
+        if let EventKind::SessionStarted { kernels, model, .. } = event.kind {
+            return (kernels, model);
+        }
+    }
+    (Vec::new(), None)
 }
 
 /// One line, or several joined by a backslash; `None` at the end of input.
