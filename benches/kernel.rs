@@ -59,6 +59,8 @@ async fn serve(prefix: PathBuf) {
         oversize: None,
         gateway: None,
         existing: None,
+        keep: false,
+        adopt: None,
     };
     let mut open: Option<Kernel> = None;
     let mut many: Vec<Kernel> = Vec::new();

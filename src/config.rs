@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::agent::StdinPolicy;
 use crate::agent::approval::Approval;
+use crate::agent::budget::Cap;
 use crate::llm::mode::CodeMode;
 use crate::llm::providers::AllSettings;
 use crate::session::OutputLimits;
@@ -37,6 +38,8 @@ pub struct Config {
     pub approval: Option<Approval>,
     /// Requests to the model in one turn.
     pub max_steps: Option<u32>,
+    /// What a session and each of its turns may cost.
+    pub budget: Budget,
     /// Seconds that a cell of the model may run.
     pub cell_timeout: Option<u64>,
     /// What is kept of outputs.
@@ -57,6 +60,16 @@ pub struct Undo {
     pub memory: Option<u32>,
     /// Copies of files of the working directory; 0 for none.
     pub files: Option<u32>,
+}
+
+/// `[budget]`: what may be spent on a model. `cost` is in US dollars, `tokens` are sent and received ones.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Budget {
+    /// `cost` and `tokens` of a session.
+    pub session: Cap,
+    /// The same for one question with all that it leads to.
+    pub turn: Cap,
 }
 
 /// `[limits]`: what is kept of outputs. Sizes are in MiB.

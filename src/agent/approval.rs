@@ -1,4 +1,4 @@
-//! May a cell run, or must somebody be asked first?
+//! May a cell run, or must somebody be asked first? And may a turn go on?
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,22 @@ pub enum Requirement {
     Run,
     /// A person's word.
     Ask,
+}
+
+/// What happens when a limit is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AtLimit {
+    /// The person is asked whether to go on.
+    Ask,
+    /// The turn ends.
+    End,
+}
+
+impl AtLimit {
+    /// Whoever is there is asked.
+    pub fn with_person(is_there: bool) -> Self {
+        if is_there { Self::Ask } else { Self::End }
+    }
 }
 
 impl Approval {

@@ -3,15 +3,19 @@
 //! Everything a front end can do is a [`Command`], everything it can see is an [`Event`]. Both are plain data with a
 //! stable JSON form; `sponde ask --json` prints the events, one a line.
 
+mod size;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tokio::sync::mpsc;
 
+use super::restored::{KernelMemory, RestoredBy};
 use super::stdin::AnsweredBy;
+use super::totals::Totals;
 use super::undo::UndoTo;
 use crate::jupyter::mime::MimeBundle;
 use crate::jupyter::nbformat::Output;
 use crate::kernel::OutputEvent;
+pub(super) use size::send;
 
 /// What a front end can ask for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +63,17 @@ pub enum Command {
     SetModel {
         /// As for `--model`.
         model: String,
+    },
+    /// The answer to [`EventKind::SessionResumed`] when the kernel's memory is gone. Whoever asks a question instead
+    /// goes on without a replay.
+    Restore {
+        /// Run the session's code again, in order.
+        replay: bool,
+    },
+    /// The answer to [`EventKind::ContinueRequested`].
+    Continue {
+        /// Whether to go on.
+        go_on: bool,
     },
     /// Stop what is going on; twice within two seconds restarts the kernel that runs.
     Interrupt,
@@ -129,6 +144,40 @@ pub enum EventKind {
         kernel: String,
         /// Connection file, for `jupyter console --existing`.
         connection_file: String,
+    },
+    /// A session that was there before goes on, and its main kernel answers.
+    SessionResumed {
+        /// How many cells it has.
+        cells: usize,
+        /// How many of them are code that can run again.
+        code_cells: usize,
+        /// What the kernel has of it.
+        memory: KernelMemory,
+    },
+    /// A cell of a resumed session has run again.
+    CellReplayed {
+        /// Which cell.
+        cell: String,
+        /// How many have run again, with this one.
+        number: usize,
+        /// How many there are.
+        of: usize,
+        /// How it ended this time, in the words of [`EventKind::CodeFinished`].
+        status: String,
+        /// In what its outputs are not those that are recorded; none if they are the same.
+        differences: Vec<String>,
+    },
+    /// A resumed session is as it will be: questions can be asked.
+    SessionRestored {
+        /// Where its variables come from.
+        by: RestoredBy,
+        /// Cells that were run again.
+        ran: usize,
+        /// Cells of those whose outputs are different.
+        differing: usize,
+        /// Names of the variables in the main kernel; `None` if it cannot say.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        variables: Option<Vec<String>>,
     },
     /// A kernel is gone, and all its variables with it; a new one starts.
     KernelDied {
@@ -214,6 +263,12 @@ pub enum EventKind {
         /// Which cell.
         cell: String,
     },
+    /// A limit of the turn is reached; whether it goes on is said by [`Command::Continue`].
+    ContinueRequested {
+        /// How the turn ends if it does not go on.
+        #[serde(flatten)]
+        end: TurnEnd,
+    },
     /// The kernel took the code.
     CodeStarted {
         /// Which cell.
@@ -251,6 +306,22 @@ pub enum EventKind {
         cell: String,
         /// How many interrupts it got.
         interrupts: u32,
+    },
+    /// The pictures of a cell are files now, in the order of its outputs.
+    PicturesSaved {
+        /// Which cell.
+        cell: String,
+        /// The files.
+        files: Vec<String>,
+    },
+    /// The model read more of an output than it was shown.
+    OutputRead {
+        /// Id of this reading.
+        cell: String,
+        /// What it asked for, as it wrote it.
+        arguments: String,
+        /// What it got.
+        answer: String,
     },
     /// The end of the code.
     CodeFinished {
@@ -301,6 +372,10 @@ pub enum EventKind {
         input_tokens: u64,
         /// Tokens of the session so far.
         output_tokens: u64,
+        /// What this turn has cost; nothing if no model was asked.
+        turn: Totals,
+        /// What the session has cost so far.
+        session: Totals,
         /// Where the notebook is, if it could be written.
         notebook: Option<String>,
     },
@@ -386,6 +461,11 @@ pub enum TurnEnd {
     },
     /// The model ran the same failing code for the third time.
     Repeating,
+    /// The next request would cost more than is left of a budget.
+    Budget {
+        /// How much, in words.
+        message: String,
+    },
     /// Code was not allowed to run and nobody was there to ask.
     Declined,
     /// The model could not be asked.
@@ -401,54 +481,6 @@ pub enum TurnEnd {
         /// What happened.
         message: String,
     },
-}
-
-/// Bytes of an event that has the queue to a front end for itself.
-const LARGE: usize = 256 << 10;
-
-/// Sends `event`. One with much output waits until the queue is empty: a queue of events is bounded in number, and so
-/// it is in bytes. A front end that went away is no error.
-pub(super) async fn send<T>(events: &mpsc::Sender<T>, event: T, bytes: usize) {
-    if bytes > LARGE {
-        if let Ok(mut all) = events.reserve_many(events.max_capacity()).await
-            && let Some(first) = all.next()
-        {
-            first.send(event);
-        }
-    } else {
-        let _ = events.send(event).await;
-    }
-}
-
-impl EventKind {
-    /// Bytes of the output in it, roughly.
-    pub(super) fn bytes(&self) -> usize {
-        let bundle = |data: &MimeBundle| -> usize {
-            data.iter()
-                .map(|(_, value)| value.as_str().map_or(LARGE / 4, str::len))
-                .sum()
-        };
-        match self {
-            Self::Output {
-                change: OutputChange::Append { output, .. },
-                ..
-            } => match output {
-                Output::Stream { text, .. } => text.len(),
-                Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
-                    bundle(data)
-                }
-                Output::Error {
-                    evalue, traceback, ..
-                } => evalue.len() + traceback.iter().map(String::len).sum::<usize>(),
-                Output::Other(_) => LARGE,
-            },
-            Self::Output {
-                change: OutputChange::Update { data, .. },
-                ..
-            } => bundle(data),
-            _ => 0,
-        }
-    }
 }
 
 impl From<OutputEvent> for OutputChange {

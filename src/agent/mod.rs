@@ -4,25 +4,39 @@
 //! all of them share these two types.
 
 pub mod approval;
+pub mod budget;
 pub mod coach;
 pub mod event;
 pub mod facts;
 pub mod models;
+pub mod pictures;
 pub mod project;
 pub mod prompt;
+pub mod reading;
+pub mod repetition;
 pub mod replay;
+mod restored;
 pub mod run;
 mod sampling;
 mod save;
+pub mod sessions;
 pub mod spill;
 pub mod stdin;
+pub mod store;
 pub mod tools;
+mod totals;
 pub mod turn;
 pub mod undo;
 
+pub use approval::AtLimit;
+pub use budget::{Budgets, Cap};
 pub use event::{Command, Decision, Event, EventKind, KernelOffer, OutputChange, TurnEnd};
 pub use models::{Models, Opening, Outfit};
+pub use restored::{KernelMemory, RestoredBy};
 pub use run::{Agent, AgentOptions};
 pub use save::{write_atomically, write_atomically_with};
 pub use spill::Spill;
 pub use stdin::StdinPolicy;
+pub use totals::Totals;
+
+pub use crate::llm::types::Cost;

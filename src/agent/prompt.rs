@@ -68,6 +68,7 @@ pub fn small_examples() -> Vec<Message> {
             messages.push(Message::Assistant {
                 text: answer,
                 calls: vec![],
+                native: None,
             });
         }
         if let (Some(code), Some(output)) = (text("code"), text("output")) {
@@ -81,6 +82,7 @@ pub fn small_examples() -> Vec<Message> {
             messages.push(Message::Assistant {
                 text: String::new(),
                 calls: vec![call],
+                native: None,
             });
             messages.push(Message::ToolResult {
                 call_id: id,

@@ -12,13 +12,17 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::approval::Approval;
+use super::approval::{Approval, AtLimit};
+use super::budget::Budgets;
 use super::coach::{self, Coaching, Novelty, Topic};
 use super::event::{self, Command, Event, EventKind, KernelOffer, TurnEnd};
 use super::models::Models;
+use super::pictures::PictureFiles;
+use super::reading as read_output;
 use super::sampling::Sampling;
 use super::spill::Spill;
 use super::stdin::StdinPolicy;
+use super::store::{Opened, Store};
 use super::tools;
 use super::turn::{Input, State, Turn};
 use super::undo::UndoOptions;
@@ -31,7 +35,7 @@ use crate::kernel::{
 };
 use crate::llm::types::{Prompt, Provider, ToolChoice};
 use crate::session::notebook::verdict_name;
-use crate::session::summarize::Budget;
+use crate::session::summarize::{Budget, Eye};
 use crate::session::transcript::{Author, KernelIdentity};
 use crate::session::{CodeStatus, Edit, OutputLimits, Transcript, context};
 
@@ -39,17 +43,25 @@ mod again;
 mod answering;
 mod disk;
 mod effects;
+mod guards;
+mod keeping;
 mod kernel_slot;
 mod models;
+mod own;
 mod points;
+mod reading;
 mod reply;
+mod restoring;
 mod sampled;
 mod undo;
 
 use answering::{Answering, next_answer};
 use disk::Stamp;
+use guards::Guard;
 use kernel_slot::{MAIN, Slots};
 use models::{Switch, next_opened};
+use own::next_execution_event;
+use restoring::{Restoring, next_replayed};
 use sampled::next_delta;
 
 /// At most one output event a cell in this time.
@@ -77,12 +89,18 @@ pub struct AgentOptions {
     pub others: Vec<LaunchOptions>,
     /// Where the notebook is kept; its directory exists.
     pub notebook: PathBuf,
-    /// The conversation that goes on, as `notebook` has it; `None` for a new one.
+    /// The conversation that goes on, as `notebook` has it; `None` for a new one, and where `opened` has it.
     pub transcript: Option<Transcript>,
+    /// The session on disk, new or as it was; without it only the notebook is kept.
+    pub opened: Option<Opened>,
     /// When to ask.
     pub approval: Approval,
     /// Requests to the model in one turn.
     pub max_steps: u32,
+    /// What may be spent.
+    pub budgets: Budgets,
+    /// What happens when one of these limits is reached.
+    pub at_limit: AtLimit,
     /// How long a cell may run.
     pub cell_timeout: Option<Duration>,
     /// Who answers `input()`.
@@ -138,6 +156,9 @@ struct Session {
     options: AgentOptions,
     transcript: Transcript,
     spill: Spill,
+    pictures: PictureFiles,
+    /// Of a model that sees.
+    eye: Option<Arc<Eye>>,
     turn: Turn,
     steps: u32,
     kernels: Slots,
@@ -151,6 +172,7 @@ struct Session {
     late: (mpsc::Sender<Late>, mpsc::Receiver<Late>),
     recent: VecDeque<(String, String)>,
     question: String,
+    guard: Guard,
     /// What the next reply must be.
     choice: ToolChoice,
     /// What a small model was told in this turn.
@@ -158,11 +180,18 @@ struct Session {
     events: mpsc::Sender<Event>,
     sequence: u64,
     begun: Instant,
-    saved_revision: u64,
+    /// The files; `None` while they are written.
+    store: Option<Store>,
+    /// When what waits for the journal is written.
+    keep_at: Option<Instant>,
+    saved_revision: Option<u64>,
     /// The notebook's file as it was read or written last.
     stamp: Option<Stamp>,
     is_touched: bool,
     past: Option<points::Past>,
+    /// Until a resumed session is as it will be, and what waits for that.
+    restoring: Option<Restoring>,
+    held: VecDeque<Command>,
 }
 
 /// The cell that is in the kernel, or waits for it.
@@ -180,20 +209,28 @@ struct Running {
 
 impl Session {
     fn new(mut options: AgentOptions, events: mpsc::Sender<Event>) -> Self {
+        let opened = options.opened.take();
+        let opened = opened.unwrap_or_else(|| {
+            Opened::without_journal(
+                options.notebook.clone(),
+                options.transcript.take(),
+                options.limits,
+            )
+        });
+        let restoring = opened.is_resumed().then_some(Restoring::Waiting);
+        let stamp = Stamp::of(&options.notebook).filter(|_| opened.knows_notebook());
+        // Until something happens a file that is as it should be stays as it is.
+        let is_touched = opened.wants_saving();
+        let Opened {
+            store, transcript, ..
+        } = opened;
         Self {
-            turn: Turn::new(options.approval, options.max_steps),
-            // Until something happens the file stays as it is.
-            is_touched: options.transcript.is_none(),
-            stamp: options
-                .transcript
-                .as_ref()
-                .and_then(|_| Stamp::of(&options.notebook)),
-            steps: options.transcript.as_ref().map_or(0, Transcript::last_step),
-            transcript: options
-                .transcript
-                .take()
-                .unwrap_or_else(|| Transcript::new(options.limits)),
+            turn: Turn::new(options.approval, options.max_steps, options.at_limit),
+            steps: transcript.last_step(),
+            transcript,
             spill: Spill::beside(&options.notebook, &options.kernel.cwd, options.limits.files),
+            pictures: PictureFiles::beside(&options.notebook),
+            eye: Self::eye_of(&options),
             kernels: Slots::starting(
                 options.kernel.clone(),
                 options.others.clone(),
@@ -207,13 +244,20 @@ impl Session {
             late: late_outputs(),
             recent: VecDeque::new(),
             question: String::new(),
+            guard: Guard::default(),
             choice: ToolChoice::Auto,
             said: Vec::new(),
             events,
             sequence: 0,
             begun: Instant::now(),
-            saved_revision: 0,
+            store: Some(store),
+            keep_at: None,
+            saved_revision: None,
+            stamp,
+            is_touched,
             past: points::Past::new(&options),
+            restoring,
+            held: VecDeque::new(),
             options,
         }
     }
@@ -224,8 +268,10 @@ impl Session {
             .provider
             .as_ref()
             .map(|provider| provider.info().name.clone());
-        if let Some(model) = &model {
-            self.edit(Edit::SetModel(model.clone()));
+        if let Some(model) = model.clone()
+            && self.transcript.model() != Some(&model)
+        {
+            self.edit(Edit::SetModel(model));
         }
         self.tell(EventKind::SessionStarted {
             model,
@@ -235,14 +281,16 @@ impl Session {
             instructions: self.options.instructions.clone(),
         })
         .await;
-        if let Some(facts) = self.options.facts.clone() {
-            self.edit(Edit::Note {
-                cell: random_cell_id(),
-                text: facts,
-            });
-        }
+        self.say_facts();
         loop {
+            if self.restoring.is_none()
+                && let Some(command) = self.held.pop_front()
+            {
+                self.obey(command).await;
+                continue;
+            }
             let flush_at = self.running.as_ref().and_then(|running| running.flush_at);
+            let keep_at = self.keep_at;
             tokio::select! {
                 command = inbox.recv() => match command {
                     None => break,
@@ -254,11 +302,13 @@ impl Session {
                 },
                 delta = next_delta(self.sampling.as_mut()) => self.sampled(delta).await,
                 event = next_execution_event(self.running.as_mut()) => self.executed(event).await,
+                event = next_replayed(self.restoring.as_mut()) => self.replayed(event).await,
                 answer = next_answer(self.answering.as_mut()) => self.answered(answer).await,
                 opened = next_opened(self.switch.as_mut()) => self.opened(opened).await,
                 (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,
                 Some(late) = self.late.1.recv() => self.came_late(late).await,
                 () = sleep_until(flush_at.unwrap_or_else(Instant::now)), if flush_at.is_some() => self.flush().await,
+                () = sleep_until(keep_at.unwrap_or_else(Instant::now)), if keep_at.is_some() => self.keep().await,
             }
         }
         self.finish().await;
@@ -271,6 +321,13 @@ impl Session {
             self.is_touched = true;
             self.look_at_disk().await;
         }
+        let command = match command {
+            Command::Submit { .. } | Command::Run { .. } => match self.hold(command).await {
+                Some(command) => command,
+                None => return,
+            },
+            other => other,
+        };
         match command {
             Command::Submit { text } if self.waits_for_model(&text) => {}
             Command::Submit { text } if self.turn.state == State::Idle => {
@@ -287,8 +344,11 @@ impl Session {
             Command::Decide { cell, decision } => {
                 self.drive(Input::Decided { cell, decision }).await;
             }
+            Command::Continue { go_on } => self.drive(Input::GoOn(go_on)).await,
             Command::Reply { cell, value } => self.reply(&cell, value).await,
             Command::SetModel { model } => self.set_model(model).await,
+            Command::Restore { replay } => self.restore(replay).await,
+            Command::Interrupt if self.stop_replay().await => {}
             Command::Interrupt if self.give_up_model().await => {}
             Command::Interrupt => {
                 let at = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -301,6 +361,7 @@ impl Session {
     /// The person's words, which a turn begins with.
     fn begin_turn(&mut self, text: String) {
         self.question.clone_from(&text);
+        self.guard.asked();
         self.said.clear();
         self.choice = match self.options.coaching {
             Coaching::Off => ToolChoice::Auto,
@@ -309,30 +370,6 @@ impl Session {
         let cell = random_cell_id();
         self.turn_begins(&cell);
         self.edit(Edit::Say { cell, text });
-    }
-
-    async fn run_own(&mut self, code: String, language: Option<&str>) {
-        let offers = self.kernels.offers();
-        let Some(offer) = self.kernels.find(language).and_then(|at| offers.get(at)) else {
-            let known: Vec<&str> = offers.iter().map(|offer| &*offer.language).collect();
-            let asked = language.unwrap_or_default();
-            let known = known.join(", ");
-            self.notice(&format!(
-                "there is no kernel for `{asked}`, only for {known}"
-            ))
-            .await;
-            return self.end_turn(TurnEnd::CellFailed).await;
-        };
-        let cell = random_cell_id();
-        self.turn_begins(&cell);
-        let language = (offer.language != self.language()).then(|| offer.language.clone());
-        self.edit(Edit::Propose {
-            cell: cell.clone(),
-            author: Author::Person,
-            language,
-            source: code,
-        });
-        self.drive(Input::RunOwn { cell }).await;
     }
 
     /// The main kernel's language.
@@ -350,21 +387,19 @@ impl Session {
     }
 
     fn prompt(&self) -> Prompt {
-        let vision = self
-            .options
-            .provider
-            .as_ref()
-            .is_some_and(|provider| provider.info().vision);
-        let brief = self.options.coaching == Coaching::Small;
+        let reads = self.reads();
         let budget = Budget {
             text: self.options.output_budget,
-            vision,
-            brief,
+            eye: self.eye.as_deref(),
+            brief: self.options.coaching == Coaching::Small,
+            reads,
         };
+        let mut tools = vec![tools::run_code(&self.offers())];
+        tools.extend(reads.then(read_output::tool));
         Prompt {
             system: self.options.system.clone(),
             messages: context::messages(&self.transcript, tools::RUN_CODE, budget),
-            tools: vec![tools::run_code(&self.offers())],
+            tools,
             tool_choice: self.choice,
             max_output_tokens: None,
             temperature: self.options.temperature,
@@ -380,13 +415,6 @@ impl Session {
             .rposition(|cell| cell.kind == crate::session::CellKind::User)
             .unwrap_or(0);
         cells.get(start..).unwrap_or_default().iter().collect()
-    }
-
-    fn edit(&mut self, edit: Edit) {
-        // Ids are ours and fresh, so an edit always fits; if not, it is a bug worth a log line and no crash.
-        if let Err(error) = self.transcript.apply(edit) {
-            tracing::error!(%error, "an edit did not fit the transcript");
-        }
     }
 
     fn end_cell(&mut self, cell: &str, status: CodeStatus) {
@@ -423,20 +451,9 @@ impl Session {
                 CodeStatus::Finished(Verdict::KernelDied(ExitReason::Requested)),
             );
         }
-        self.save().await;
+        self.save(true).await;
+        self.close().await;
         self.kernels.shutdown().await;
-    }
-}
-
-async fn next_execution_event(
-    running: Option<&mut Running>,
-) -> Option<crate::kernel::ExecutionEvent> {
-    match running {
-        Some(Running {
-            execution: Some(execution),
-            ..
-        }) => execution.next().await,
-        _ => std::future::pending().await,
     }
 }
 

@@ -1,7 +1,7 @@
 //! One reply of the model while it streams: its text, its calls, and what of them is new to show.
 
 use super::tools;
-use crate::llm::types::{BoxStream, Delta, ProviderError, Retrying, StopReason, Usage};
+use crate::llm::types::{BoxStream, Delta, Native, ProviderError, Retrying, StopReason, Usage};
 
 /// A reply on its way.
 pub(super) struct Sampling {
@@ -45,6 +45,8 @@ pub(super) enum Progress {
     Reasoning(String),
     /// More code of the cell that this call will be.
     Code { cell: String, text: String },
+    /// What its provider wants back.
+    Native(Native),
     /// Nothing to show.
     Nothing,
     /// What came so far is void, and was shown in this cell if there is one; the reply comes again.
@@ -108,6 +110,7 @@ impl Sampling {
                     cell: self.text_cell.take(),
                 }
             }
+            Delta::Native(native) => Progress::Native(native),
             Delta::Finished { reason, usage } => {
                 if reason == StopReason::Length {
                     self.ended = Ended::Limit;

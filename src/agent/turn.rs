@@ -5,8 +5,9 @@
 
 use std::collections::VecDeque;
 
-use super::approval::{Approval, Requirement};
+use super::approval::{Approval, AtLimit, Requirement};
 use super::event::{Decision, TurnEnd};
+use super::repetition::Failures;
 use crate::kernel::{ExitReason, Verdict};
 
 /// A second interrupt within this many milliseconds restarts the kernel.
@@ -32,6 +33,8 @@ pub enum State {
         /// When it was interrupted last, in milliseconds.
         interrupted: Option<u64>,
     },
+    /// A limit is reached; the person says whether it goes on, or the turn ends so.
+    Paused(TurnEnd),
     /// A cell of the person's own runs.
     RunningOwn {
         /// When it was interrupted last, in milliseconds.
@@ -46,6 +49,8 @@ pub struct Call {
     pub cell: String,
     /// The code.
     pub code: String,
+    /// Its language.
+    pub language: String,
 }
 
 /// Something happened.
@@ -62,7 +67,7 @@ pub enum Input {
     Replied {
         /// Calls that can run.
         calls: Vec<Call>,
-        /// Whether there were calls that cannot (they are answered already).
+        /// Whether there were calls that are answered already: they cannot run, or need not.
         broken: bool,
         /// What the reply lacks although it has no calls, for the model.
         nudge: Option<String>,
@@ -93,6 +98,13 @@ pub enum Input {
         /// What happened.
         message: String,
     },
+    /// The request would cost more than is left.
+    OverBudget {
+        /// How much, in words.
+        message: String,
+    },
+    /// The person said whether to go on at a limit.
+    GoOn(bool),
     /// The person wants it to stop.
     Interrupt {
         /// When, in milliseconds.
@@ -114,6 +126,10 @@ pub enum Effect {
         /// Which cell.
         cell: String,
     },
+    /// Ask the person whether to go on, where the turn would end so.
+    AskToGoOn(TurnEnd),
+    /// What was too much is allowed once more.
+    RaiseBudget,
     /// Run a cell.
     Execute {
         /// Which cell.
@@ -155,21 +171,23 @@ pub struct Turn {
     pub state: State,
     approval: Approval,
     max_steps: u32,
+    at_limit: AtLimit,
     steps: u32,
     nudges: u32,
-    failures: Vec<(String, String, u32)>,
+    failures: Failures,
 }
 
 impl Turn {
     /// An idle machine.
-    pub fn new(approval: Approval, max_steps: u32) -> Self {
+    pub fn new(approval: Approval, max_steps: u32, at_limit: AtLimit) -> Self {
         Self {
             state: State::Idle,
             approval,
             max_steps,
+            at_limit,
             steps: 0,
             nudges: 0,
-            failures: Vec::new(),
+            failures: Failures::default(),
         }
     }
 
@@ -206,6 +224,15 @@ impl Turn {
                     message,
                     key_variable,
                 })]
+            }
+            (State::Sampling, Input::OverBudget { message }) => {
+                self.steps = self.steps.saturating_sub(1);
+                self.limit(TurnEnd::Budget { message }, vec![])
+            }
+            (State::Paused(end), Input::GoOn(true)) => self.go_on(&end),
+            (State::Paused(end), Input::GoOn(false)) => vec![Effect::End(end)],
+            (State::Paused(_), Input::Interrupt { .. }) => {
+                vec![Effect::End(TurnEnd::Interrupted)]
             }
             (State::Sampling, Input::Interrupt { .. }) => {
                 vec![Effect::CancelSampling, Effect::End(TurnEnd::Interrupted)]
@@ -255,15 +282,50 @@ impl Turn {
 
     fn sample(&mut self, mut effects: Vec<Effect>) -> Vec<Effect> {
         if self.steps >= self.max_steps {
-            effects.push(Effect::End(TurnEnd::StepLimit {
-                steps: self.max_steps,
-            }));
-        } else {
-            self.steps += 1;
-            self.state = State::Sampling;
-            effects.push(Effect::Sample);
+            let steps = self.max_steps;
+            return self.limit(TurnEnd::StepLimit { steps }, effects);
         }
+        self.steps += 1;
+        self.state = State::Sampling;
+        effects.push(Effect::Sample);
         effects
+    }
+
+    /// A limit is reached: the turn ends so, unless somebody wants to go on.
+    fn limit(&mut self, end: TurnEnd, mut effects: Vec<Effect>) -> Vec<Effect> {
+        effects.push(match self.at_limit {
+            AtLimit::End => Effect::End(end),
+            AtLimit::Ask => {
+                self.state = State::Paused(end.clone());
+                Effect::AskToGoOn(end)
+            }
+        });
+        effects
+    }
+
+    /// What was used up is there again.
+    fn go_on(&mut self, end: &TurnEnd) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        match end {
+            TurnEnd::StepLimit { .. } => self.steps = 0,
+            TurnEnd::Budget { .. } => effects.push(Effect::RaiseBudget),
+            TurnEnd::Repeating => {
+                self.failures.clear();
+                effects.push(Effect::Hint(
+                    "This is the third time that the same code fails with the same error. The user lets you go on: \
+                     do it another way."
+                        .to_owned(),
+                ));
+            }
+            // Nobody is asked about these.
+            TurnEnd::Done
+            | TurnEnd::CellFailed
+            | TurnEnd::Interrupted
+            | TurnEnd::Declined
+            | TurnEnd::ModelFailed { .. }
+            | TurnEnd::KernelFailed { .. } => {}
+        }
+        self.sample(effects)
     }
 
     fn replied(&mut self, calls: Vec<Call>, broken: bool, nudge: Option<String>) -> Vec<Effect> {
@@ -348,7 +410,7 @@ impl Turn {
         verdict: &Verdict,
         nudge: Option<String>,
     ) -> Vec<Effect> {
-        let code = queue.pop_front().map(|call| call.code).unwrap_or_default();
+        let call = queue.pop_front();
         let mut effects = restart_if_died(verdict);
         if interrupted || *verdict == Verdict::Interrupted {
             effects.extend(skip_all(queue, "the user stopped the turn"));
@@ -367,11 +429,11 @@ impl Turn {
         }
         effects.extend(skip_all(queue, "the code before it failed"));
         effects.extend(nudge.map(Effect::Hint));
-        match self.count_failure(&code, verdict) {
-            SAME_FAILURE.. => {
-                effects.push(Effect::End(TurnEnd::Repeating));
-                effects
-            }
+        let times = call.map_or(1, |call| {
+            self.failures.count(&call.code, &call.language, verdict)
+        });
+        match times {
+            SAME_FAILURE.. => self.limit(TurnEnd::Repeating, effects),
             2 => {
                 effects.push(Effect::Hint(
                     "This is the same code with the same error as before. Do something else."
@@ -381,21 +443,6 @@ impl Turn {
             }
             _ => self.sample(effects),
         }
-    }
-
-    fn count_failure(&mut self, code: &str, verdict: &Verdict) -> u32 {
-        let failure = format!("{verdict:?}");
-        let code = code.trim().to_owned();
-        if let Some((_, _, times)) = self
-            .failures
-            .iter_mut()
-            .find(|(c, f, _)| *c == code && *f == failure)
-        {
-            *times += 1;
-            return *times;
-        }
-        self.failures.push((code, failure, 1));
-        1
     }
 }
 
@@ -440,320 +487,4 @@ fn skip_all(queue: VecDeque<Call>, reason: &str) -> Vec<Effect> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn call(cell: &str) -> Call {
-        Call {
-            cell: cell.to_owned(),
-            code: format!("code of {cell}"),
-        }
-    }
-
-    fn replied(cells: &[&str]) -> Input {
-        Input::Replied {
-            calls: cells.iter().map(|cell| call(cell)).collect(),
-            broken: false,
-            nudge: None,
-        }
-    }
-
-    fn ran(verdict: Verdict) -> Input {
-        Input::Ran {
-            verdict,
-            nudge: None,
-        }
-    }
-
-    fn failed() -> Verdict {
-        Verdict::Error {
-            ename: "E".to_owned(),
-            evalue: "v".to_owned(),
-        }
-    }
-
-    fn decide(cell: &str, decision: Decision) -> Input {
-        Input::Decided {
-            cell: cell.to_owned(),
-            decision,
-        }
-    }
-
-    fn execute(cell: &str) -> Effect {
-        Effect::Execute {
-            cell: cell.to_owned(),
-        }
-    }
-
-    fn ask(cell: &str) -> Effect {
-        Effect::Ask {
-            cell: cell.to_owned(),
-        }
-    }
-
-    fn skip(cell: &str, reason: &str) -> Effect {
-        Effect::Skip {
-            cell: cell.to_owned(),
-            reason: reason.to_owned(),
-        }
-    }
-
-    /// Plays a conversation: each input with the effects it must have.
-    fn play(approval: Approval, max_steps: u32, conversation: Vec<(Input, Vec<Effect>)>) -> Turn {
-        let mut turn = Turn::new(approval, max_steps);
-        for (n, (input, expected)) in conversation.into_iter().enumerate() {
-            let label = format!("input {n}: {input:?}");
-            assert_eq!(turn.step(input), expected, "{label}");
-        }
-        turn
-    }
-
-    #[test]
-    fn question_code_answer() {
-        let turn = play(
-            Approval::Never,
-            9,
-            vec![
-                (Input::Submit, vec![Effect::Sample]),
-                (replied(&["a", "b"]), vec![execute("a")]),
-                (ran(Verdict::Ok), vec![execute("b")]),
-                (ran(Verdict::Ok), vec![Effect::Sample]),
-                (replied(&[]), vec![Effect::End(TurnEnd::Done)]),
-            ],
-        );
-        assert_eq!(turn.state, State::Idle);
-    }
-
-    #[test]
-    fn after_an_error_the_rest_of_the_reply_is_not_run() {
-        play(
-            Approval::Never,
-            9,
-            vec![
-                (Input::Submit, vec![Effect::Sample]),
-                (replied(&["a", "b"]), vec![execute("a")]),
-                (
-                    ran(failed()),
-                    vec![skip("b", "the code before it failed"), Effect::Sample],
-                ),
-            ],
-        );
-    }
-
-    #[test]
-    fn a_person_may_run_change_decline_or_stop_being_asked() {
-        let change = Decision::Change {
-            source: "new".to_owned(),
-        };
-        let words = Decision::Decline {
-            reason: Some("use polars".to_owned()),
-        };
-        play(
-            Approval::Ask,
-            9,
-            vec![
-                (Input::Submit, vec![Effect::Sample]),
-                (replied(&["a"]), vec![ask("a")]),
-                (decide("x", Decision::Run), vec![]),
-                (
-                    decide("a", change),
-                    vec![
-                        Effect::Change {
-                            cell: "a".to_owned(),
-                            source: "new".to_owned(),
-                        },
-                        execute("a"),
-                    ],
-                ),
-                (ran(Verdict::Ok), vec![Effect::Sample]),
-                (replied(&["b", "c"]), vec![ask("b")]),
-                (
-                    decide("b", words),
-                    vec![
-                        Effect::Decline {
-                            cell: "b".to_owned(),
-                            reason: Some("use polars".to_owned()),
-                        },
-                        skip("c", "the user declined the code before it"),
-                        Effect::Sample,
-                    ],
-                ),
-                (replied(&["d", "e"]), vec![ask("d")]),
-                (decide("d", Decision::Always), vec![execute("d")]),
-                (ran(Verdict::Ok), vec![execute("e")]),
-                (ran(Verdict::Ok), vec![Effect::Sample]),
-            ],
-        );
-        play(
-            Approval::Ask,
-            9,
-            vec![
-                (Input::Submit, vec![Effect::Sample]),
-                (replied(&["a"]), vec![ask("a")]),
-                (
-                    decide("a", Decision::Decline { reason: None }),
-                    vec![
-                        Effect::Decline {
-                            cell: "a".to_owned(),
-                            reason: None,
-                        },
-                        Effect::End(TurnEnd::Declined),
-                    ],
-                ),
-            ],
-        );
-    }
-
-    #[test]
-    fn interrupts_reach_what_is_going_on() {
-        let interrupt = |at| Input::Interrupt { at };
-        play(
-            Approval::Never,
-            9,
-            vec![
-                (interrupt(0), vec![]),
-                (Input::Submit, vec![Effect::Sample]),
-                (
-                    interrupt(1),
-                    vec![Effect::CancelSampling, Effect::End(TurnEnd::Interrupted)],
-                ),
-                (Input::Submit, vec![Effect::Sample]),
-                (replied(&["a", "b"]), vec![execute("a")]),
-                (interrupt(10), vec![Effect::InterruptKernel]),
-                (interrupt(5000), vec![Effect::InterruptKernel]),
-                (interrupt(6000), vec![Effect::RestartKernel]),
-                (
-                    ran(Verdict::KernelDied(ExitReason::Requested)),
-                    vec![
-                        skip("b", "the user stopped the turn"),
-                        Effect::End(TurnEnd::Interrupted),
-                    ],
-                ),
-            ],
-        );
-        play(
-            Approval::Ask,
-            9,
-            vec![
-                (Input::Submit, vec![Effect::Sample]),
-                (replied(&["a"]), vec![ask("a")]),
-                (
-                    interrupt(1),
-                    vec![
-                        skip("a", "the user stopped the turn"),
-                        Effect::End(TurnEnd::Interrupted),
-                    ],
-                ),
-            ],
-        );
-    }
-
-    #[test]
-    fn a_dead_kernel_is_restarted_and_the_model_goes_on() {
-        play(
-            Approval::Never,
-            9,
-            vec![
-                (Input::Submit, vec![Effect::Sample]),
-                (replied(&["a"]), vec![execute("a")]),
-                (
-                    ran(Verdict::KernelDied(ExitReason::Exited(1))),
-                    vec![Effect::RestartKernel, Effect::Sample],
-                ),
-            ],
-        );
-    }
-
-    #[test]
-    fn the_same_failure_is_pointed_out_and_then_ends_the_turn() {
-        let note = "This is the same code with the same error as before. Do something else.";
-        play(
-            Approval::Never,
-            9,
-            vec![
-                (Input::Submit, vec![Effect::Sample]),
-                (replied(&["a"]), vec![execute("a")]),
-                (ran(failed()), vec![Effect::Sample]),
-                (replied(&["a"]), vec![execute("a")]),
-                (
-                    ran(failed()),
-                    vec![Effect::Hint(note.to_owned()), Effect::Sample],
-                ),
-                (replied(&["a"]), vec![execute("a")]),
-                (ran(failed()), vec![Effect::End(TurnEnd::Repeating)]),
-            ],
-        );
-    }
-
-    #[test]
-    fn steps_and_nudges_are_limited() {
-        play(
-            Approval::Never,
-            2,
-            vec![
-                (Input::Submit, vec![Effect::Sample]),
-                (replied(&["a"]), vec![execute("a")]),
-                (ran(Verdict::Ok), vec![Effect::Sample]),
-                (replied(&["b"]), vec![execute("b")]),
-                (
-                    ran(Verdict::Ok),
-                    vec![Effect::End(TurnEnd::StepLimit { steps: 2 })],
-                ),
-            ],
-        );
-        let lacking = || Input::Replied {
-            calls: vec![],
-            broken: false,
-            nudge: Some("plot".to_owned()),
-        };
-        let nudged = || vec![Effect::Hint("plot".to_owned()), Effect::Sample];
-        play(
-            Approval::Never,
-            9,
-            vec![
-                (Input::Submit, vec![Effect::Sample]),
-                (lacking(), nudged()),
-                (lacking(), nudged()),
-                (lacking(), nudged()),
-                (lacking(), vec![Effect::End(TurnEnd::Done)]),
-            ],
-        );
-    }
-
-    #[test]
-    fn broken_calls_go_back_to_the_model() {
-        play(
-            Approval::Never,
-            9,
-            vec![
-                (Input::Submit, vec![Effect::Sample]),
-                (
-                    Input::Replied {
-                        calls: vec![],
-                        broken: true,
-                        nudge: None,
-                    },
-                    vec![Effect::Sample],
-                ),
-            ],
-        );
-    }
-
-    #[test]
-    fn a_person_runs_code_of_their_own() {
-        play(
-            Approval::Ask,
-            9,
-            vec![
-                (
-                    Input::RunOwn {
-                        cell: "a".to_owned(),
-                    },
-                    vec![execute("a")],
-                ),
-                (Input::Submit, vec![]),
-                (ran(failed()), vec![Effect::End(TurnEnd::CellFailed)]),
-            ],
-        );
-    }
-}
+mod tests;

@@ -1,14 +1,16 @@
 //! The command line, as clap parses it. Nothing is decided here.
 
+mod run;
+mod sessions;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::llm::mode::CodeMode;
 
-mod run;
-
 pub use run::{ProgressArg, RunArgs};
+pub use sessions::{CompletionsArgs, ForkArgs, ResumeArgs, SessionsArgs, SessionsCommand};
 
 /// Ask in plain words; a model writes code, a real Jupyter kernel on this machine runs it, and the conversation is a
 /// notebook.
@@ -63,6 +65,14 @@ pub enum Command {
     Models(ModelsArgs),
     /// The profiles there are, and which one is in use.
     Profiles,
+    /// The sessions that are kept: list, show, search, rename, remove.
+    Sessions(SessionsArgs),
+    /// Go on with a session.
+    Resume(Box<ResumeArgs>),
+    /// Begin a session as another one began.
+    Fork(ForkArgs),
+    /// Completions for a shell, of commands, options and sessions.
+    Completions(CompletionsArgs),
     /// Turn a notebook into a web page, Markdown, a script or a clean notebook.
     Export(ExportArgs),
     /// Stand in for a kernel: Jupyter front ends talk to us, we talk to the real kernel (docs/proxy.md).
@@ -95,6 +105,10 @@ pub struct SessionArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "",
         conflicts_with = "gateway")]
     pub existing: Option<String>,
+    /// Leave the kernel running at the end, with its variables, for `sponde resume`; it ends with
+    /// `sponde kernels reap --kept`.
+    #[arg(long, conflicts_with_all = ["existing", "gateway"])]
+    pub keep_kernel: bool,
     /// Where it runs.
     #[command(flatten)]
     pub gateway: GatewayArgs,
@@ -113,9 +127,28 @@ pub struct SessionArgs {
     /// How often the model may be asked for one question.
     #[arg(long, value_name = "N")]
     pub max_steps: Option<u32>,
+    /// How many US dollars the session may cost; what the next request would cost is estimated before it is sent.
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    pub max_cost: Option<f64>,
+    /// How many tokens the session may take, sent and received.
+    #[arg(long, value_name = "N")]
+    pub max_tokens: Option<u64>,
     /// How many seconds a cell of the model may run.
     #[arg(long, value_name = "SECONDS")]
     pub cell_timeout: Option<u64>,
+}
+
+/// An amount of money.
+fn dollars(text: &str) -> Result<f64, String> {
+    let amount: f64 = text
+        .trim_start_matches('$')
+        .parse()
+        .map_err(|_| "not an amount in US dollars, such as 0.50".to_owned())?;
+    if amount.is_finite() && amount >= 0.0 {
+        Ok(amount)
+    } else {
+        Err("not an amount in US dollars, such as 0.50".to_owned())
+    }
 }
 
 /// Who answers when code asks for input.
@@ -196,8 +229,13 @@ pub enum KernelsCommand {
     },
     /// Make kernels work, in Sponde's private environment.
     Install(InstallArgs),
-    /// Clean up what runs that were killed have left: kernels, sockets, connection files.
-    Reap,
+    /// Clean up what runs that were killed have left: kernels, sockets, connection files. Lists the kernels that
+    /// --keep-kernel has left running.
+    Reap {
+        /// End those, too.
+        #[arg(long)]
+        kept: bool,
+    },
     /// Find out how a kernel really behaves, by running cells in it.
     Test(ProbeArgs),
 }

@@ -49,7 +49,7 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
     } else if args.json {
         json_lines(&mut session.agent, &mut signals).await
     } else {
-        let mut renderer = Renderer::new(session::pictures_dir(&session.notebook), false);
+        let mut renderer = Renderer::new(false);
         let mut typed = interactive.then(|| BufReader::new(tokio::io::stdin()).lines());
         interact::turn(
             &mut session.agent,
@@ -82,6 +82,7 @@ async fn json_lines(agent: &mut Agent, signals: &mut mpsc::Receiver<Ask>) -> End
                         Command::Decide { cell, decision: Decision::Decline { reason: None } }
                     }
                     EventKind::InputRequested { .. } => Command::Interrupt,
+                    EventKind::ContinueRequested { .. } => Command::Continue { go_on: false },
                     EventKind::TurnFinished { end, notebook, .. } => {
                         return Ended::Turn { end, saved: notebook.is_some() };
                     }
@@ -120,7 +121,10 @@ fn outcome(ended: Ended, interactive: bool) -> Result<Exit, Failure> {
         )
         .hint("make room, or name another place with --notebook")),
         TurnEnd::Done => Ok(Exit::Done),
-        TurnEnd::CellFailed | TurnEnd::StepLimit { .. } | TurnEnd::Repeating => Ok(Exit::Failed),
+        TurnEnd::CellFailed
+        | TurnEnd::StepLimit { .. }
+        | TurnEnd::Repeating
+        | TurnEnd::Budget { .. } => Ok(Exit::Failed),
         TurnEnd::Interrupted => Ok(Exit::Interrupted),
         TurnEnd::Declined if interactive => Ok(Exit::Approval),
         TurnEnd::Declined => Err(Failure::new(

@@ -10,11 +10,12 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use super::args::SessionArgs;
 use super::interact::{self, Ended, Typed};
 use super::render::Renderer;
+use super::resume::{Coming, Resumed};
 use super::session::{self, Past};
 use super::signals::{self, Ask};
 use super::style::{DIM, HINT, paint, stderr_colours};
 use super::{Context, eprint, filter};
-use crate::agent::{Command, EventKind, KernelOffer, tools};
+use crate::agent::{Agent, Command, EventKind, KernelOffer, tools};
 use crate::error::{Exit, Failure};
 use past::Wish;
 
@@ -54,26 +55,30 @@ enum Said {
 
 /// Runs it.
 pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, Failure> {
+    go_on(args, None, context).await
+}
+
+/// The same with a session that was there before.
+pub(super) async fn go_on(
+    args: SessionArgs,
+    resumed: Option<Resumed>,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let (opened, coming) = Coming::split(resumed);
     let (mut signals, _listening) = signals::listen();
     let interactive = std::io::stdin().is_terminal();
     let mut session = tokio::select! {
-        started = session::start(&args, interactive, Past::Kept, context) => started?,
+        started = session::start_from(&args, opened, interactive, Past::Kept, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
     let colours = stderr_colours();
-    let mut renderer = Renderer::new(session::pictures_dir(&session.notebook), true);
+    let mut renderer = Renderer::new(true);
     let mut typed = BufReader::new(tokio::io::stdin()).lines();
-    // The session's first event names model and kernels.
-    let mut kernels = Vec::new();
-    let mut answering = None;
-    if let Some(event) = session.agent.events.recv().await {
-        renderer.show(&event.kind);
-        if let EventKind::SessionStarted {
-            kernels: k, model, ..
-        } = event.kind
-        {
-            (kernels, answering) = (k, model);
-        }
+    let (kernels, mut answering) = beginning(&mut session.agent, &mut renderer).await;
+    let asked = interactive.then_some(&mut typed);
+    let back = coming.back(&mut session.agent, &mut renderer, asked, &mut signals);
+    if let Some(exit) = back.await {
+        return session::end_soon(session, exit).await;
     }
     let mut own = 0;
     if interactive {
@@ -156,6 +161,20 @@ pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, F
         Some(_) = signals.recv() => {}
     }
     unread.map_or(Ok(exit), Err)
+}
+
+/// The session's first event names kernels and model.
+async fn beginning(
+    agent: &mut Agent,
+    renderer: &mut Renderer,
+) -> (Vec<KernelOffer>, Option<String>) {
+    if let Some(event) = agent.events.recv().await {
+        renderer.show(&event.kind);
+        if let EventKind::SessionStarted { kernels, model, .. } = event.kind {
+            return (kernels, model);
+        }
+    }
+    (Vec::new(), None)
 }
 
 /// One line, or several joined by a backslash; `None` at the end of input.

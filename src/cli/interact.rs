@@ -84,6 +84,20 @@ pub(super) async fn turn(
                             return Ended::Gone;
                         }
                     }
+                    EventKind::ContinueRequested { .. } => {
+                        let go_on = match &mut typed {
+                            Some(typed) => go_on(typed, signals).await,
+                            None => Ok(false),
+                        };
+                        let command = match go_on {
+                            Ok(go_on) => Command::Continue { go_on },
+                            Err(Ask::Interrupt) => Command::Interrupt,
+                            Err(Ask::End) => return Ended::End,
+                        };
+                        if agent.commands.send(command).await.is_err() {
+                            return Ended::Gone;
+                        }
+                    }
                     EventKind::TurnFinished { end, notebook, .. } => {
                         return Ended::Turn { end, saved: notebook.is_some() };
                     }
@@ -132,6 +146,26 @@ async fn decide(
                 reason: Some(words.to_owned()),
             },
         }));
+    }
+}
+
+/// Asks whether to go on at a limit; the end of input is a no.
+///
+/// # Errors
+/// The signal that came instead of an answer.
+async fn go_on(typed: &mut Typed, signals: &mut mpsc::Receiver<Ask>) -> Result<bool, Ask> {
+    let _ = rustix::termios::tcflush(std::io::stdin(), QueueSelector::IFlush);
+    loop {
+        let question = "Go on? [y]es, [n]o:";
+        super::eprint(&format!("{} ", paint(HINT, question, stderr_colours())));
+        let Some(line) = ask_line(typed, "", false, signals).await? else {
+            return Ok(false);
+        };
+        match line.trim() {
+            "y" | "Y" | "yes" => return Ok(true),
+            "n" | "N" | "no" => return Ok(false),
+            _ => {}
+        }
     }
 }
 

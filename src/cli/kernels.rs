@@ -22,7 +22,7 @@ pub(super) fn kernels(args: KernelsArgs, context: &Context) -> Result<Exit, Fail
             Some(options) => block_on(gateway::list(options, json)),
             None => list::list(json, context),
         },
-        KernelsCommand::Reap => reap::run(context),
+        KernelsCommand::Reap { kept } => reap::run(kept, context),
         KernelsCommand::Test(args) => block_on(test::test(args, context)),
         KernelsCommand::Install(args) => {
             if let Some(env) = &args.into {

@@ -2,12 +2,15 @@
 
 pub mod args;
 mod ask;
+mod before;
 mod chat;
+mod completions;
 mod doctor;
 mod existing;
 mod export;
 mod filter;
 mod gateway;
+mod human;
 mod interact;
 mod kernels;
 mod model;
@@ -20,12 +23,15 @@ mod proxy;
 mod python;
 mod reap;
 mod render;
+mod resume;
 mod run;
 mod screen;
 mod session;
+mod sessions;
 mod signals;
 mod step;
 mod style;
+mod totals;
 mod warm;
 mod workspace;
 
@@ -51,6 +57,7 @@ pub(crate) struct Context {
 
 /// Runs the command line and returns how the program ends. The only place that prints errors.
 pub fn main() -> Exit {
+    completions::answer();
     let cli = match <Cli as clap::Parser>::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -95,6 +102,10 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
         Some(Command::Kernels(args)) => kernels::kernels(args, context),
         Some(Command::Models(args)) => block_on(models::models(args, context)),
         Some(Command::Profiles) => profiles::profiles(context),
+        Some(Command::Sessions(args)) => sessions::sessions(args, context),
+        Some(Command::Resume(args)) => block_on(resume::resume(*args, context)),
+        Some(Command::Fork(args)) => sessions::fork(&args, context),
+        Some(Command::Completions(args)) => completions::completions(&args),
         Some(Command::Export(args)) => export::export(&args),
         Some(Command::KernelProxy(args)) => block_on(proxy::proxy(args, context)),
         Some(Command::Doctor) => block_on(doctor::doctor(context)),

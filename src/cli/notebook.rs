@@ -33,23 +33,19 @@ pub(super) struct Old {
     has_run: bool,
 }
 
-/// The notebook that `named` means: read if it is there, else a new one, whose directory is there.
+/// The notebook of session `id`. What `named` means is read if it is there, else a new one, whose directory is there.
 pub(super) fn place(
     named: Option<&Path>,
+    id: &str,
     limits: OutputLimits,
     context: &Context,
 ) -> Result<Place, Failure> {
     let Some(path) = named else {
         let dir = context.paths.sessions();
-        std::fs::create_dir_all(&dir).map_err(|error| {
-            Failure::new(
-                Exit::Failed,
-                format!("could not make `{}`: {error}", dir.display()),
-            )
-        })?;
-        // Sorts by time.
+        // A disk that takes nothing is told when there is something to write: the session goes on in memory.
+        let _ = std::fs::create_dir_all(&dir);
         return Ok(Place {
-            path: dir.join(format!("{}.ipynb", uuid::Uuid::now_v7())),
+            path: dir.join(format!("{id}.ipynb")),
             old: None,
         });
     };

@@ -1,13 +1,14 @@
-//! Plots in the terminal: the kitty and iTerm2 protocols, else half blocks; and always as a file.
+//! Plots in the terminal: the kitty and iTerm2 protocols, else half blocks.
 
 use std::fmt::Write as _;
 use std::io::Cursor;
-use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use image::imageops::FilterType;
 use image::{DynamicImage, GenericImageView as _, ImageFormat, ImageReader, Limits};
+
+pub(super) use crate::agent::pictures::PictureFiles;
 
 /// How a terminal shows pictures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,52 +145,6 @@ fn half_blocks(picture: &DynamicImage, columns: u32) -> String {
     text
 }
 
-/// Writes pictures as `DIR/plot-N.EXT`, the next free N.
-#[derive(Debug)]
-pub(super) struct PictureFiles {
-    dir: PathBuf,
-    next: u32,
-}
-
-impl PictureFiles {
-    /// Pictures go to `dir`, which is made when the first one comes.
-    pub(super) fn new(dir: PathBuf) -> Self {
-        Self { dir, next: 1 }
-    }
-
-    /// Writes one picture of type `mime`.
-    ///
-    /// # Errors
-    /// What the operating system said.
-    pub(super) fn write(&mut self, mime: &str, bytes: &[u8]) -> std::io::Result<PathBuf> {
-        std::fs::create_dir_all(&self.dir)?;
-        let extension = mime
-            .strip_prefix("image/")
-            .unwrap_or("bin")
-            .split('+')
-            .next()
-            .unwrap_or("bin");
-        loop {
-            let path = self.dir.join(format!("plot-{}.{extension}", self.next));
-            self.next += 1;
-            match write_new(&path, bytes) {
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-                Ok(()) => return Ok(path),
-            }
-        }
-    }
-}
-
-fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    use std::io::Write as _;
-    std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path)?
-        .write_all(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,25 +200,6 @@ mod tests {
         assert!(
             kitty.starts_with("\u{1b}_Ga=T,f=100,q=2,m=0;") && kitty.ends_with("\u{1b}\\\n"),
             "{kitty:?}"
-        );
-    }
-
-    #[test]
-    fn picture_files_never_overwrite() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("plot-1.png"), "mine").unwrap();
-        let mut files = PictureFiles::new(dir.path().to_owned());
-        assert_eq!(
-            files.write("image/png", b"x").unwrap(),
-            dir.path().join("plot-2.png")
-        );
-        assert_eq!(
-            files.write("image/svg+xml", b"x").unwrap(),
-            dir.path().join("plot-3.svg")
-        );
-        assert_eq!(
-            std::fs::read(dir.path().join("plot-1.png")).unwrap(),
-            b"mine"
         );
     }
 }

@@ -1,11 +1,11 @@
 //! Events -> a scrolling terminal that copies and pipes well. The model's words go to stdout, the rest to stderr.
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::PathBuf;
 
 use super::filter::{self, Filter};
-use super::picture::{PictureFiles, Protocol};
+use super::picture::Protocol;
 use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
+use super::totals;
 use crate::agent::{EventKind, OutputChange, TurnEnd};
 use crate::error::Failure;
 use crate::jupyter::mime::{Audience, MimeBundle, joined};
@@ -28,7 +28,6 @@ pub(super) struct Renderer {
     status_line: bool,
     protocol: Protocol,
     columns: u32,
-    pictures: PictureFiles,
     section: Section,
     /// Whether the cursor is at the start of a line.
     fresh: bool,
@@ -46,6 +45,8 @@ pub(super) struct Renderer {
     /// One of several turns: errors are told here, and the notebook only once.
     chat: bool,
     notebook_named: bool,
+    /// Why the turn stops was said when the person was asked whether to go on.
+    limit_told: bool,
     /// stdout takes no more, for this reason: nothing more can be said.
     pub unread: Option<Failure>,
 }
@@ -60,8 +61,8 @@ enum Section {
 }
 
 impl Renderer {
-    /// Pictures are written to `pictures`; `chat` says whether more turns will follow.
-    pub(super) fn new(pictures: PathBuf, chat: bool) -> Self {
+    /// `chat` says whether more turns will follow.
+    pub(super) fn new(chat: bool) -> Self {
         let terminal = io::stderr().is_terminal();
         Self {
             colours: style::stderr_colours(),
@@ -69,7 +70,6 @@ impl Renderer {
             status_line: terminal,
             protocol: Protocol::detect(terminal, &|name| std::env::var(name).ok()),
             columns: style::columns(),
-            pictures: PictureFiles::new(pictures),
             section: Section::None,
             fresh: true,
             status_shown: false,
@@ -82,6 +82,7 @@ impl Renderer {
             hidden_lines: 0,
             chat,
             notebook_named: false,
+            limit_told: false,
             unread: None,
         }
     }
@@ -111,6 +112,7 @@ impl Renderer {
                 );
             }
             EventKind::KernelReady { .. }
+            | EventKind::SessionResumed { .. }
             | EventKind::InputAnswered { .. }
             | EventKind::RunFinished { .. }
             // Whoever asked for them shows them.
@@ -118,6 +120,11 @@ impl Renderer {
             | EventKind::UndoAsks { .. }
             | EventKind::UndoRefused { .. }
             | EventKind::Checkpoints { .. } => {}
+            EventKind::CellReplayed { .. } | EventKind::SessionRestored { .. } => {
+                for (style, line) in super::resume::lines(event) {
+                    self.note(style, &filter::plain(&line));
+                }
+            }
             EventKind::KernelDied { kernel, reason } => {
                 self.note(BAD, &filter::plain(&format!("kernel {kernel}: {reason}")));
             }
@@ -178,12 +185,32 @@ impl Renderer {
                     &format!("the cell's time is up; interrupted it ({interrupts})"),
                 );
             }
+            EventKind::PicturesSaved { files, .. } => {
+                for file in files {
+                    self.note(GOOD, &filter::plain(&format!("plot: {file}")));
+                }
+            }
+            EventKind::OutputRead { arguments, .. } => {
+                let words = format!("(the model reads more of an output: {arguments})");
+                self.note(DIM, &filter::plain(&words));
+            }
             EventKind::CodeFinished { status, .. } => self.cell_finished(status),
             EventKind::Notice { message } => {
                 self.note(WARN, &format!("note: {}", filter::plain(message)));
             }
-            EventKind::TurnFinished { end, notebook, .. } => {
-                self.turn_finished(end, notebook.as_deref());
+            EventKind::ContinueRequested { end } => {
+                self.limit(end);
+                self.limit_told = true;
+            }
+            EventKind::TurnFinished {
+                end,
+                notebook,
+                turn,
+                session,
+                ..
+            } => {
+                let totals = (turn.requests > 0).then(|| totals::line(turn, session));
+                self.turn_finished(end, totals, notebook.as_deref());
             }
         }
     }
@@ -324,13 +351,6 @@ impl Renderer {
         {
             let shown = self.protocol.render(&bytes, self.columns);
             self.err(&shown);
-            match self.pictures.write(mime, &bytes) {
-                Ok(path) => self.note(GOOD, &format!("plot: {}", path.display())),
-                Err(error) => self.note(
-                    WARN,
-                    &format!("note: could not write the plot to a file: {error}"),
-                ),
-            }
             return;
         }
         if let Some((mime, value)) = data.richest_for(Audience::Terminal) {
@@ -389,25 +409,39 @@ impl Renderer {
         self.end_line();
     }
 
-    fn turn_finished(&mut self, end: &TurnEnd, notebook: Option<&str>) {
+    /// A limit is reached.
+    fn limit(&mut self, end: &TurnEnd) {
+        let text = match end {
+            TurnEnd::StepLimit { steps } => {
+                format!("stopped after {steps} steps; ask again to go on, or raise --max-steps")
+            }
+            TurnEnd::Repeating => {
+                "stopped: the same code failed three times in the same way".to_owned()
+            }
+            TurnEnd::Budget { message } => format!("stopped: {message}"),
+            TurnEnd::Done
+            | TurnEnd::CellFailed
+            | TurnEnd::Interrupted
+            | TurnEnd::Declined
+            | TurnEnd::ModelFailed { .. }
+            | TurnEnd::KernelFailed { .. } => return,
+        };
+        self.note(WARN, &filter::plain(&text));
+    }
+
+    fn turn_finished(&mut self, end: &TurnEnd, totals: Option<String>, notebook: Option<&str>) {
         self.end_text();
         self.end_line();
         self.section = Section::None;
         match end {
             TurnEnd::Done | TurnEnd::CellFailed | TurnEnd::Declined => {}
             TurnEnd::Interrupted => self.note(WARN, "interrupted"),
-            TurnEnd::StepLimit { steps } => {
-                self.note(
-                    WARN,
-                    &format!(
-                        "stopped after {steps} steps; ask again to go on, or raise --max-steps"
-                    ),
-                );
+            // In a chat the person was told when they were asked.
+            TurnEnd::StepLimit { .. } | TurnEnd::Repeating | TurnEnd::Budget { .. } => {
+                if !std::mem::take(&mut self.limit_told) {
+                    self.limit(end);
+                }
             }
-            TurnEnd::Repeating => self.note(
-                WARN,
-                "stopped: the same code failed three times in the same way",
-            ),
             TurnEnd::ModelFailed { message, .. } | TurnEnd::KernelFailed { message } => {
                 // A single turn's error is the program's, which tells it at its end.
                 if self.chat {
@@ -415,15 +449,19 @@ impl Renderer {
                 }
             }
         }
+        let mut blank = "\n";
+        if let Some(totals) = totals {
+            self.err(blank);
+            self.note(DIM, &totals);
+            blank = "";
+        }
         if let Some(notebook) = notebook
             && !self.notebook_named
         {
             self.notebook_named = self.chat;
             let name = paint(NAME, notebook, self.colours);
-            self.err(&format!(
-                "\n{} {name}\n",
-                paint(DIM, "notebook:", self.colours)
-            ));
+            let label = paint(DIM, "notebook:", self.colours);
+            self.err(&format!("{blank}{label} {name}\n"));
         }
     }
 

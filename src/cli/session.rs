@@ -6,15 +6,20 @@ use std::time::Duration;
 
 use super::Context;
 use super::args::{SessionArgs, StdinArg};
+use super::before::Before;
 use super::existing;
 use super::gateway::{self, Far};
+use super::interact::END_WITHIN;
 use super::model::Switchboard;
-use super::notebook::{self, Place};
+use super::notebook::Place;
 use super::project;
 use super::workspace::{self, KernelAt, Workspace};
 use crate::agent::approval::Approval;
+use crate::agent::store::Opened;
 use crate::agent::undo::UndoOptions;
-use crate::agent::{Agent, AgentOptions, Models, Outfit, StdinPolicy, spill};
+use crate::agent::{
+    Agent, AgentOptions, AtLimit, Budgets, Cap, Models, Outfit, StdinPolicy, spill,
+};
 use crate::error::{Exit, Failure};
 use crate::kernel::discover::DiscoverError;
 use crate::kernel::reap::{Reaped, reap};
@@ -49,19 +54,32 @@ pub(super) enum Past {
     Forgotten,
 }
 
-/// Starts a session as `args` and the configuration say; `interactive` if a person is at the terminal.
+/// Starts a new session as `args` and the configuration say; `interactive` if a person is at the terminal.
 pub(super) async fn start(
     args: &SessionArgs,
     interactive: bool,
     past: Past,
     context: &Context,
 ) -> Result<Session, Failure> {
+    start_from(args, None, interactive, past, context).await
+}
+
+/// Starts a session, a new one or `resumed`, which goes on where it was and with what it had unless `args` say
+/// otherwise.
+pub(super) async fn start_from(
+    args: &SessionArgs,
+    resumed: Option<Opened>,
+    interactive: bool,
+    past: Past,
+    context: &Context,
+) -> Result<Session, Failure> {
     let stdin = stdin_policy(args.stdin, context.config.stdin, interactive)?;
     let limits = context.config.limits.resolve();
+    let before = Before::of(resumed, args, context)?;
     let Place {
         path: notebook,
         old,
-    } = notebook::place(args.notebook.as_deref(), limits, context)?;
+    } = before.place(args, limits, context)?;
     let far = gateway::open(&args.gateway, context).await?;
     let named = args.kernel.first().map(String::as_str);
     let existing = existing::find(args.existing.as_deref(), named, context)?;
@@ -73,10 +91,11 @@ pub(super) async fn start(
         let own = own
             .map(|old| old.kernel(far.as_ref(), context))
             .transpose()?;
-        find_kernels(own, &args.kernel, far.as_ref(), context)?
+        let usual = before.kernel.as_deref();
+        find_kernels(own, usual, &args.kernel, far.as_ref(), context)?
     };
     let here = current_dir()?;
-    let mut cwd = here.clone();
+    let mut cwd = before.cwd.clone().unwrap_or_else(|| here.clone());
     if let Some(old) = &old {
         old.check_language(&kernel)?;
         cwd = old.workdir(&notebook, &here);
@@ -86,13 +105,16 @@ pub(super) async fn start(
         project::instructions(&here, args.trust_project, interactive, context).await?;
     let added = instructions.iter().map(|it| it.source.clone()).collect();
     let models = Switchboard::new(context, args.code_mode, &kernel.spec.language, instructions);
-    let name = args.model.as_deref().or(context.config.model.as_deref());
+    let named = args.model.as_deref().or(before.model.as_deref());
+    let name = named.or(context.config.model.as_deref());
     let Outfit {
         provider,
         system,
         coaching,
         output_budget,
     } = models.first(name).await?;
+    let info = provider.info();
+    let budgets = budgets(args, &info.name, info.price.is_some(), context)?;
     let workspace = Workspace {
         cwd: &cwd,
         kernel: KernelAt::of(far.is_some(), existing.is_some()),
@@ -102,14 +124,22 @@ pub(super) async fn start(
     let kernels: Vec<&KernelSource> = std::iter::once(&kernel).chain(&others).collect();
     let words = old.as_ref().map(|old| old.words(existing.is_some()));
     let facts = workspace.facts(words, named_files, &kernels);
-    let main = LaunchOptions {
+    let main = before.adopting(LaunchOptions {
         oversize: spill::oversize(&notebook, &limits),
         gateway: far.as_ref().map(Far::options),
         existing: existing.map(|existing| existing.file),
         ..launch_options(kernel, cwd, context)
-    };
+    });
     // A conversation goes on; one question is soon over, and far away memory is somebody else's.
-    let spare = interactive && far.is_none() && main.existing.is_none();
+    let can_have_spare = far.is_none() && main.existing.is_none() && !before.keeps_kernels();
+    let adopting = |kernel| {
+        before.adopting(LaunchOptions {
+            kernel,
+            ..main.clone()
+        })
+    };
+    let others = others.into_iter().map(adopting).collect();
+    let opened = before.open(&main, &notebook, old, limits, context);
     let switchboard: Arc<dyn Models> = Arc::new(Arc::clone(&models));
     let agent = Agent::start(AgentOptions {
         provider: Some(provider),
@@ -118,28 +148,16 @@ pub(super) async fn start(
         instructions: added,
         facts,
         coaching,
-        others: others
-            .into_iter()
-            .map(|kernel| LaunchOptions {
-                kernel,
-                ..main.clone()
-            })
-            .collect(),
+        others,
         kernel: main,
         notebook: notebook.clone(),
-        transcript: old.map(|old| old.opened.transcript),
-        approval: (args.yes.then_some(Approval::Never))
-            .or(context.config.approval)
-            .unwrap_or(Approval::Ask),
-        max_steps: args
-            .max_steps
-            .or(context.config.max_steps)
-            .unwrap_or(MAX_STEPS),
-        cell_timeout: Some(
-            args.cell_timeout
-                .or(context.config.cell_timeout)
-                .map_or(CELL_TIMEOUT, Duration::from_secs),
-        ),
+        transcript: None,
+        opened: Some(opened),
+        approval: approval(args, context),
+        max_steps: max_steps(args, context),
+        budgets,
+        at_limit: AtLimit::with_person(interactive),
+        cell_timeout: Some(cell_timeout(args, context)),
         stdin,
         output_budget,
         limits,
@@ -148,7 +166,7 @@ pub(super) async fn start(
             Past::Kept => Some(undo_options(context)),
             Past::Forgotten => None,
         },
-        spare,
+        spare: interactive && can_have_spare,
     });
     Ok(Session {
         agent,
@@ -172,15 +190,34 @@ fn undo_options(context: &Context) -> UndoOptions {
     options
 }
 
+/// How often a model may be asked in one turn.
+fn max_steps(args: &SessionArgs, context: &Context) -> u32 {
+    let named = args.max_steps.or(context.config.max_steps);
+    named.unwrap_or(MAX_STEPS)
+}
+
+/// How long a cell of the model may run.
+fn cell_timeout(args: &SessionArgs, context: &Context) -> Duration {
+    let seconds = args.cell_timeout.or(context.config.cell_timeout);
+    seconds.map_or(CELL_TIMEOUT, Duration::from_secs)
+}
+
 /// Ends a session and its server in good order.
 pub(super) async fn end(session: Session) {
     session.agent.shutdown().await;
     session.models.end().await;
 }
 
+/// The same, but not for ever, before the program ends with `exit`.
+pub(super) async fn end_soon(session: Session, exit: Exit) -> Result<Exit, Failure> {
+    let _ = tokio::time::timeout(END_WITHIN, end(session)).await;
+    Ok(exit)
+}
+
 /// The main kernel and those of other languages: the named ones, or else the main one and whatever else there is.
 fn find_kernels(
     of_notebook: Option<KernelSource>,
+    usual: Option<&str>,
     named: &[String],
     far: Option<&Far>,
     context: &Context,
@@ -195,7 +232,7 @@ fn find_kernels(
     let [first, rest @ ..] = named else {
         let main = match of_notebook {
             Some(main) => main,
-            None => find(context.config.kernel.as_deref())?,
+            None => find(usual.or(context.config.kernel.as_deref()))?,
         };
         let all = if let Some(far) = far {
             far.all()
@@ -230,6 +267,39 @@ fn find_kernels(
         others.push(source);
     }
     Ok((main, others))
+}
+
+/// When a person is asked before code runs.
+fn approval(args: &SessionArgs, context: &Context) -> Approval {
+    if args.yes {
+        Approval::Never
+    } else {
+        context.config.approval.unwrap_or(Approval::Ask)
+    }
+}
+
+/// What may be spent: arguments go before the configuration. Dollars can only be counted where prices are known.
+fn budgets(
+    args: &SessionArgs,
+    model: &str,
+    is_priced: bool,
+    context: &Context,
+) -> Result<Budgets, Failure> {
+    let configured = &context.config.budget;
+    let budgets = Budgets {
+        turn: configured.turn,
+        session: Cap {
+            cost: args.max_cost.or(configured.session.cost),
+            tokens: args.max_tokens.or(configured.session.tokens),
+        },
+    };
+    if budgets.caps_cost() && !is_priced {
+        return Err(Failure::usage(format!(
+            "the price of `{model}` is not known, so a limit in dollars cannot be kept"
+        ))
+        .hint("limit its tokens with --max-tokens, or choose a model with a price from `sponde models`"));
+    }
+    Ok(budgets)
 }
 
 /// Who answers when code asks for input: as the command line says, else the configuration, where it can be had.
@@ -295,6 +365,8 @@ pub(super) fn launch_options(
         oversize: None,
         gateway: None,
         existing: None,
+        keep: false,
+        adopt: None,
     }
 }
 
@@ -302,6 +374,16 @@ pub(super) fn launch_options(
 pub(super) fn current_dir() -> Result<PathBuf, Failure> {
     std::env::current_dir()
         .map_err(|error| Failure::usage(format!("the current directory cannot be used: {error}")))
+}
+
+/// The day, as ids of sessions have it.
+pub(super) fn today() -> String {
+    jiff::Zoned::now().strftime("%Y%m%d").to_string()
+}
+
+/// The time, as journals have it.
+pub(super) fn now() -> String {
+    jiff::Timestamp::now().to_string()
 }
 
 /// Where the plots of a notebook are written as files.

@@ -112,11 +112,15 @@ fn display(
         let _ = writeln!(html, "<pre class=\"math\">{}</pre>", escape(text.trim()));
         return;
     }
-    if let Some(text) = data.text_of(mime::TEXT_PLAIN) {
+    let text = data.text_of(mime::TEXT_PLAIN);
+    // `<IPython.core.display.JSON object>` says less.
+    if let Some(value) = data.get(mime::APPLICATION_JSON)
+        && text.as_ref().is_none_or(|text| text.starts_with('<'))
+    {
+        let text = serde_json::to_string_pretty(value).unwrap_or_default();
         return push_text(&text, "result", html);
     }
-    if let Some(value) = data.get(mime::APPLICATION_JSON) {
-        let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    if let Some(text) = text {
         return push_text(&text, "result", html);
     }
     if interactive.is_none() {
@@ -264,6 +268,10 @@ mod tests {
             (
                 text.with("text/markdown", "*a*"),
                 "<div class=\"text\"><p><em>a</em></p>\n</div>\n".to_owned(),
+            ),
+            (
+                MimeBundle::text("<JSON object>").with("application/json", json!([1])),
+                plain.replace("x&lt;y", "[\n  1\n]"),
             ),
             (
                 MimeBundle::new().with("application/x-odd", "<x>"),

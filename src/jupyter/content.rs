@@ -212,7 +212,7 @@ pub enum ExecutionState {
 }
 
 /// `stream`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Stream {
     /// `stdout` or `stderr`; some kernels invent others.
@@ -249,7 +249,7 @@ pub struct Transient {
 }
 
 /// `error`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct ErrorContent {
     /// Exception name; bash sends an empty one.

@@ -180,6 +180,12 @@ impl Notebook {
     pub fn write_to(&self, to: &mut dyn std::io::Write) -> std::io::Result<()> {
         write::stream(self, to)
     }
+
+    /// The file's text before its first cell and after its last one, for who changes a file in place. Between them
+    /// stand one or more cells, each as [`Cell::write_piece`] writes it.
+    pub fn frame(&self) -> (String, String) {
+        write::frame(self)
+    }
 }
 
 impl Default for Notebook {
@@ -206,6 +212,14 @@ impl Cell {
     /// A raw cell.
     pub fn raw(id: impl Into<String>, source: impl Into<String>) -> Self {
         Self::with_kind(id, source, CellType::Raw)
+    }
+
+    /// Writes the cell as it stands in a notebook's file among others.
+    ///
+    /// # Errors
+    /// The first that `to` has.
+    pub fn write_piece(&self, is_first: bool, to: &mut dyn std::io::Write) -> std::io::Result<()> {
+        write::cell(self, is_first, to)
     }
 
     /// The outputs; none for cells that are not code.

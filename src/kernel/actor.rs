@@ -92,6 +92,8 @@ pub(super) struct About {
     pub(super) pid: Option<u32>,
     /// Whether it can make copies of itself.
     pub(super) can_be_copied: bool,
+    /// Whether it ran before.
+    pub(super) adopted: bool,
     /// A cell is running.
     pub(super) busy: bool,
     /// How it is interrupted.

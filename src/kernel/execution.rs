@@ -4,6 +4,7 @@
 //! link, and gives it back when the next one is asked for. A slow reader therefore stops the socket, and a
 //! fast kernel never fills our memory.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
@@ -46,7 +47,8 @@ pub enum ExecutionEvent {
 }
 
 /// A change to a cell's outputs, as the kernel sent it. `session::outputs` folds these.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum OutputEvent {
     /// Text.
     Stream(Stream),
@@ -100,7 +102,8 @@ pub struct Outcome {
 }
 
 /// The verdict on an execution.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It ran to its end.
     Ok,

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::KernelError;
-use super::reap::Owner;
+use super::reap::{self, Owner, Running};
 use crate::jupyter::connection::{ConnectionInfo, Transport};
 
 /// The longest path a unix socket may have (`sun_path`, less the final NUL).
@@ -27,6 +27,8 @@ pub(super) struct KernelFiles {
     socket_dir: PathBuf,
     /// Whether the connection file is ours to remove.
     ours: bool,
+    /// Whether the files stay, because the kernel does.
+    kept: bool,
 }
 
 /// A file or directory could not be made.
@@ -86,6 +88,7 @@ impl KernelFiles {
             connection_file,
             socket_dir,
             ours: true,
+            kept: false,
         };
         std::fs::create_dir_all(runtime_dir).map_err(FilesError::at(runtime_dir))?;
         serde_json::to_vec_pretty(&files.info)
@@ -107,7 +110,43 @@ impl KernelFiles {
             connection_file,
             socket_dir,
             ours: false,
+            kept: false,
         })
+    }
+
+    /// Those of a kernel that an earlier process has kept, with its own process; or why there are none.
+    pub(super) fn adopt(
+        connection_file: &Path,
+        socket_root: &Path,
+    ) -> Result<(Self, Running), String> {
+        let (socket_dir, process) = reap::kept_at(connection_file, socket_root)?;
+        let text = std::fs::read(connection_file).map_err(|error| error.to_string())?;
+        let info = ConnectionInfo::parse(&text).map_err(|error| error.to_string())?;
+        let files = Self {
+            info,
+            connection_file: connection_file.to_owned(),
+            socket_dir,
+            ours: true,
+            kept: true,
+        };
+        // Where the guards of the process before us listened.
+        let guards = files.guard_dir();
+        let mut private = std::fs::DirBuilder::new();
+        private.mode(0o700);
+        std::fs::remove_dir_all(&guards)
+            .and_then(|()| private.create(&guards))
+            .map_err(|error| format!("`{}`: {error}", guards.display()))?;
+        Ok((files, process))
+    }
+
+    /// Whether the files stay where they are when this is dropped.
+    pub(super) fn keep(&mut self, keep: bool) {
+        self.kept = keep;
+    }
+
+    /// Where a kernel that is kept writes what nobody reads.
+    pub(super) fn log(&self) -> PathBuf {
+        self.socket_dir.join("log")
     }
 
     /// Where our guards listen: out of the way of the kernel's own sockets.
@@ -117,7 +156,7 @@ impl KernelFiles {
 
     /// Notes the kernel's process, so that it can be found when we are gone. Failing costs only that.
     pub(super) fn started(&self, pid: Option<u32>) {
-        if let Some(owner) = Owner::current(&self.connection_file, pid) {
+        if let Some(owner) = Owner::current(&self.connection_file, pid, self.kept) {
             let _ = std::fs::write(self.socket_dir.join(OWNER), owner.to_json());
         }
     }
@@ -125,6 +164,9 @@ impl KernelFiles {
 
 impl Drop for KernelFiles {
     fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
         // Nothing of the person's is in there; what cannot be removed is reaped later.
         if self.ours {
             let _ = std::fs::remove_file(&self.connection_file);
@@ -195,7 +237,7 @@ fn socket_dir(root: &Path, connection_file: &Path) -> Result<PathBuf, FilesError
     private.mode(0o700);
     private.create(&dir).map_err(FilesError::at(&dir))?;
     // First of all: a directory without an owner is nobody's and never reaped.
-    let owner = Owner::current(connection_file, None);
+    let owner = Owner::current(connection_file, None, false);
     owner
         .map_or(Ok(()), |owner| {
             write_private(&dir.join(OWNER), owner.to_json().as_bytes())

@@ -1,14 +1,18 @@
 //! Where a kernel runs: what can be done with it besides talking to it.
 
 mod adopted;
+mod kept;
 mod process;
 
 use std::fmt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 pub(super) use adopted::{Adopted, adopt_orphans};
-pub(super) use process::Process;
+pub(super) use kept::Kept;
+pub(super) use process::{EndOf, Process};
 
 use super::gateway::Remote;
 
@@ -17,6 +21,8 @@ use super::gateway::Remote;
 pub(super) enum Host {
     /// A process of ours: it ends when we do.
     Local(Box<Process>),
+    /// A process that an earlier one of ours has kept: it ends when we say so.
+    Kept(Kept),
     /// A kernel that a gateway runs for us: it ends when we say so.
     Gateway(Box<Remote>),
     /// A kernel that somebody else started and will end.
@@ -27,8 +33,17 @@ impl Host {
     /// Whether it is ours to end, and so to restart.
     pub(super) fn is_ours(&self) -> bool {
         match self {
-            Self::Local(_) | Self::Gateway(_) => true,
+            Self::Local(_) | Self::Kept(_) | Self::Gateway(_) => true,
             Self::Attached => false,
+        }
+    }
+
+    /// Whether it goes on without us.
+    pub(super) fn is_kept(&self) -> bool {
+        match self {
+            Self::Local(process) => process.is_kept(),
+            Self::Kept(_) => true,
+            Self::Gateway(_) | Self::Attached => false,
         }
     }
 
@@ -36,7 +51,7 @@ impl Host {
     /// again.
     pub(super) fn ends_by_message(&self) -> bool {
         match self {
-            Self::Local(_) => true,
+            Self::Local(_) | Self::Kept(_) => true,
             Self::Gateway(_) | Self::Attached => false,
         }
     }
@@ -45,6 +60,7 @@ impl Host {
     pub(super) fn interrupt(&self) {
         match self {
             Self::Local(process) => process.interrupt(),
+            Self::Kept(process) => process.interrupt(),
             Self::Gateway(remote) => remote.interrupt(),
             Self::Attached => {}
         }
@@ -57,6 +73,10 @@ impl Host {
                 process.kill();
                 process.wait().await;
             }
+            Self::Kept(process) => {
+                process.kill();
+                process.wait().await;
+            }
             Self::Gateway(remote) => remote.end().await,
             Self::Attached => {}
         }
@@ -66,6 +86,7 @@ impl Host {
     pub(super) async fn wait(&mut self) -> ExitReason {
         match self {
             Self::Local(process) => process.wait().await,
+            Self::Kept(process) => process.wait().await,
             Self::Gateway(remote) => remote.wait().await,
             // Its sockets tell.
             Self::Attached => std::future::pending().await,
@@ -76,6 +97,7 @@ impl Host {
     pub(super) async fn end(&mut self, restart: bool, grace: Duration) -> ExitReason {
         match self {
             Self::Local(process) => process.end(grace).await,
+            Self::Kept(process) => process.end(grace).await,
             Self::Gateway(_) if restart => ExitReason::Requested,
             Self::Gateway(remote) => {
                 remote.end().await;
@@ -89,7 +111,7 @@ impl Host {
     pub(super) async fn log(&mut self) -> String {
         match self {
             Self::Local(process) => process.log().await,
-            Self::Gateway(_) | Self::Attached => String::new(),
+            Self::Kept(_) | Self::Gateway(_) | Self::Attached => String::new(),
         }
     }
 
@@ -97,13 +119,15 @@ impl Host {
     pub(super) fn pid(&self) -> Option<u32> {
         match self {
             Self::Local(process) => process.id(),
+            Self::Kept(process) => Some(process.id()),
             Self::Gateway(_) | Self::Attached => None,
         }
     }
 }
 
 /// How a kernel's process ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ExitReason {
     /// It exited.
     Exited(i32),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::KernelError;
 use super::files::KernelFiles;
 use super::gateway::GatewayOptions;
-use super::host::{Host, Process};
+use super::host::{EndOf, Host, Kept, Process};
 use super::oversize::Oversize;
 use super::quirks;
 use crate::jupyter::kernelspec::KernelSpec;
@@ -17,6 +17,9 @@ const IPYKERNEL_START: &str = include_str!("ipykernel_start.py");
 
 /// The same for other kernels that are Python modules: with room for all that they print.
 const PYTHON_START: &str = include_str!("python_start.py");
+
+/// Tells a kernel who started it.
+const PARENT: &str = "JPY_PARENT_PID";
 
 /// Variables that say in which encoding a program writes (POSIX, section 8.2).
 const LOCALE: [&str; 3] = ["LC_ALL", "LC_CTYPE", "LANG"];
@@ -59,6 +62,11 @@ pub struct LaunchOptions {
     pub gateway: Option<GatewayOptions>,
     /// The connection file of a kernel that runs already: it is used instead, and left running.
     pub existing: Option<PathBuf>,
+    /// Whether the kernel goes on when its last handle is dropped or this process is gone; only
+    /// [`super::Kernel::shutdown`] ends it then.
+    pub keep: bool,
+    /// The connection file of a kernel that an earlier process has kept: it is used again if it still runs.
+    pub adopt: Option<PathBuf>,
 }
 
 /// Makes the files and starts the process.
@@ -67,7 +75,7 @@ pub struct LaunchOptions {
 /// [`KernelError::Prepare`] or [`KernelError::Spawn`], with the files removed again.
 pub(super) fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host), KernelError> {
     let kernel = &options.kernel;
-    let files = KernelFiles::make(
+    let mut files = KernelFiles::make(
         &kernel.name,
         quirks::transport(&kernel.spec),
         &options.runtime_dir,
@@ -75,9 +83,17 @@ pub(super) fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host), Ker
     )
     .map_err(|error| error.of(&kernel.name))?;
     let command = command(kernel, &files.connection_file);
-    let env = environment(&options.env, kernel);
+    let mut env = environment(&options.env, kernel);
+    let end = if options.keep {
+        files.keep(true);
+        // ipykernel would end with us.
+        env.retain(|(name, _)| name != PARENT);
+        EndOf::Itself { log: files.log() }
+    } else {
+        EndOf::Parent
+    };
     let process =
-        Process::spawn(&command, &env, &options.cwd).map_err(|error| KernelError::Spawn {
+        Process::spawn(&command, &env, &options.cwd, end).map_err(|error| KernelError::Spawn {
             kernel: kernel.name.clone(),
             command: command.first().cloned().unwrap_or_default(),
             reason: if options.cwd.is_dir() {
@@ -99,6 +115,23 @@ fn ipykernel_at(command: &[String]) -> Option<usize> {
     command
         .windows(2)
         .position(|pair| pair == ["-m", "ipykernel_launcher"])
+}
+
+/// Takes over the kernel that an earlier process has kept, if it still runs.
+pub(super) fn adopt(
+    connection_file: &Path,
+    options: &LaunchOptions,
+) -> Option<(KernelFiles, Host)> {
+    match KernelFiles::adopt(connection_file, &options.socket_root) {
+        Ok((mut files, process)) => {
+            files.keep(true);
+            Some((files, Host::Kept(Kept::new(process))))
+        }
+        Err(reason) => {
+            tracing::info!(file = %connection_file.display(), reason, "no kernel to take over");
+            None
+        }
+    }
 }
 
 /// The spec's command; a bare `python` is the interpreter of the environment the spec was found in, as
@@ -161,7 +194,7 @@ fn environment(base: &[(String, String)], kernel: &KernelSource) -> Vec<(String,
         env.push(("LANG".to_owned(), "C.UTF-8".to_owned()));
     }
     // ipykernel ends itself when this process is gone, and keeps its start-up note to itself.
-    env.push(("JPY_PARENT_PID".to_owned(), std::process::id().to_string()));
+    env.push((PARENT.to_owned(), std::process::id().to_string()));
     for (name, value) in &kernel.spec.env {
         let value = base.iter().fold(value.clone(), |value, (name, own)| {
             if value.contains("${") && !is_secret(name) {

@@ -113,6 +113,14 @@ pub enum KernelError {
         /// The last lines it wrote to its own stderr.
         log: String,
     },
+    /// It ran before and goes on with what it was given then.
+    #[error("kernel `{kernel}` is still busy with an earlier cell and did not answer within {} s", .after.as_secs())]
+    StillBusy {
+        /// The kernelspec's name.
+        kernel: String,
+        /// How long we waited.
+        after: Duration,
+    },
     /// It died earlier.
     #[error("kernel `{kernel}` is not running ({reason})")]
     Dead {
@@ -175,6 +183,7 @@ impl KernelError {
             }
             Self::Spawn { .. }
             | Self::Prepare { .. }
+            | Self::StillBusy { .. }
             | Self::Dead { .. }
             | Self::Gateway { .. }
             | Self::NotOurs { .. }
@@ -329,6 +338,14 @@ impl Kernel {
     /// [`KernelError::Closed`].
     pub async fn info(&self) -> Result<KernelInfo, KernelError> {
         Ok(self.about().await?.info)
+    }
+
+    /// Whether it ran before this process came, with all that it has in memory.
+    ///
+    /// # Errors
+    /// [`KernelError::Closed`].
+    pub async fn was_adopted(&self) -> Result<bool, KernelError> {
+        Ok(self.about().await?.adopted)
     }
 
     /// Path of the connection file, for `jupyter console --existing`; a gateway's kernel has none.

@@ -20,6 +20,20 @@ pub(super) struct Owner {
     #[serde(default)]
     copies: Vec<Running>,
     connection_file: PathBuf,
+    /// Whether the kernel goes on when we are gone.
+    #[serde(default)]
+    kept: bool,
+}
+
+/// A kernel that a process of ours has kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptKernel {
+    /// Its process id.
+    pub pid: u32,
+    /// How it is reached.
+    pub connection_file: PathBuf,
+    /// Whether a process of ours uses it now.
+    pub in_use: bool,
 }
 
 /// A process that cannot be taken for a later one with the same id.
@@ -41,19 +55,26 @@ pub struct Reaped {
 
 impl Owner {
     /// This process, and the kernel `pid`. `None` where start times cannot be read.
-    pub(super) fn current(connection_file: &Path, pid: Option<u32>) -> Option<Self> {
+    pub(super) fn current(connection_file: &Path, pid: Option<u32>, kept: bool) -> Option<Self> {
         Some(Self {
             sponde: Running::of(std::process::id())?,
             kernel: pid.and_then(Running::of),
             copies: Vec::new(),
             connection_file: connection_file.to_owned(),
+            kept,
         })
+    }
+
+    /// The kernel, if it is kept and runs.
+    fn kept(&self) -> Option<&Running> {
+        let kernel = self.kernel.as_ref().filter(|_| self.kept);
+        kernel.filter(|kernel| kernel.is_there())
     }
 
     /// This process, and copies of its kernels.
     pub(super) fn of_copies(pids: impl Iterator<Item = u32>) -> Option<Self> {
         let copies = pids.filter_map(Running::of).collect();
-        let owner = Self::current(Path::new(""), None)?;
+        let owner = Self::current(Path::new(""), None, false)?;
         Some(Self { copies, ..owner })
     }
 
@@ -80,17 +101,27 @@ impl Running {
         })
     }
 
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
+    }
+
     fn of(pid: u32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The second field is the program's name, in brackets, and may hold anything; the 22nd is the start time.
-        let started = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?;
+        // The second field is the program's name, in brackets, and may hold anything; the third is the state, the 22nd
+        // the start time.
+        let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+        if fields.next().is_none_or(|state| matches!(state, "Z" | "X")) {
+            return None;
+        }
+        let started = fields.nth(18)?;
         Some(Self {
             pid,
             started: started.parse().ok()?,
         })
     }
 
-    fn is_there(&self) -> bool {
+    /// Whether it runs; one that has ended and was not waited for does not count.
+    pub(super) fn is_there(&self) -> bool {
         Self::of(self.pid).as_ref() == Some(self)
     }
 }
@@ -102,34 +133,81 @@ pub fn reap(socket_root: &Path) -> Reaped {
     if Running::of(std::process::id()).is_none() {
         return reaped;
     }
-    for entry in std::fs::read_dir(socket_root)
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        if entry
-            .file_name()
-            .to_str()
-            .is_some_and(|name| name.starts_with(PREFIX))
-        {
-            reap_dir(&entry.path(), &mut reaped);
+    for (dir, owner) in owners(socket_root) {
+        if !owner.sponde.is_there() && owner.kept().is_none() {
+            remove(&dir, owner, &mut reaped);
         }
     }
     reaped
 }
 
-fn reap_dir(dir: &Path, reaped: &mut Reaped) {
+/// The kernels below `socket_root` that go on without the process that started them.
+pub fn kept(socket_root: &Path) -> Vec<KeptKernel> {
+    let mut all: Vec<KeptKernel> = owners(socket_root)
+        .filter_map(|(_, owner)| {
+            Some(KeptKernel {
+                pid: owner.kept()?.pid,
+                connection_file: owner.connection_file.clone(),
+                in_use: owner.sponde.is_there(),
+            })
+        })
+        .collect();
+    all.sort_by_key(|kernel| kernel.pid);
+    all
+}
+
+/// Ends the kernels below `socket_root` that were kept and that nobody uses.
+pub fn end_kept(socket_root: &Path) -> Reaped {
+    let mut reaped = Reaped::default();
+    for (dir, owner) in owners(socket_root) {
+        if owner.kept && !owner.sponde.is_there() {
+            remove(&dir, owner, &mut reaped);
+        }
+    }
+    reaped
+}
+
+/// The directory and the process of the kernel of this connection file, which a process that is gone has kept; or why
+/// there is none.
+pub(super) fn kept_at(
+    connection_file: &Path,
+    socket_root: &Path,
+) -> Result<(PathBuf, Running), String> {
+    let mut found = owners(socket_root);
+    let (dir, owner) = found
+        .find(|(_, owner)| owner.connection_file == connection_file)
+        .ok_or("it has no directory any more")?;
+    if owner.sponde.is_there() {
+        return Err("another process uses it".to_owned());
+    }
+    let process = owner.kept().ok_or("it has ended")?;
+    Ok((dir, process.clone()))
+}
+
+/// The directories below `socket_root` that are ours, and whose they are.
+fn owners(socket_root: &Path) -> impl Iterator<Item = (PathBuf, Owner)> {
+    let entries = std::fs::read_dir(socket_root).into_iter().flatten();
+    entries.flatten().filter_map(|entry| {
+        let name = entry.file_name();
+        name.to_str().filter(|name| name.starts_with(PREFIX))?;
+        let dir = entry.path();
+        owner_of(&dir).map(|owner| (dir, owner))
+    })
+}
+
+fn owner_of(dir: &Path) -> Option<Owner> {
     use std::os::unix::fs::MetadataExt as _;
     // In /tmp anybody can make such a directory and name our kernels in it.
-    let ours = std::fs::symlink_metadata(dir)
-        .is_ok_and(|found| found.is_dir() && found.uid() == rustix::process::geteuid().as_raw());
-    let owner = std::fs::read(dir.join(OWNER))
-        .ok()
-        .and_then(|text| serde_json::from_slice::<Owner>(&text).ok())
-        .filter(|owner| ours && !owner.sponde.is_there());
-    let Some(owner) = owner else {
-        return;
-    };
+    let found = std::fs::symlink_metadata(dir).ok()?;
+    if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
+        return None;
+    }
+    let text = std::fs::read(dir.join(OWNER)).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// Ends the kernel of a directory and removes its files.
+fn remove(dir: &Path, owner: Owner, reaped: &mut Reaped) {
     for left in owner.kernel.iter().chain(&owner.copies) {
         if left.is_there()
             && let Some(group) = i32::try_from(left.pid).ok().and_then(Pid::from_raw)

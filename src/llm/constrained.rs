@@ -175,6 +175,8 @@ impl Translation {
                     self.called = false;
                     return Some(Ok(Delta::Retrying(retrying)));
                 }
+                // It would be sent back as it is; what is sent back is what was made of it.
+                Ok(Delta::Native(_)) => {}
                 other => return Some(other),
             }
         }

@@ -121,6 +121,7 @@ mod tests {
             Message::Assistant {
                 text: String::new(),
                 calls: vec![call],
+                native: None,
             },
             Message::ToolResult {
                 call_id: code.to_owned(),

@@ -20,6 +20,7 @@ pub mod listing;
 pub mod local;
 pub mod mode;
 pub mod native;
+pub mod pictures;
 pub mod providers;
 pub mod retry;
 pub mod rig;
@@ -29,6 +30,6 @@ pub mod types;
 pub mod wording;
 
 pub use types::{
-    BoxStream, Delta, Message, ModelInfo, Part, Price, Prompt, Provider, ProviderError, Retrying,
-    StopReason, ToolCall, ToolChoice, ToolSpec, Usage,
+    BoxStream, Cost, Delta, Message, ModelInfo, Native, Part, Price, Prompt, Provider,
+    ProviderError, Retrying, StopReason, ToolCall, ToolChoice, ToolSpec, Usage,
 };

@@ -9,6 +9,7 @@ mod decode;
 mod encode;
 mod errors;
 pub(super) mod models;
+mod native;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -146,18 +147,24 @@ impl Reading {
                     drop(reply);
                     return Some(Err(self.origin.explained(&error).await));
                 }
-                None => return Some(self.finish(reply).await),
+                None => {
+                    if let Err(error) = self.finish(reply).await {
+                        return Some(Err(error));
+                    }
+                    // What was appended is taken one by one; there is no more behind it.
+                    return self.ready.pop_front().map(Ok);
+                }
             }
         }
     }
 
-    async fn finish(&mut self, reply: CompletionStream) -> Result<Delta, ProviderError> {
+    async fn finish(&mut self, reply: CompletionStream) -> Result<(), ProviderError> {
         let response = reply
             .finish()
             .await
             .map_err(|error| self.origin.error(&error))?;
         self.decoder
-            .finish(&response)
+            .finish(&response, &mut self.ready)
             .map_err(|message| self.origin.malformed(message))
     }
 }

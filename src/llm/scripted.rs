@@ -54,6 +54,11 @@ impl ScriptedProvider {
         }
     }
 
+    /// More replies, after those that are there.
+    pub fn extend(&self, replies: impl IntoIterator<Item = Reply>) {
+        self.lock().replies.extend(replies);
+    }
+
     /// The prompts it was given so far, oldest first.
     pub fn prompts(&self) -> Vec<Prompt> {
         self.lock().prompts.clone()
@@ -154,6 +159,7 @@ fn finished(reason: StopReason) -> Step {
             cached: 0,
             written: 0,
             output: 5,
+            cost: None,
         },
     })
 }
@@ -218,7 +224,8 @@ mod tests {
                         input: 10,
                         cached: 0,
                         written: 0,
-                        output: 5
+                        output: 5,
+                        cost: None,
                     }
                 }),
             ]

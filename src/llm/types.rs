@@ -5,11 +5,17 @@
 //! them is how an empty cell gets run, so parsing is strict and done once, by the agent.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::Stream;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use money::{Cost, Price, Usage};
+
+mod money;
 
 /// A pinned, boxed, sendable stream: what [`Provider::stream`] returns.
 pub type BoxStream<'a, T> = std::pin::Pin<Box<dyn Stream<Item = T> + Send + 'a>>;
@@ -46,44 +52,6 @@ pub struct ModelInfo {
     pub small: bool,
     /// Whether the catalog or the server told anything of the above: if not, `vision: false` is a guess.
     pub known: bool,
-}
-
-/// What a model costs, in US dollars for a million tokens. List prices: no discounts, no surcharge for long prompts.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Price {
-    /// Tokens sent, as far as the provider's cache did not have them.
-    pub input: f64,
-    /// Tokens sent that were read from its cache.
-    pub cached: f64,
-    /// Tokens sent that were written to its cache.
-    pub written: f64,
-    /// Tokens received, reasoning included.
-    pub output: f64,
-}
-
-impl Price {
-    /// A model that runs on this machine.
-    pub const FREE: Self = Self {
-        input: 0.0,
-        cached: 0.0,
-        written: 0.0,
-        output: 0.0,
-    };
-
-    /// What `usage` costs, in US dollars.
-    pub fn cost(&self, usage: &Usage) -> f64 {
-        // Far below 2^53 tokens, so exact.
-        #[expect(clippy::cast_precision_loss, reason = "nobody sends 2^53 tokens")]
-        let at = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
-        let plain = usage
-            .input
-            .saturating_sub(usage.cached)
-            .saturating_sub(usage.written);
-        at(plain, self.input)
-            + at(usage.cached, self.cached)
-            + at(usage.written, self.written)
-            + at(usage.output, self.output)
-    }
 }
 
 /// One request to a model.
@@ -129,6 +97,8 @@ pub enum Message {
         text: String,
         /// The tool calls, possibly none.
         calls: Vec<ToolCall>,
+        /// The same reply as its provider wants it back, if words and calls are not all of it.
+        native: Option<Native>,
     },
     /// The answer to one tool call. Every call of an assistant message is followed by exactly one.
     ToolResult {
@@ -139,6 +109,42 @@ pub enum Message {
         /// Whether the tool failed (a kernel's exception counts).
         is_error: bool,
     },
+}
+
+/// A reply as the provider that made it wants it back with the next request: reasoning with its signatures, encrypted
+/// items, ids. Nobody else reads it. It is JSON, so that it can be kept; clones share it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Value", into = "Value")]
+pub struct Native(Arc<Value>);
+
+impl Native {
+    /// Wraps what a provider has made.
+    pub fn new(value: Value) -> Self {
+        Self(Arc::new(value))
+    }
+
+    /// The JSON, for the provider and for whoever keeps it.
+    pub fn value(&self) -> &Value {
+        &self.0
+    }
+}
+
+impl From<Value> for Native {
+    fn from(value: Value) -> Self {
+        Self::new(value)
+    }
+}
+
+impl From<Native> for Value {
+    fn from(native: Native) -> Self {
+        Arc::unwrap_or_clone(native.0)
+    }
+}
+
+impl fmt::Debug for Native {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Native(..)")
+    }
 }
 
 /// A piece of a message.
@@ -164,6 +170,17 @@ impl fmt::Debug for Part {
             }
         }
     }
+}
+
+/// What pictures may be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PictureRules {
+    /// The longest side in pixels: above it servers scale down themselves, and nothing is gained.
+    pub longest_side: u32,
+    /// Bytes of the encoded file.
+    pub bytes: usize,
+    /// How many in one request.
+    pub most: usize,
 }
 
 /// A tool as the model sees it.
@@ -215,6 +232,8 @@ pub enum Delta {
     /// All of the reply so far is void: it broke off, and it is asked for again from its beginning. Comes before the
     /// wait. Whoever showed a part of it marks that as cut off; nothing of it was a complete call, so nothing ran.
     Retrying(Retrying),
+    /// The reply as its provider wants it back, if words and calls are not all of it. At most once, right before the end.
+    Native(Native),
     /// The reply is complete. Always last.
     Finished {
         /// Why it ended.
@@ -248,28 +267,6 @@ pub enum StopReason {
     Length,
     /// The provider refused or filtered the reply.
     Refused,
-}
-
-/// Tokens of one or more requests.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Tokens sent, cached ones included.
-    pub input: u64,
-    /// Of `input`, those read from the provider's cache.
-    pub cached: u64,
-    /// Of `input`, those written to the provider's cache, where it charges for that.
-    pub written: u64,
-    /// Tokens received, reasoning included.
-    pub output: u64,
-}
-
-impl std::ops::AddAssign for Usage {
-    fn add_assign(&mut self, other: Self) {
-        self.input = self.input.saturating_add(other.input);
-        self.cached = self.cached.saturating_add(other.cached);
-        self.written = self.written.saturating_add(other.written);
-        self.output = self.output.saturating_add(other.output);
-    }
 }
 
 /// Why a model could not answer.
@@ -408,29 +405,5 @@ fn instead(near: &[String]) -> String {
     match near {
         [] => String::new(),
         near => format!("; it has `{}`", near.join("`, `")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cost_counts_each_token_once() {
-        let price = Price {
-            input: 3.0,
-            cached: 0.3,
-            written: 3.75,
-            output: 15.0,
-        };
-        let usage = Usage {
-            input: 1_000_000,
-            cached: 600_000,
-            written: 100_000,
-            output: 10_000,
-        };
-        let cost = price.cost(&usage);
-        assert!((cost - (0.9 + 0.18 + 0.375 + 0.15)).abs() < 1e-9, "{cost}");
-        assert!(Price::FREE.cost(&usage).abs() < f64::EPSILON);
     }
 }

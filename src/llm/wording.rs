@@ -96,6 +96,7 @@ mod tests {
         let said = Message::Assistant {
             text: "x".to_owned(),
             calls: vec![],
+            native: None,
         };
         let messages = vec![
             Message::User(text("a")),

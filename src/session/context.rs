@@ -7,10 +7,13 @@ use serde_json::json;
 
 use super::summarize::{self, Budget};
 use super::transcript::{Author, Cell, CellKind, CodeCell, Transcript};
-use crate::llm::types::{Message, Part, ToolCall};
+use crate::llm::types::{Message, Native, Part, ToolCall};
+
+/// The name of the tool that reads more of an output.
+pub const READ_OUTPUT: &str = "read_output";
 
 /// The conversation as a model gets it. `tool` is the name of the tool that runs code.
-pub fn messages(transcript: &Transcript, tool: &str, budget: Budget) -> Vec<Message> {
+pub fn messages(transcript: &Transcript, tool: &str, budget: Budget<'_>) -> Vec<Message> {
     let mut messages = Vec::new();
     let mut cells = transcript.cells();
     while let [first, rest @ ..] = cells {
@@ -26,17 +29,21 @@ pub fn messages(transcript: &Transcript, tool: &str, budget: Budget) -> Vec<Mess
                 user(&mut messages, person_ran(first, code, budget));
                 cells = rest;
             }
-            CellKind::Assistant { .. } | CellKind::Code(_) => {
+            CellKind::Assistant { .. } | CellKind::Code(_) | CellKind::Reading(_) => {
                 let step = step_of(first);
                 let length = cells
                     .iter()
                     .take_while(|cell| step_of(cell) == step)
                     .count();
                 let (reply, later) = cells.split_at(length.max(1));
-                model(&mut messages, reply, tool, budget);
+                let native = step.and_then(|step| transcript.native(step)).cloned();
+                model(&mut messages, reply, native, tool, budget);
                 cells = later;
             }
         }
+    }
+    if let Some(eye) = budget.eye {
+        summarize::forget(&mut messages, eye.rules().most);
     }
     messages
 }
@@ -45,6 +52,7 @@ pub fn messages(transcript: &Transcript, tool: &str, budget: Budget) -> Vec<Mess
 fn step_of(cell: &Cell) -> Option<u32> {
     match &cell.kind {
         CellKind::Assistant { step } => Some(*step),
+        CellKind::Reading(reading) => Some(reading.step),
         CellKind::Code(code) => match &code.author {
             Author::Model { step, .. } => Some(*step),
             Author::Person => None,
@@ -62,11 +70,30 @@ fn user(messages: &mut Vec<Message>, mut parts: Vec<Part>) {
     }
 }
 
-fn model(messages: &mut Vec<Message>, reply: &[Cell], tool: &str, budget: Budget) {
+fn model(
+    messages: &mut Vec<Message>,
+    reply: &[Cell],
+    native: Option<Native>,
+    tool: &str,
+    budget: Budget<'_>,
+) {
     let mut text = String::new();
     let mut calls = Vec::new();
     let mut results = Vec::new();
     for cell in reply {
+        if let CellKind::Reading(reading) = &cell.kind {
+            calls.push(ToolCall {
+                id: reading.call_id.clone(),
+                name: READ_OUTPUT.to_owned(),
+                arguments: cell.source.clone(),
+            });
+            results.push(Message::ToolResult {
+                call_id: reading.call_id.clone(),
+                parts: vec![Part::Text(reading.answer.clone())],
+                is_error: reading.is_error,
+            });
+            continue;
+        }
         let CellKind::Code(code) = &cell.kind else {
             text.push_str(&cell.source);
             continue;
@@ -83,7 +110,7 @@ fn model(messages: &mut Vec<Message>, reply: &[Cell], tool: &str, budget: Budget
             name: tool.to_owned(),
             arguments: broken.clone().unwrap_or_else(|| arguments(code, written)),
         });
-        let (mut parts, is_error) = summarize::result(code, budget);
+        let (mut parts, is_error) = summarize::result(&cell.id, code, budget);
         if code.original.is_some() {
             parts.insert(
                 0,
@@ -99,7 +126,11 @@ fn model(messages: &mut Vec<Message>, reply: &[Cell], tool: &str, budget: Budget
             is_error,
         });
     }
-    messages.push(Message::Assistant { text, calls });
+    messages.push(Message::Assistant {
+        text,
+        calls,
+        native,
+    });
     messages.append(&mut results);
 }
 
@@ -111,8 +142,8 @@ fn arguments(code: &CodeCell, written: &str) -> String {
     }
 }
 
-fn person_ran(cell: &Cell, code: &CodeCell, budget: Budget) -> Vec<Part> {
-    let (parts, _) = summarize::result(code, budget);
+fn person_ran(cell: &Cell, code: &CodeCell, budget: Budget<'_>) -> Vec<Part> {
+    let (parts, _) = summarize::result(&cell.id, code, budget);
     if cell.is_foreign() {
         let source = &cell.source;
         let said =
@@ -140,10 +171,11 @@ mod tests {
     use crate::kernel::{OutputEvent, Verdict};
     use crate::session::{CodeStatus, Edit};
 
-    const BUDGET: Budget = Budget {
+    const BUDGET: Budget<'static> = Budget {
         text: 1000,
-        vision: false,
+        eye: None,
         brief: false,
+        reads: false,
     };
 
     fn call(cell: &str, step: u32, source: &str) -> Edit {
@@ -228,6 +260,7 @@ mod tests {
             Message::Assistant {
                 text: "let me see".to_owned(),
                 calls: vec![tool_call("c", "print(1)"), tool_call("d", "print(2)")],
+                native: None,
             },
             answer("c", vec![text("1")], false),
             answer(
@@ -253,7 +286,8 @@ mod tests {
             after[expected.len()..],
             [Message::Assistant {
                 text: "One.".to_owned(),
-                calls: vec![]
+                calls: vec![],
+                native: None,
             }]
         );
     }
@@ -298,6 +332,7 @@ mod tests {
                 name: "t".to_owned(),
                 arguments: arguments.to_owned(),
             }],
+            native: None,
         };
         assert_eq!(
             messages(&transcript, "t", BUDGET),

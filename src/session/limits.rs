@@ -3,6 +3,9 @@
 //! The defaults are far above what people look at and below what makes a notebook hard to open (editors get slow and
 //! code hosts refuse files of 50 to 100 MB).
 
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
 /// What is kept of outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputLimits {
@@ -62,7 +65,8 @@ pub(crate) struct CellLimits {
 }
 
 /// Where all of a cell's output is.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Whole {
     /// In the cell.
     #[default]
@@ -76,7 +80,7 @@ pub enum Whole {
 }
 
 /// A folder with outputs of a cell.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Relative to the notebook: never a path of the person's home.
     pub beside_notebook: String,
@@ -84,7 +88,27 @@ pub struct Place {
     pub for_code: String,
 }
 
+impl Place {
+    /// The files that the metadata names. Where code finds them is not in it, for the file may have moved.
+    pub(crate) fn read(files: Option<&Value>) -> Vec<Option<Self>> {
+        let files = files.and_then(Value::as_array).into_iter().flatten();
+        let place = |file: &Value| {
+            let file = file.as_str()?.to_owned();
+            Some(Self {
+                beside_notebook: file.clone(),
+                for_code: file,
+            })
+        };
+        files.map(place).collect()
+    }
+}
+
 impl Whole {
+    /// Whether the cell has all of it.
+    pub(crate) fn is_here(&self) -> bool {
+        *self == Self::Here
+    }
+
     /// The end of a sentence that says how much is not kept.
     pub(crate) fn for_notebook(&self) -> String {
         match self {

@@ -7,6 +7,7 @@
 pub mod carried;
 pub mod check;
 pub mod context;
+pub mod journal;
 pub mod limits;
 mod marks;
 pub mod notebook;

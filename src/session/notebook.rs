@@ -15,7 +15,9 @@ use serde_json::{Map, Value, json};
 
 use super::carried::{Carried, Shape};
 use super::marks;
-use super::transcript::{Author, Cell as SessionCell, CellKind, CodeCell, CodeStatus, Transcript};
+use super::transcript::{
+    Author, Cell as SessionCell, CellKind, CodeCell, CodeStatus, Reading, Spent, Transcript,
+};
 use crate::jupyter::nbformat::{Cell, CellType, Notebook};
 use crate::kernel::Verdict;
 
@@ -57,7 +59,6 @@ pub fn metadata(transcript: &Transcript) -> Map<String, Value> {
         }
         metadata.insert("language_info".to_owned(), Value::Object(language_info));
     }
-    let usage = transcript.usage();
     let mut ours = file.ours.clone();
     ours.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
     ours.insert("model".to_owned(), json!(transcript.model()));
@@ -68,10 +69,7 @@ pub fn metadata(transcript: &Transcript) -> Map<String, Value> {
             .collect();
         ours.insert("models".to_owned(), models.into());
     }
-    ours.insert(
-        "usage".to_owned(),
-        json!({ "input_tokens": usage.input, "cached_tokens": usage.cached, "output_tokens": usage.output }),
-    );
+    ours.insert("usage".to_owned(), transcript.spent().to_json());
     if file.is_foreign {
         ours.insert("continues".to_owned(), true.into());
     }
@@ -97,7 +95,15 @@ pub fn render_cell(transcript: &Transcript, index: usize) -> Option<Cell> {
         return Some(foreign_cell(cell, shape));
     }
     let (mut rendered, mut ours) = match &cell.kind {
-        CellKind::User => (Cell::markdown(&cell.id, &cell.source), role("user")),
+        CellKind::User => {
+            let mut ours = role("user");
+            let spent = transcript.spent_on(&cell.id);
+            if spent != Spent::default() {
+                ours.insert("usage".to_owned(), spent.to_json());
+            }
+            (Cell::markdown(&cell.id, &cell.source), ours)
+        }
+        CellKind::Reading(reading) => reading_cell(cell, reading),
         CellKind::Assistant { step } => {
             let mut ours = role("assistant");
             ours.insert("step".to_owned(), (*step).into());
@@ -115,6 +121,13 @@ pub fn render_cell(transcript: &Transcript, index: usize) -> Option<Cell> {
     let before = index
         .checked_sub(1)
         .and_then(|at| transcript.cells().get(at));
+    // With the first cell of a reply: what its provider wants back when the session goes on.
+    let step = cell.step();
+    if let Some(native) = step.and_then(|step| transcript.native(step))
+        && before.and_then(SessionCell::step) != step
+    {
+        ours.insert("reply".to_owned(), native.value().clone());
+    }
     marks::mark(&rendered, before.map(|cell| &*cell.id), &mut ours);
     rendered
         .metadata
@@ -124,6 +137,28 @@ pub fn render_cell(transcript: &Transcript, index: usize) -> Option<Cell> {
 
 fn role(role: &str) -> Map<String, Value> {
     Map::from_iter([("role".to_owned(), role.into())])
+}
+
+/// What the model has read, in a fence that nothing in it can end; and our metadata of it.
+fn reading_cell(cell: &SessionCell, reading: &Reading) -> (Cell, Map<String, Value>) {
+    let Reading {
+        step,
+        call_id,
+        answer,
+        is_error,
+    } = reading;
+    let longest = answer.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat((longest + 1).max(3));
+    let folded = format!(
+        "<details><summary>The model read more of an output</summary>\n\n{fence}text\n{answer}\n{fence}\n\n</details>"
+    );
+    let mut ours = role("reading");
+    ours.insert("step".to_owned(), (*step).into());
+    ours.insert("call_id".to_owned(), call_id.clone().into());
+    ours.insert("arguments".to_owned(), cell.source.clone().into());
+    ours.insert("answer".to_owned(), answer.clone().into());
+    ours.insert("is_error".to_owned(), (*is_error).into());
+    (Cell::markdown(&cell.id, folded), ours)
 }
 
 /// A person's cell as it was in the file.
@@ -243,6 +278,11 @@ fn code_cell(
     }
     if let Some(hint) = &code.hint {
         ours.insert("hint".to_owned(), hint.clone().into());
+    }
+    if code.pictures.iter().any(Option::is_some) {
+        let files = code.pictures.iter();
+        let files = files.map(|place| place.as_ref().map(|place| place.beside_notebook.clone()));
+        ours.insert("pictures".to_owned(), files.collect());
     }
     let mut metadata = timing(code);
     if let Some(language) = &code.language {

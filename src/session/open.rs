@@ -10,16 +10,16 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use super::carried::{Carried, CarriedFile, Shape};
-use super::limits::OutputLimits;
+use super::limits::{OutputLimits, Place};
 use super::marks::is_copy;
 use super::notebook::CUT_OFF;
 use super::outputs::{Outputs, floor_boundary};
 use super::transcript::{
-    Author, Cell, CellKind, CodeCell, CodeStatus, KernelIdentity, Restored, Transcript,
+    Accounts, Author, Cell, CellKind, CodeCell, CodeStatus, KernelIdentity, Reading, Restored,
+    Transcript,
 };
 use crate::jupyter::nbformat::{self, CellType, MINOR, Notebook, Output};
 use crate::kernel::{ExitReason, Verdict};
-use crate::llm::types::Usage;
 
 pub use super::marks::{Change, changes, is_marked};
 
@@ -51,17 +51,8 @@ pub fn open(notebook: Notebook, limits: OutputLimits) -> Opened {
             others.push(other);
         }
     }
+    let (accounts, natives) = Accounts::read(&ours, &cells);
     let cells: Vec<Cell> = cells.into_iter().map(|(cell, _)| cell).collect();
-    let count = |key: &str| {
-        let usage = ours.get("usage").and_then(|usage| usage.get(key));
-        usage.and_then(Value::as_u64).unwrap_or(0)
-    };
-    let usage = Usage {
-        input: count("input_tokens"),
-        cached: count("cached_tokens"),
-        output: count("output_tokens"),
-        ..Usage::default()
-    };
     let is_foreign = file.is_foreign;
     let restored = Restored {
         cells,
@@ -69,7 +60,8 @@ pub fn open(notebook: Notebook, limits: OutputLimits) -> Opened {
         kernel: None,
         others,
         models: models(&ours),
-        usage,
+        accounts,
+        natives,
         file,
     };
     Opened {
@@ -141,7 +133,11 @@ pub(super) fn reload(transcript: &mut Transcript, notebook: Notebook) {
 fn is_live(cell: &Cell) -> bool {
     match &cell.kind {
         CellKind::Code(code) => matches!(code.status, CodeStatus::Proposed | CodeStatus::Running),
-        CellKind::User | CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut => false,
+        CellKind::User
+        | CellKind::Note
+        | CellKind::Assistant { .. }
+        | CellKind::Cut
+        | CellKind::Reading(_) => false,
     }
 }
 
@@ -182,7 +178,7 @@ pub fn words(changes: &[Change], transcript: &Transcript) -> String {
         };
         let kind = match &cell.kind {
             CellKind::User => "A text of the user",
-            CellKind::Note => "A note",
+            CellKind::Note | CellKind::Reading(_) => "A note",
             CellKind::Assistant { .. } | CellKind::Cut => "A text of yours",
             CellKind::Code(code) if code.author == Author::Person => "A code cell of the user",
             CellKind::Code(_) => "A code cell of yours",
@@ -303,6 +299,15 @@ fn restore(mut cell: nbformat::Cell, steps: &mut Steps) -> (Cell, Value) {
             }
             CellKind::Note
         }
+        ("reading", CellType::Markdown) if ours.get("arguments").is_some() => {
+            source = text("arguments").unwrap_or_default();
+            CellKind::Reading(Box::new(Reading {
+                step: steps.of(&ours, false),
+                call_id: text("call_id").unwrap_or_else(|| format!("call-{}", cell.id)),
+                answer: text("answer").unwrap_or_default(),
+                is_error: ours.get("is_error").and_then(Value::as_bool) == Some(true),
+            }))
+        }
         ("assistant", CellType::Raw) => {
             let author = model(steps, Some(std::mem::take(&mut source)));
             CellKind::Code(Box::new(code(author, &ours, &cell, Vec::new())))
@@ -376,6 +381,7 @@ fn code(author: Author, ours: &Value, cell: &nbformat::Cell, outputs: Vec<Output
         finished: timing(cell, "shell.execute_reply"),
         original: text("original_source"),
         hint: text("hint"),
+        pictures: Place::read(ours.get("pictures")),
     }
 }
 
@@ -429,6 +435,7 @@ fn foreign(cell: nbformat::Cell) -> Cell {
                 finished,
                 original: None,
                 hint: None,
+                pictures: Vec::new(),
             };
             (Shape::Code, CellKind::Code(Box::new(code)))
         }

@@ -11,14 +11,17 @@
 
 mod cut;
 mod restored;
+mod stored;
 mod text;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::limits::{CellLimits, Whole};
 use crate::jupyter::mime::{self, MimeBundle};
 use crate::jupyter::nbformat::Output;
 use crate::kernel::OutputEvent;
+use text::stream_name;
 pub(crate) use text::{Text, floor_boundary};
 
 /// Bytes of the representations that stay of a display that is too large.
@@ -30,12 +33,17 @@ const ENTRY: usize = 96;
 const LINE: usize = 12;
 
 /// The outputs of one cell, while they come and afterwards.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "stored::Outputs")]
 pub struct Outputs {
     items: Vec<Item>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     clear_on_next: bool,
+    #[serde(skip)]
     kept: Kept,
+    #[serde(skip_serializing_if = "Option::is_none")]
     cut: Option<Cut>,
+    #[serde(skip_serializing_if = "Whole::is_here")]
     whole: Whole,
 }
 
@@ -48,23 +56,26 @@ struct Kept {
 }
 
 /// What is missing, and in front of which item it was.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Cut {
     at: usize,
     bytes: usize,
     outputs: usize,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum Item {
     Text(Text),
     Rich(Box<Rich>),
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Rich {
     output: Output,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     display_id: Option<String>,
+    #[serde(skip)]
     kept: Kept,
 }
 
@@ -220,6 +231,14 @@ impl Outputs {
             || self.items.len() > limits.outputs
     }
 
+    /// The names of the displays that can be updated.
+    pub(crate) fn display_ids(&self) -> impl Iterator<Item = &str> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Rich(rich) => rich.display_id.as_deref(),
+            Item::Text(_) => None,
+        })
+    }
+
     /// The outputs one by one, as they are kept.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         self.items.iter().map(|item| match item {
@@ -262,8 +281,7 @@ impl Outputs {
 
     fn push_text(&mut self, name: &str, text: &str) {
         self.clear_if_due();
-        // The notebook format knows two streams; what a kernel calls otherwise is shown with the output.
-        let name = if name == "stderr" { "stderr" } else { "stdout" };
+        let name = stream_name(name);
         // The beginning that stays is not written on.
         let free = self.cut.map_or(0, |cut| cut.at);
         let last = self.items.len().checked_sub(1).filter(|&last| last >= free);

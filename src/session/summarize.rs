@@ -1,47 +1,54 @@
-//! Outputs -> what a model gets to read: short text, and pictures for models that see.
+//! Outputs -> what a model gets to read: short text, and pictures for models that see (docs/limits.md).
 //!
-//! Text is capped at head and tail with a line that says how much is hidden. Colours are taken out. Of a traceback the
-//! last frames and the message stay, because that is where the cause is. A data frame is its plain text, never HTML.
+//! Text is capped at head and tail; what is hidden is named by its lines, and a model that can is told how to read
+//! them. Colours are taken out. Of a traceback the last frames and the message stay, because that is where the cause
+//! is. A data frame is its plain text, never HTML; a chart is what is drawn in it, never its data.
+
+mod chart;
+mod html;
+mod picture;
+mod shape;
+mod text;
 
 use std::fmt::Write as _;
-use std::io::Cursor;
 
-use bytes::Bytes;
-use image::{GenericImageView as _, ImageFormat, ImageReader, Limits};
 use serde_json::Value;
 
-use super::outputs::floor_boundary;
+use super::limits::Place;
 use super::transcript::{CodeCell, CodeStatus};
-use crate::jupyter::mime::{Audience, MimeBundle, RASTER_IMAGES, joined};
+use crate::jupyter::mime::{Audience, MimeBundle, TEXT_PLAIN, joined};
 use crate::jupyter::nbformat::Output;
 use crate::kernel::Verdict;
 use crate::llm::types::Part;
+pub use picture::{Eye, Seen, forget};
+use text::Sheet;
+pub use text::{Wanted, head_and_tail, plain, read};
 
-/// How much a model gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Budget {
+/// How much a model gets, and what it can do.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget<'a> {
     /// Bytes of text of one cell's outputs.
     pub text: usize,
-    /// Whether pictures are sent.
-    pub vision: bool,
+    /// Looks at pictures for a model that sees.
+    pub eye: Option<&'a Eye>,
     /// For small models: no stderr, of an error only its line and its message.
     pub brief: bool,
+    /// Whether it can read what is hidden.
+    pub reads: bool,
 }
 
-/// Longest side of a picture that is sent, in pixels: beyond it the providers scale down themselves.
-const LONGEST_SIDE: u32 = 1024;
-/// Encoded bytes beyond which a picture is sent as JPEG.
-const PICTURE_BYTES: usize = 1 << 20;
-/// Pictures of one cell that are sent.
-const PICTURES: usize = 4;
 /// Lines of a traceback that are kept, counted from its end.
 const TRACEBACK_LINES: usize = 15;
 
-/// The answer to the call that wrote `cell`, and whether it failed.
-pub fn result(cell: &CodeCell, budget: Budget) -> (Vec<Part>, bool) {
+/// The answer to the call that wrote `cell`, whose id is `id`, and whether it failed.
+pub fn result(id: &str, cell: &CodeCell, budget: Budget<'_>) -> (Vec<Part>, bool) {
+    let outputs = |cell: &CodeCell| {
+        let all = cell.outputs.to_notebook();
+        Summary::of(&all, &cell.pictures, budget).parts(id, budget)
+    };
     let (mut parts, failed) = match &cell.status {
         CodeStatus::Finished(verdict) => (
-            outputs(&cell.outputs.to_notebook(), budget),
+            outputs(cell),
             verdict_note(verdict, cell.language.as_deref()),
         ),
         CodeStatus::Declined(None) => (
@@ -56,13 +63,17 @@ pub fn result(cell: &CodeCell, budget: Budget) -> (Vec<Part>, bool) {
         ),
         CodeStatus::NotRun(reason) => (vec![], Some(format!("Not run: {reason}"))),
         CodeStatus::Proposed => (vec![], Some("Not run yet.".to_owned())),
-        CodeStatus::Running => (
-            outputs(&cell.outputs.to_notebook(), budget),
-            Some("The code still runs.".to_owned()),
-        ),
+        CodeStatus::Running => (outputs(cell), Some("The code still runs.".to_owned())),
     };
     let is_error = failed.is_some();
-    parts.extend(cell.outputs.whole().for_model().map(Part::Text));
+    let files = cell.outputs.whole().for_model();
+    parts.extend(files.map(|line| {
+        Part::Text(if budget.reads {
+            format!("{line}\n[read_output with cell \"{id}\" reads them, stdout.txt unless another file is named]")
+        } else {
+            line
+        })
+    }));
     parts.extend(failed.filter(|note| !note.is_empty()).map(Part::Text));
     if parts.is_empty() && !budget.brief {
         parts.push(Part::Text(
@@ -71,6 +82,21 @@ pub fn result(cell: &CodeCell, budget: Budget) -> (Vec<Part>, bool) {
     }
     parts.extend(cell.hint.clone().map(Part::Text));
     (parts, is_error)
+}
+
+/// All text of a cell's outputs, as [`result`] counts its lines; tracebacks are whole.
+pub fn whole_text(cell: &CodeCell) -> String {
+    let budget = Budget {
+        text: usize::MAX,
+        eye: None,
+        brief: false,
+        reads: true,
+    };
+    let all = cell.outputs.to_notebook();
+    Summary::of(&all, &cell.pictures, budget)
+        .sheet
+        .whole()
+        .to_owned()
 }
 
 /// `None` if all went well; the words may be empty when the outputs say it all.
@@ -92,89 +118,190 @@ fn verdict_note(verdict: &Verdict, language: Option<&str>) -> Option<String> {
     })
 }
 
-/// Outputs as parts: one text, then pictures.
-pub fn outputs(outputs: &[Output], budget: Budget) -> Vec<Part> {
-    let mut text = String::new();
-    let mut pictures = Vec::new();
-    for output in outputs {
-        match output {
-            Output::Stream { name, .. } if budget.brief && name == "stderr" => {}
-            Output::Stream { text: more, .. } => push(&mut text, &plain(more)),
-            Output::Error {
-                ename,
-                evalue,
-                traceback,
-                ..
-            } if budget.brief => {
-                push(&mut text, &brief_error(ename, evalue, traceback));
-            }
-            Output::Error {
-                ename,
-                evalue,
-                traceback,
-                ..
-            } => {
-                push(&mut text, &error_text(ename, evalue, traceback));
-            }
-            Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
-                display(data, budget, &mut text, &mut pictures);
-            }
-            Output::Other(_) => push(&mut text, "[output of an unknown type]"),
-        }
-    }
-    let text = text.trim_end();
-    let mut parts = Vec::new();
-    if !text.is_empty() {
-        parts.push(Part::Text(head_and_tail(text, budget.text)));
-    }
-    parts.append(&mut pictures);
-    parts
+/// Outputs as text and pictures.
+#[derive(Debug, Default)]
+struct Summary {
+    sheet: Sheet,
+    /// Encoded, in order; for a model that sees.
+    pictures: Vec<Vec<u8>>,
+    /// Pictures so far, seen or not.
+    count: usize,
 }
 
-fn push(text: &mut String, more: &str) {
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
+impl Summary {
+    fn of(outputs: &[Output], places: &[Option<Place>], budget: Budget<'_>) -> Self {
+        let mut summary = Self::default();
+        for output in outputs {
+            match output {
+                Output::Stream { name, .. } if budget.brief && name == "stderr" => {}
+                Output::Stream { text, .. } => summary.sheet.push(&plain(text)),
+                Output::Error {
+                    ename,
+                    evalue,
+                    traceback,
+                    ..
+                } if budget.brief => {
+                    summary.sheet.push(&brief_error(ename, evalue, traceback));
+                }
+                Output::Error {
+                    ename,
+                    evalue,
+                    traceback,
+                    ..
+                } => summary.error(ename, evalue, traceback),
+                Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
+                    summary.display(data, places, budget);
+                }
+                Output::Other(_) => summary.sheet.push("[output of an unknown type]"),
+            }
+        }
+        summary
     }
-    text.push_str(more);
+
+    /// One text, then pictures.
+    fn parts(self, id: &str, budget: Budget<'_>) -> Vec<Part> {
+        let text = self.sheet.shown(budget.text, budget.reads.then_some(id));
+        let mut parts = Vec::new();
+        if !text.is_empty() {
+            parts.push(Part::Text(text));
+        }
+        let Some(eye) = budget.eye else { return parts };
+        let image = |seen: Seen| Part::Image {
+            media_type: seen.media_type,
+            data: seen.data,
+        };
+        if self.pictures.len() <= picture::SINGLE.min(eye.rules().most) {
+            parts.extend(
+                self.pictures
+                    .iter()
+                    .filter_map(|one| eye.see(one))
+                    .map(image),
+            );
+            return parts;
+        }
+        let most = eye.rules().most;
+        for (index, sheet) in self.pictures.chunks(picture::SHEET).enumerate() {
+            let (first, last) = (
+                index * picture::SHEET + 1,
+                index * picture::SHEET + sheet.len(),
+            );
+            if index >= most {
+                let last = self.pictures.len();
+                parts.push(Part::Text(format!(
+                    "[plots {first} to {last} are not sent: there are too many]"
+                )));
+                break;
+            }
+            let sheet: Vec<&[u8]> = sheet.iter().map(Vec::as_slice).collect();
+            if let Some(seen) = eye.sheet(&sheet) {
+                parts.push(Part::Text(format!(
+                    "[plots {first} to {last} of this cell, made smaller, in rows from left to right:]"
+                )));
+                parts.push(image(seen));
+            }
+        }
+        parts
+    }
+
+    fn error(&mut self, ename: &str, evalue: &str, traceback: &[String]) {
+        let whole = plain(&traceback.join("\n"));
+        let mut whole = whole.trim_end().to_owned();
+        let lines = whole.lines().count();
+        let evalue = plain(evalue);
+        if whole.is_empty() || !whole.contains(evalue.trim()) {
+            if !whole.is_empty() {
+                whole.push('\n');
+            }
+            whole.push_str(format!("{ename}: {evalue}").trim_start_matches(": "));
+        }
+        let folded = lines.saturating_sub(TRACEBACK_LINES);
+        self.sheet
+            .push_folded(&whole, folded, "the beginning of the traceback");
+    }
+
+    fn display(&mut self, data: &MimeBundle, places: &[Option<Place>], budget: Budget<'_>) {
+        let chart = chart::of_bundle(data);
+        if let Some(mime) = data.raster() {
+            let bytes = data.bytes(mime).and_then(Result::ok).unwrap_or_default();
+            self.picture(bytes, data, places, budget);
+        } else if chart.is_none() {
+            self.text(data);
+        }
+        if let Some(chart) = chart {
+            self.sheet.push(&chart);
+        }
+    }
+
+    fn picture(
+        &mut self,
+        bytes: Vec<u8>,
+        data: &MimeBundle,
+        places: &[Option<Place>],
+        budget: Budget<'_>,
+    ) {
+        let place = places.get(self.count).and_then(Option::as_ref);
+        self.count += 1;
+        if budget.brief && budget.eye.is_none() {
+            self.sheet.push("[plot shown to the person]");
+            return;
+        }
+        let size = imagesize(&bytes).map_or_else(String::new, |(width, height)| {
+            format!(", {width}x{height} pixels")
+        });
+        let seen = budget.eye.is_some_and(|eye| eye.see(&bytes).is_some());
+        let mut note = format!("[plot {} shown to the user{size}", self.count);
+        // What a library says about it: `Figure size 640x480 with 2 Axes`.
+        let words = data.text_of(TEXT_PLAIN).unwrap_or_default();
+        let words = words.trim().trim_matches(['<', '>']);
+        if !seen && words.contains(" with ") && words.len() < 100 && !words.contains('\n') {
+            let _ = write!(note, ", {words}");
+        }
+        if let Some(place) = place {
+            let _ = write!(note, ", file {}", place.for_code);
+        }
+        if !seen {
+            note.push_str("; you cannot see it");
+        }
+        note.push(']');
+        self.sheet.push(&note);
+        if seen {
+            self.pictures.push(bytes);
+        }
+    }
+
+    fn text(&mut self, data: &MimeBundle) {
+        match data.richest_for(Audience::Model) {
+            Some(("text/html", html)) => {
+                let words = html::text(&joined(html).unwrap_or_default());
+                self.sheet.push(if words.is_empty() {
+                    "[text/html shown to the user]"
+                } else {
+                    &words
+                });
+            }
+            Some(("image/svg+xml", source)) => {
+                self.sheet
+                    .push(&shape::svg(&joined(source).unwrap_or_default()));
+            }
+            Some((mime, Value::String(_) | Value::Array(_))) if mime.starts_with("text/") => {
+                let shown = data.get(mime).and_then(joined).unwrap_or_default();
+                if !names_an_object(&shown) {
+                    self.sheet.push(&plain(&shown));
+                }
+            }
+            Some((mime, value)) => self.sheet.push(&shape::json(mime, value)),
+            None => {}
+        }
+    }
 }
 
-fn display(data: &MimeBundle, budget: Budget, text: &mut String, pictures: &mut Vec<Part>) {
-    if let Some(mime) = RASTER_IMAGES.into_iter().find(|mime| data.contains(mime)) {
-        let picture = data
-            .bytes(mime)
-            .and_then(Result::ok)
-            .and_then(|bytes| scale(&bytes));
-        let size = picture
-            .as_ref()
-            .map_or_else(String::new, |(_, width, height)| {
-                format!(", {width}x{height} pixels")
-            });
-        match picture {
-            Some((part, ..)) if budget.vision && pictures.len() < PICTURES => {
-                push(text, &format!("[plot shown to the user{size}]"));
-                pictures.push(part);
-            }
-            _ if budget.brief => push(text, "[plot shown to the person]"),
-            _ => push(
-                text,
-                &format!("[plot shown to the user{size}; you cannot see it]"),
-            ),
-        }
-        return;
-    }
-    match data.richest_for(Audience::Model) {
-        Some((mime, _)) if mime == "text/html" || mime == "image/svg+xml" => {
-            push(text, &format!("[{mime} shown to the user]"));
-        }
-        Some((mime, Value::String(_) | Value::Array(_))) if mime.starts_with("text/") => {
-            let shown = data.get(mime).and_then(joined).unwrap_or_default();
-            if !names_an_object(&shown) {
-                push(text, &plain(&shown));
-            }
-        }
-        Some((mime, value)) => push(text, &json_note(mime, value)),
-        None => {}
-    }
+/// Pixels, from the header alone.
+fn imagesize(encoded: &[u8]) -> Option<(u32, u32)> {
+    image::ImageReader::new(std::io::Cursor::new(encoded))
+        .with_guessed_format()
+        .ok()?
+        .into_dimensions()
+        .ok()
 }
 
 /// What plotting calls return and nobody asked for: `[<matplotlib.lines.Line2D object at 0x...>]`, `Text(0.5, 1.0, ..)`.
@@ -225,186 +352,111 @@ fn brief_error(ename: &str, evalue: &str, traceback: &[String]) -> String {
     }
 }
 
-/// A chart or a JSON value in a line: its type, and its size rather than its data.
-fn json_note(mime: &str, value: &Value) -> String {
-    const SHORT: usize = 500;
-    let json = value.to_string();
-    if json.len() <= SHORT {
-        format!("[{mime}] {json}")
-    } else {
-        format!("[{mime} of {} bytes shown to the user]", json.len())
-    }
-}
-
-fn error_text(ename: &str, evalue: &str, traceback: &[String]) -> String {
-    let whole = plain(&traceback.join("\n"));
-    let lines: Vec<&str> = whole.lines().collect();
-    let hidden = lines.len().saturating_sub(TRACEBACK_LINES);
-    let mut text = String::new();
-    if hidden > 0 {
-        let _ = writeln!(text, "[{hidden} lines of the traceback hidden]");
-    }
-    text.push_str(
-        lines
-            .get(hidden..)
-            .unwrap_or_default()
-            .join("\n")
-            .trim_end(),
-    );
-    let message = format!("{ename}: {evalue}");
-    if !text.contains(evalue) || lines.is_empty() {
-        push(&mut text, message.trim_start_matches(": "));
-    }
-    text
-}
-
-/// Text without ANSI sequences and other control characters.
-pub fn plain(text: &str) -> String {
-    let stripped = anstream::adapter::strip_str(text).to_string();
-    stripped
-        .chars()
-        .filter(|c| !c.is_control() || matches!(c, '\n' | '\t'))
-        .collect()
-}
-
-/// `text` if it fits, else its head and its tail, cut at lines where there are any.
-pub fn head_and_tail(text: &str, limit: usize) -> String {
-    if text.len() <= limit {
-        return text.to_owned();
-    }
-    let half = limit / 2;
-    let head_end = floor_boundary(text, half);
-    let head = text.get(..head_end).unwrap_or_default();
-    let head = head
-        .rfind('\n')
-        .filter(|&at| at > half / 2)
-        .map_or(head, |at| &head[..at]);
-    let tail_start = floor_boundary(text, text.len() - half);
-    let tail = text.get(tail_start..).unwrap_or_default();
-    let tail = tail
-        .find('\n')
-        .filter(|&at| at < half / 2)
-        .map_or(tail, |at| &tail[at + 1..]);
-    let hidden = text
-        .get(head.len()..text.len() - tail.len())
-        .unwrap_or_default();
-    format!(
-        "{head}\n[{} bytes, {} lines hidden here; print less, or a part, to see them]\n{tail}",
-        hidden.len(),
-        hidden.lines().count()
-    )
-}
-
-/// Decodes a picture within limits and scales it to what providers take. `None` if it is no picture.
-fn scale(bytes: &[u8]) -> Option<(Part, u32, u32)> {
-    let mut reader = ImageReader::new(Cursor::new(bytes))
-        .with_guessed_format()
-        .ok()?;
-    let format = reader.format()?;
-    // Against decompression bombs: pixels are bounded before anything is allocated.
-    let mut limits = Limits::default();
-    limits.max_image_width = Some(20_000);
-    limits.max_image_height = Some(20_000);
-    limits.max_alloc = Some(256 << 20);
-    reader.limits(limits);
-    let decoded = reader.decode().ok()?;
-    let (width, height) = decoded.dimensions();
-    let small = width.max(height) <= LONGEST_SIDE;
-    if small && format == ImageFormat::Png && bytes.len() <= PICTURE_BYTES {
-        let part = Part::Image {
-            media_type: "image/png",
-            data: Bytes::copy_from_slice(bytes),
-        };
-        return Some((part, width, height));
-    }
-    let scaled = if small {
-        decoded
-    } else {
-        decoded.resize(
-            LONGEST_SIDE,
-            LONGEST_SIDE,
-            image::imageops::FilterType::Triangle,
-        )
-    };
-    let encode = |image: &image::DynamicImage, format| {
-        let mut data = Vec::new();
-        image
-            .write_to(&mut Cursor::new(&mut data), format)
-            .ok()
-            .map(|()| data)
-    };
-    let png = encode(&scaled, ImageFormat::Png)?;
-    let (media_type, data) = if png.len() <= PICTURE_BYTES {
-        ("image/png", png)
-    } else {
-        // JPEG has no transparency.
-        let opaque = image::DynamicImage::ImageRgb8(scaled.to_rgb8());
-        ("image/jpeg", encode(&opaque, ImageFormat::Jpeg)?)
-    };
-    Some((
-        Part::Image {
-            media_type,
-            data: data.into(),
-        },
-        width,
-        height,
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::llm::types::PictureRules;
     use serde_json::{Map, json};
 
-    const BLIND: Budget = Budget {
-        text: 200,
-        vision: false,
-        brief: false,
+    const RULES: PictureRules = PictureRules {
+        longest_side: 1024,
+        bytes: 1 << 20,
+        most: 8,
     };
-    const SEEING: Budget = Budget {
+
+    const BLIND: Budget<'static> = Budget {
         text: 200,
-        vision: true,
+        eye: None,
         brief: false,
+        reads: false,
     };
 
     fn png(width: u32, height: u32) -> Vec<u8> {
         let mut data = Vec::new();
         image::DynamicImage::new_rgb8(width, height)
-            .write_to(&mut Cursor::new(&mut data), ImageFormat::Png)
+            .write_to(
+                &mut std::io::Cursor::new(&mut data),
+                image::ImageFormat::Png,
+            )
             .unwrap();
         data
     }
 
-    fn texts(outputs_: &[Output], budget: Budget) -> Vec<Part> {
-        outputs(outputs_, budget)
+    fn texts(outputs: &[Output], budget: Budget<'_>) -> Vec<Part> {
+        Summary::of(outputs, &[], budget).parts("ab12", budget)
+    }
+
+    fn said(outputs: &[Output]) -> String {
+        let budget = Budget {
+            text: 10_000,
+            ..BLIND
+        };
+        match &texts(outputs, budget)[..] {
+            [Part::Text(text)] => text.clone(),
+            other => panic!("not one text: {other:?}"),
+        }
+    }
+
+    fn display(data: MimeBundle) -> Output {
+        Output::display(data, Map::new())
     }
 
     #[test]
     fn tables_are_text_and_never_html() {
-        let data = MimeBundle::text("   a\n0  1").with("text/html", "<table>..</table>");
+        let html = "<table><tr><th></th><th>a</th></tr><tr><th>0</th><td>1</td></tr></table>";
+        let both = MimeBundle::text("   a\n0  1").with("text/html", html);
         assert_eq!(
-            texts(&[Output::result(Some(1), data, Map::new())], BLIND),
+            texts(&[Output::result(Some(1), both, Map::new())], BLIND),
             [Part::Text("   a\n0  1".to_owned())]
+        );
+        let styled =
+            MimeBundle::text("<pandas.io.formats.style.Styler at 0x7f>").with("text/html", html);
+        assert_eq!(said(&[display(styled)]), " | a\n0 | 1");
+        let drawn = MimeBundle::text("<IPython.core.display.HTML object>")
+            .with("text/html", "<div id=x></div><script>draw()</script>");
+        assert_eq!(said(&[display(drawn)]), "[text/html shown to the user]");
+    }
+
+    #[test]
+    fn a_chart_is_what_is_drawn_in_it() {
+        let figure = json!({"data": [{"type": "bar", "y": [1, 2]}], "layout": {}});
+        let chart = MimeBundle::text("Figure({'data': [{'type': 'bar', 'y': [1, 2]}]})")
+            .with("text/html", "<div>x</div>")
+            .with("application/vnd.plotly.v1+json", figure);
+        assert_eq!(
+            said(&[display(chart)]),
+            "[Plotly figure shown to the user; bar, y: 2 from 1 to 2]"
         );
     }
 
     #[test]
     fn plots_are_sent_only_to_models_that_see() {
-        let data = MimeBundle::png(&png(40, 30)).with("text/plain", "<Figure size 40x30>");
-        let output = [
-            Output::stream("stdout", "done"),
-            Output::display(data, Map::new()),
-        ];
+        let data =
+            MimeBundle::png(&png(40, 30)).with("text/plain", "<Figure size 40x30 with 2 Axes>");
+        let output = [Output::stream("stdout", "done"), display(data)];
         assert_eq!(
             texts(&output, BLIND),
             [Part::Text(
-                "done\n[plot shown to the user, 40x30 pixels; you cannot see it]".to_owned()
+                "done\n[plot 1 shown to the user, 40x30 pixels, Figure size 40x30 with 2 Axes; you cannot see it]"
+                    .to_owned()
             )]
         );
+        let eye = Eye::new(RULES);
+        let seeing = Budget {
+            eye: Some(&eye),
+            ..BLIND
+        };
+        let place = Place {
+            beside_notebook: "s_files/plot-1.png".to_owned(),
+            for_code: "out/s_files/plot-1.png".to_owned(),
+        };
         assert_eq!(
-            texts(&output, SEEING),
+            Summary::of(&output, &[Some(place)], seeing).parts("ab12", seeing),
             [
-                Part::Text("done\n[plot shown to the user, 40x30 pixels]".to_owned()),
+                Part::Text(
+                    "done\n[plot 1 shown to the user, 40x30 pixels, file out/s_files/plot-1.png]"
+                        .to_owned()
+                ),
                 Part::Image {
                     media_type: "image/png",
                     data: png(40, 30).into()
@@ -414,16 +466,46 @@ mod tests {
     }
 
     #[test]
-    fn large_pictures_are_scaled_down() {
-        let (Part::Image { data, .. }, width, height) = scale(&png(3000, 1500)).unwrap() else {
-            panic!("no picture");
+    fn all_plots_of_a_cell_are_sent() {
+        let eye = Eye::new(RULES);
+        let seeing = Budget {
+            text: 10_000,
+            eye: Some(&eye),
+            ..BLIND
         };
-        assert_eq!((width, height), (3000, 1500));
+        let kinds = |count: usize| -> Vec<String> {
+            let outputs = vec![display(MimeBundle::png(&png(400, 300))); count];
+            texts(&outputs, seeing)
+                .into_iter()
+                .map(|part| match part {
+                    Part::Text(text) => text.lines().last().unwrap_or_default().to_owned(),
+                    Part::Image { data, .. } => {
+                        let image = image::load_from_memory(&data).unwrap();
+                        format!("{}x{}", image.width(), image.height())
+                    }
+                })
+                .collect()
+        };
+        let single = kinds(6);
+        assert_eq!(single[0], "[plot 6 shown to the user, 400x300 pixels]");
+        assert_eq!(single[1..], ["400x300"; 6]);
         assert_eq!(
-            image::load_from_memory(&data).unwrap().dimensions(),
-            (1024, 512)
+            kinds(20)[1..],
+            [
+                "[plots 1 to 9 of this cell, made smaller, in rows from left to right:]",
+                "1024x772",
+                "[plots 10 to 18 of this cell, made smaller, in rows from left to right:]",
+                "1024x772",
+                "[plots 19 to 20 of this cell, made smaller, in rows from left to right:]",
+                "680x252",
+            ]
         );
-        assert_eq!(scale(b"no picture"), None);
+        let many = kinds(8 * 9 + 1);
+        assert_eq!(many.len(), 1 + 2 * 8 + 1);
+        assert_eq!(
+            many[17],
+            "[plots 73 to 73 are not sent: there are too many]"
+        );
     }
 
     #[test]
@@ -431,13 +513,44 @@ mod tests {
         let traceback: Vec<String> = (0..40)
             .map(|n| format!("\u{1b}[31mframe {n}\u{1b}[0m"))
             .collect();
-        let text = error_text("KeyError", "'x'", &traceback);
+        let error = [Output::error("KeyError", "'x'", traceback.clone())];
+        let text = said(&error);
         assert!(
-            text.starts_with("[25 lines of the traceback hidden]\nframe 25\n"),
+            text.starts_with("[25 lines hidden: the beginning of the traceback]\nframe 25\n"),
             "{text}"
         );
         assert!(text.ends_with("frame 39\nKeyError: 'x'"), "{text}");
-        assert_eq!(error_text("", "1", &[]), "1");
+        let reads = Budget {
+            text: 10_000,
+            reads: true,
+            ..BLIND
+        };
+        let [Part::Text(text)] = &texts(&error, reads)[..] else {
+            panic!("not one text");
+        };
+        assert!(
+            text.starts_with(
+                "[lines 1 to 25 of 41 are hidden here, the beginning of the traceback, "
+            ),
+            "{text}"
+        );
+        // However much was printed before it.
+        let flood = "x\n".repeat(100_000);
+        let outputs = [Output::stream("stdout", flood), error[0].clone()];
+        for budget in [
+            BLIND,
+            Budget {
+                reads: true,
+                ..BLIND
+            },
+        ] {
+            let [Part::Text(text)] = &texts(&outputs, budget)[..] else {
+                panic!("not one text");
+            };
+            assert!(text.ends_with("frame 39\nKeyError: 'x'"), "{text}");
+            assert!(text.len() < 700, "{text}");
+        }
+        assert_eq!(said(&[Output::error("", "1", vec![])]), "1");
     }
 
     #[test]
@@ -456,39 +569,5 @@ mod tests {
             "line: df['x'].mean()\nKeyError: 'x'"
         );
         assert_eq!(brief_error("E", "v", &[]), "E: v");
-    }
-
-    #[test]
-    fn long_text_keeps_head_and_tail() {
-        let text: String = (0..1000).fold(String::new(), |mut text, n| {
-            let _ = writeln!(text, "line {n}");
-            text
-        });
-        let short = head_and_tail(text.trim_end(), 200);
-        assert!(
-            short.starts_with("line 0\n") && short.ends_with("line 999"),
-            "{short}"
-        );
-        assert!(short.contains(" lines hidden here"), "{short}");
-        assert!(short.len() < 300);
-        assert_eq!(
-            head_and_tail("é".repeat(300).as_str(), 101)
-                .matches('é')
-                .count(),
-            50
-        );
-    }
-
-    #[test]
-    fn charts_are_named_not_quoted() {
-        let chart = json!({"data": "x".repeat(1000)});
-        let data = MimeBundle::new().with("application/vnd.plotly.v1+json", chart);
-        let [Part::Text(text)] = &texts(&[Output::display(data, Map::new())], BLIND)[..] else {
-            panic!("not one text");
-        };
-        assert_eq!(
-            text,
-            "[application/vnd.plotly.v1+json of 1011 bytes shown to the user]"
-        );
     }
 }

@@ -2,37 +2,51 @@
 //!
 //! What a person asks, what the model answers and the code that ran are all cells. A model's reply can be text and
 //! several calls; cells of one reply share their `step`, so that the prompt can be rebuilt exactly.
+//!
+//! An edit costs the same however long the session is: cells are found by id at once, and what all of them keep is
+//! counted along.
+//!
+//! What an edit may and may not become is said in [`edit`](Edit): they are the journal's records.
 
+mod accounts;
+mod cells;
+mod edit;
+mod keeping;
+mod restored;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::carried::{Carried, CarriedFile};
-use super::limits::{OutputLimits, Whole};
+use super::limits::{OutputLimits, Place};
 use super::open;
 use super::outputs::Outputs;
-use crate::jupyter::nbformat::Notebook;
-use crate::kernel::{OutputEvent, Verdict};
-use crate::llm::types::Usage;
-
+use crate::kernel::Verdict;
+use crate::llm::types::Native;
+pub use accounts::{Accounts, Spent};
+use cells::Cells;
+pub use edit::{Edit, EditError};
 pub(super) use restored::Restored;
 
-mod restored;
-
-/// A session's conversation.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// A session's conversation. Two are equal if they say the same, however they came to it.
+#[derive(Debug, Clone, Default)]
 pub struct Transcript {
-    cells: Vec<Cell>,
+    cells: Cells,
     revision: u64,
     kernel: Option<KernelIdentity>,
     others: Vec<KernelIdentity>,
     /// Who answers, and the first step that did; latest last.
     models: Vec<(String, u32)>,
-    usage: Usage,
+    accounts: Accounts,
+    natives: BTreeMap<u32, Native>,
     limits: OutputLimits,
     file: CarriedFile,
 }
 
 /// What a notebook says about its kernel.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KernelIdentity {
     /// The kernelspec's name.
     pub name: String,
@@ -45,7 +59,7 @@ pub struct KernelIdentity {
 }
 
 /// One cell.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Its id, as the notebook stores it (JEP 62).
     pub id: String,
@@ -54,11 +68,13 @@ pub struct Cell {
     /// The text or the code.
     pub source: String,
     /// What the notebook that it was read from says of it besides; `None` for one that no file had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried: Option<Box<Carried>>,
 }
 
 /// What a cell is.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CellKind {
     /// The person speaks.
     User,
@@ -74,10 +90,12 @@ pub enum CellKind {
     Cut,
     /// Code.
     Code(Box<CodeCell>),
+    /// The model reads more of a cell's output than it was shown. The source says what it asked for.
+    Reading(Box<Reading>),
 }
 
 /// Code, where it came from and what became of it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CodeCell {
     /// Who wrote it.
     pub author: Author,
@@ -97,10 +115,27 @@ pub struct CodeCell {
     pub original: Option<String>,
     /// What is pointed out to the model with the outputs.
     pub hint: Option<String>,
+    /// The files of its pictures, in the order of its outputs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pictures: Vec<Option<Place>>,
+}
+
+/// What the model asked to read, and what it got.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Number of the reply.
+    pub step: u32,
+    /// The provider's id of the call.
+    pub call_id: String,
+    /// What it was told.
+    pub answer: String,
+    /// Whether there was nothing to read.
+    pub is_error: bool,
 }
 
 /// Who wrote a code cell.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Author {
     /// The person.
     Person,
@@ -116,7 +151,8 @@ pub enum Author {
 }
 
 /// What became of a code cell.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CodeStatus {
     /// Waits for a decision.
     Proposed,
@@ -128,132 +164,6 @@ pub enum CodeStatus {
     Declined(Option<String>),
     /// Never run, for this reason.
     NotRun(String),
-}
-
-/// A change to a transcript.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Edit {
-    /// The person says something.
-    Say {
-        /// Id of the new cell.
-        cell: String,
-        /// The words.
-        text: String,
-    },
-    /// Something is pointed out to the model.
-    Note {
-        /// Id of the new cell.
-        cell: String,
-        /// The words.
-        text: String,
-    },
-    /// The model says something (more).
-    AppendText {
-        /// Id of the cell; it is made if it is not there.
-        cell: String,
-        /// Number of the reply.
-        step: u32,
-        /// The words.
-        text: String,
-    },
-    /// The reply with these words broke off and is asked for again.
-    CutOff {
-        /// Which cell of the model's words.
-        cell: String,
-        /// Why.
-        reason: String,
-    },
-    /// Code that may run.
-    Propose {
-        /// Id of the new cell.
-        cell: String,
-        /// Who wrote it.
-        author: Author,
-        /// Its language; `None` is that of the main kernel.
-        language: Option<String>,
-        /// The code.
-        source: String,
-    },
-    /// The person changed proposed code.
-    Change {
-        /// Which cell.
-        cell: String,
-        /// The new code.
-        source: String,
-    },
-    /// Something is pointed out to the model with a cell's outputs; replaces an earlier hint.
-    Hint {
-        /// Which cell.
-        cell: String,
-        /// The words.
-        text: String,
-    },
-    /// The kernel took the code.
-    Start {
-        /// Which cell.
-        cell: String,
-        /// When, ISO 8601.
-        at: String,
-    },
-    /// The kernel numbered the code.
-    Number {
-        /// Which cell.
-        cell: String,
-        /// The `In [n]` number.
-        count: i64,
-    },
-    /// Output of the code.
-    Emit {
-        /// Which cell.
-        cell: String,
-        /// What came.
-        output: OutputEvent,
-    },
-    /// What is over the limits goes; where all of it is.
-    Cut {
-        /// Which cell.
-        cell: String,
-        /// Where all of its output is.
-        whole: Whole,
-    },
-    /// The end of the code.
-    Finish {
-        /// Which cell.
-        cell: String,
-        /// How it ended.
-        status: CodeStatus,
-        /// When, ISO 8601.
-        at: String,
-    },
-    /// This cell and all after it are no part of the conversation any more.
-    TakeBack {
-        /// Which cell.
-        cell: String,
-    },
-    /// The main kernel is known: the one that the notebook names.
-    SetKernel(KernelIdentity),
-    /// The kernel of another language is known; replaces an earlier one of that language.
-    AddKernel(KernelIdentity),
-    /// Which model answers from the next step on.
-    SetModel(String),
-    /// A request was paid for.
-    Spend(Usage),
-    /// The notebook's file was changed by others: what they changed, added and deleted is taken over.
-    Reload(Box<Notebook>),
-}
-
-/// Why an edit does not fit.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EditError {
-    /// No such cell.
-    #[error("there is no cell `{0}`")]
-    NoCell(String),
-    /// The cell is there but not code.
-    #[error("cell `{0}` is not code")]
-    NotCode(String),
-    /// The id is taken.
-    #[error("there is already a cell `{0}`")]
-    Taken(String),
 }
 
 impl Transcript {
@@ -274,23 +184,14 @@ impl Transcript {
             Edit::Say { cell, text } => self.add(cell, CellKind::User, text)?,
             Edit::Note { cell, text } => self.add(cell, CellKind::Note, text)?,
             Edit::AppendText { cell, step, text } => {
-                match self.cells.iter_mut().find(|c| c.id == cell) {
-                    Some(found) if matches!(found.kind, CellKind::Assistant { .. }) => {
-                        found.source.push_str(&text);
+                let found = self.cells.get(&cell).map(|cell| &cell.kind);
+                match found {
+                    Some(CellKind::Assistant { .. }) => {
+                        self.cells.change(&cell, |cell| cell.source.push_str(&text));
                     }
                     Some(_) => return Err(EditError::Taken(cell)),
                     None => self.add(cell, CellKind::Assistant { step }, text)?,
                 }
-            }
-            Edit::CutOff { cell, reason } => {
-                let found = self.cells.iter_mut().find(|c| c.id == cell);
-                let found = found.ok_or_else(|| EditError::NoCell(cell.clone()))?;
-                if !matches!(found.kind, CellKind::Assistant { .. }) {
-                    return Err(EditError::Taken(cell));
-                }
-                found.kind = CellKind::Cut;
-                let marker = format!("\n\n*(cut off: {reason}; asked again)*");
-                found.source.push_str(&marker);
             }
             Edit::Propose {
                 cell,
@@ -308,43 +209,53 @@ impl Transcript {
                     finished: None,
                     original: None,
                     hint: None,
+                    pictures: Vec::new(),
                 };
                 self.add(cell, CellKind::Code(Box::new(code)), source)?;
             }
-            Edit::Change { cell, source } => {
-                let (code, old) = self.code_mut(&cell)?;
+            Edit::Change { cell, source } => self.change_code(&cell, |code, old| {
                 if *old != source {
                     code.original.get_or_insert_with(|| old.clone());
                     *old = source;
                 }
+            })?,
+            Edit::Hint { cell, text } => {
+                self.change_code(&cell, |code, _| code.hint = Some(text))?;
             }
-            Edit::Hint { cell, text } => self.code_mut(&cell)?.0.hint = Some(text),
-            Edit::Start { cell, at } => {
-                let (code, _) = self.code_mut(&cell)?;
+            Edit::Pictures { cell, places } => {
+                self.change_code(&cell, |code, _| code.pictures = places)?;
+            }
+            Edit::Read {
+                cell,
+                arguments,
+                reading,
+            } => self.add(cell, CellKind::Reading(Box::new(reading)), arguments)?,
+            Edit::Start { cell, at } => self.change_code(&cell, |code, _| {
                 code.status = CodeStatus::Running;
                 code.started = Some(at);
+            })?,
+            Edit::Number { cell, count } => {
+                self.change_code(&cell, |code, _| code.count = Some(count))?;
             }
-            Edit::Number { cell, count } => self.code_mut(&cell)?.0.count = Some(count),
             Edit::Emit { cell, output } => self.emit(&cell, &output)?,
             Edit::Cut { cell, whole } => {
-                let limits = self.limits.of_cell(self.bytes_of_others(&cell));
-                self.code_mut(&cell)?.0.outputs.cut(&limits, whole);
+                let own = self.cell(&cell).map_or(0, cells::kept);
+                let limits = self.limits.of_cell(self.cells.bytes() - own);
+                self.change_code(&cell, |code, _| code.outputs.cut(&limits, whole))?;
             }
-            Edit::Finish { cell, status, at } => {
-                let (code, _) = self.code_mut(&cell)?;
+            Edit::Finish { cell, status, at } => self.change_code(&cell, |code, _| {
                 code.status = status;
                 code.finished = Some(at);
-            }
-            Edit::TakeBack { cell } => {
-                let at = self.cells.iter().position(|found| found.id == cell);
-                self.cells.truncate(at.ok_or(EditError::NoCell(cell))?);
-            }
+            })?,
             Edit::SetKernel(kernel) => self.kernel = Some(kernel),
             Edit::AddKernel(kernel) => {
                 self.others
                     .retain(|other| other.language != kernel.language);
                 self.others.push(kernel);
+                // Cells name their kernel.
+                self.cells.touch(0);
             }
+            Edit::CutOff { cell, reason } => self.cut_off(&cell, &reason)?,
             Edit::SetModel(model) => {
                 let next = self.last_step() + 1;
                 // One that never said a word is not worth keeping.
@@ -353,7 +264,19 @@ impl Transcript {
                     self.models.push((model, next));
                 }
             }
-            Edit::Spend(usage) => self.usage += usage,
+            Edit::Models(models) => self.models = models,
+            Edit::Accounts(accounts) => self.accounts = *accounts,
+            Edit::Restore(cell) => self.cells.push(*cell)?,
+            Edit::TakeBack { cell } => {
+                let at = self.cells.position(&cell);
+                self.cells.truncate(at.ok_or(EditError::NoCell(cell))?);
+            }
+            Edit::Carry(file) => self.file = *file,
+            Edit::Keep { step, native } => {
+                self.natives.insert(step, native);
+            }
+            Edit::Spend(usage) => self.spend(usage),
+            Edit::EndTurn { milliseconds } => self.end_turn(milliseconds),
             Edit::Reload(notebook) => open::reload(self, *notebook),
         }
         self.revision += 1;
@@ -362,43 +285,70 @@ impl Transcript {
 
     /// The cells, oldest first.
     pub fn cells(&self) -> &[Cell] {
-        &self.cells
+        self.cells.list()
     }
 
     /// One cell.
     pub fn cell(&self, id: &str) -> Option<&Cell> {
-        self.cells.iter().find(|cell| cell.id == id)
+        self.cells.get(id)
+    }
+
+    /// Where a cell is among the others.
+    pub fn position(&self, id: &str) -> Option<usize> {
+        self.cells.position(id)
+    }
+
+    /// The first cell that changed since [`Transcript::settle`]; a number of cells if none did.
+    pub fn changed_from(&self) -> usize {
+        self.cells.changed_from()
+    }
+
+    /// What is there now is kept elsewhere: only later changes count as such.
+    pub fn settle(&mut self) {
+        self.cells.settle();
+    }
+
+    /// Bytes of all outputs, as the limits count them.
+    pub fn bytes(&self) -> usize {
+        self.cells.bytes()
+    }
+
+    /// Edits that make an empty transcript equal to this one.
+    pub fn snapshot(&self) -> impl Iterator<Item = Edit> {
+        let Self {
+            cells,
+            revision: _,
+            kernel,
+            others,
+            models,
+            accounts,
+            natives,
+            limits: _,
+            file,
+        } = self;
+        let kernels = kernel.iter().cloned().map(Edit::SetKernel);
+        let others = others.iter().cloned().map(Edit::AddKernel);
+        let models = std::iter::once(Edit::Models(models.clone()));
+        let cells = cells.list().iter().cloned().map(Box::new);
+        let file = Some(file.clone()).filter(|file| *file != CarriedFile::default());
+        let file = file.map(|file| Edit::Carry(Box::new(file)));
+        let natives = natives.iter().map(|(step, native)| Edit::Keep {
+            step: *step,
+            native: native.clone(),
+        });
+        let accounts = Edit::Accounts(Box::new(accounts.clone()));
+        file.into_iter()
+            .chain(kernels)
+            .chain(others)
+            .chain(models)
+            .chain(cells.map(Edit::Restore))
+            .chain(natives)
+            .chain(std::iter::once(accounts))
     }
 
     /// One code cell.
     pub fn code(&self, id: &str) -> Option<&CodeCell> {
-        match &self.cell(id)?.kind {
-            CellKind::Code(code) => Some(code),
-            CellKind::User | CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut => None,
-        }
-    }
-
-    /// The cells whose outputs are over the limits, or show something that `output` of `cell` changed and that is in
-    /// files. Each wants an [`Edit::Cut`].
-    pub fn over(&self, cell: &str, output: &OutputEvent) -> Vec<String> {
-        let is_update = matches!(output, OutputEvent::Update { .. });
-        let others = self.bytes_of_others("");
-        let cells = self.cells.iter().filter(|c| is_update || c.id == cell);
-        cells
-            // What came from a file is not ours to cut.
-            .filter(|cell| cell.carried.is_none())
-            .filter_map(|cell| match &cell.kind {
-                CellKind::Code(code) => Some((cell, &code.outputs)),
-                CellKind::User | CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut => {
-                    None
-                }
-            })
-            .filter(|(_, outputs)| {
-                let limits = self.limits.of_cell(others - outputs.bytes());
-                outputs.is_over(&limits)
-            })
-            .map(|(cell, _)| cell.id.clone())
-            .collect()
+        self.cell(id)?.code()
     }
 
     /// How many edits were applied.
@@ -434,68 +384,74 @@ impl Transcript {
             .map(|(name, _)| name.as_str())
     }
 
-    /// Tokens of all requests so far.
-    pub fn usage(&self) -> Usage {
-        self.usage
-    }
-
     fn add(&mut self, id: String, kind: CellKind, source: String) -> Result<(), EditError> {
-        if self.cell(&id).is_some() {
-            return Err(EditError::Taken(id));
-        }
         self.cells.push(Cell {
             id,
             kind,
             source,
             carried: None,
+        })
+    }
+
+    /// The words of `cell` are of a reply that broke off.
+    fn cut_off(&mut self, cell: &str, reason: &str) -> Result<(), EditError> {
+        let found = self
+            .cell(cell)
+            .ok_or_else(|| EditError::NoCell(cell.to_owned()))?;
+        if !matches!(found.kind, CellKind::Assistant { .. }) {
+            return Err(EditError::Taken(cell.to_owned()));
+        }
+        self.cells.change(cell, |cell| {
+            cell.kind = CellKind::Cut;
+            let marker = format!("\n\n*(cut off: {reason}; asked again)*");
+            cell.source.push_str(&marker);
         });
         Ok(())
     }
 
-    fn code_mut(&mut self, id: &str) -> Result<(&mut CodeCell, &mut String), EditError> {
-        let cell = self
-            .cells
-            .iter_mut()
-            .find(|cell| cell.id == id)
-            .ok_or_else(|| EditError::NoCell(id.to_owned()))?;
-        match &mut cell.kind {
-            CellKind::Code(code) => Ok((code, &mut cell.source)),
-            CellKind::User | CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut => {
-                Err(EditError::NotCode(id.to_owned()))
+    fn change_code(
+        &mut self,
+        id: &str,
+        change: impl FnOnce(&mut CodeCell, &mut String),
+    ) -> Result<(), EditError> {
+        match self.cell(id).map(|cell| &cell.kind) {
+            None => return Err(EditError::NoCell(id.to_owned())),
+            Some(CellKind::Code(_)) => {}
+            Some(_) => {
+                return Err(EditError::NotCode(id.to_owned()));
             }
         }
-    }
-
-    /// What all cells but `id` keep.
-    fn bytes_of_others(&self, id: &str) -> usize {
-        self.cells
-            .iter()
-            .filter(|cell| cell.id != id && !cell.is_foreign())
-            .map(|cell| match &cell.kind {
-                CellKind::Code(code) => code.outputs.bytes(),
-                CellKind::User | CellKind::Note | CellKind::Assistant { .. } | CellKind::Cut => 0,
-            })
-            .sum()
-    }
-
-    /// A display may have been shown by an earlier cell than the one that updates it.
-    fn emit(&mut self, id: &str, output: &OutputEvent) -> Result<(), EditError> {
-        if let OutputEvent::Update {
-            data,
-            metadata,
-            display_id,
-        } = output
-        {
-            self.code_mut(id)?;
-            for cell in &mut self.cells {
-                if let CellKind::Code(code) = &mut cell.kind {
-                    code.outputs.update(display_id, data, metadata);
-                }
+        self.cells.change(id, |cell| {
+            if let CellKind::Code(code) = &mut cell.kind {
+                change(code, &mut cell.source);
             }
-        } else {
-            self.code_mut(id)?.0.outputs.apply(output);
-        }
+        });
         Ok(())
+    }
+}
+
+impl PartialEq for Transcript {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            cells,
+            // How it came to be, not what it is.
+            revision: _,
+            kernel,
+            others,
+            models,
+            accounts,
+            natives,
+            limits,
+            file,
+        } = self;
+        cells.list() == other.cells.list()
+            && *kernel == other.kernel
+            && *others == other.others
+            && *models == other.models
+            && *accounts == other.accounts
+            && *natives == other.natives
+            && *limits == other.limits
+            && *file == other.file
     }
 }
 
@@ -504,6 +460,7 @@ mod tests {
     use super::*;
     use crate::jupyter::mime::MimeBundle;
     use crate::jupyter::nbformat::Output;
+    use crate::kernel::OutputEvent;
 
     fn propose(cell: &str) -> Edit {
         Edit::Propose {

@@ -60,8 +60,11 @@ pub(crate) fn start_with(
         others: Vec::new(),
         notebook: dir.path().join("session.ipynb"),
         transcript: None,
+        opened: None,
         approval,
         max_steps: 10,
+        budgets: sponde::agent::Budgets::default(),
+        at_limit: sponde::agent::AtLimit::End,
         cell_timeout: Some(Duration::from_mins(1)),
         stdin: StdinPolicy::Ask,
         output_budget: 4000,
@@ -208,7 +211,7 @@ async fn question_code_plot_answer_notebook() {
     assert_eq!(written, plot);
     let answers = session.answers();
     assert!(
-        matches!(&answers[..], [(text, false)] if text.starts_with("42\n[plot shown to the user") && text.ends_with("|image/png")),
+        matches!(&answers[..], [(text, false)] if text.starts_with("42\n[plot 1 shown to the user") && text.ends_with("|image/png")),
         "{answers:?}"
     );
     assert_eq!(
@@ -508,7 +511,7 @@ async fn a_flood_is_told_in_pieces_and_kept_short() {
     };
     assert!(
         answer.len() < 4200
-            && answer.contains("lines hidden here")
+            && answer.contains(" are hidden here, ")
             && answer.ends_with("line 199999"),
         "{answer}"
     );

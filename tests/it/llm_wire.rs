@@ -95,6 +95,7 @@ async fn ask(provider: &dyn Provider, prompt: Prompt) -> Result<Reply, ProviderE
             }
             Delta::Reasoning(text) => panic!("unexpected reasoning: {text}"),
             Delta::Retrying(_) => reply = Reply::default(),
+            Delta::Native(native) => panic!("unexpected: {}", native.value()),
             Delta::CallStart { index, id, name } => {
                 assert_eq!(index, reply.calls.len());
                 reply.calls.push(ToolCall {
@@ -159,6 +160,7 @@ async fn run_tool_loop(provider: &dyn Provider) -> String {
     messages.push(Message::Assistant {
         text: reply.text,
         calls: reply.calls,
+        native: None,
     });
     messages.push(Message::ToolResult {
         call_id: id.clone(),

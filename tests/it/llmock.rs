@@ -163,7 +163,7 @@ async fn ask(provider: &Retry, question: &str) -> Outcome {
                     ..Outcome::default()
                 };
             }
-            Ok(Delta::Reasoning(_) | Delta::Finished { .. }) => {}
+            Ok(Delta::Reasoning(_) | Delta::Native(_) | Delta::Finished { .. }) => {}
             Err(error) => outcome.error = Some(error),
         }
     }

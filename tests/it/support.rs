@@ -87,6 +87,8 @@ pub(crate) fn launch_options(kernel: KernelSource, dir: &Path) -> LaunchOptions 
         oversize: None,
         gateway: None,
         existing: None,
+        keep: false,
+        adopt: None,
     }
 }
 
@@ -160,6 +162,11 @@ impl Sponde {
     /// A path in the directory that the program works in.
     pub(crate) fn path(&self, relative: &str) -> PathBuf {
         self.home.path().join("work").join(relative)
+    }
+
+    /// The directory of its sessions.
+    pub(crate) fn sessions(&self) -> PathBuf {
+        self.home.path().join("data/sponde/sessions")
     }
 
     /// The directory for its sockets.

@@ -114,6 +114,7 @@ const RULES: &[Rule] = &[
             "anstream",
             "base64",
             "bytes",
+            "crc32fast",
             "csv",
             "image",
             "regex",
@@ -255,6 +256,7 @@ const RULES: &[Rule] = &[
         may: &[
             "agent::approval",
             "agent::StdinPolicy",
+            "agent::budget",
             "config",
             "llm::mode",
             "llm::providers",

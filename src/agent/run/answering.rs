@@ -105,7 +105,7 @@ impl Session {
                 }
             }
             Answer::Delta(Delta::Finished { usage, .. }) => {
-                self.edit(Edit::Spend(usage));
+                self.spend(usage);
                 if let Some(answering) = self.answering.take() {
                     let line = stdin::line_of(&answering.text);
                     self.give(line, AnsweredBy::Model).await;
@@ -118,7 +118,10 @@ impl Session {
             }
             // It may not call a tool now; its reasoning is not told, for it is about the line.
             Answer::Delta(
-                Delta::Reasoning(_) | Delta::CallStart { .. } | Delta::CallArguments { .. },
+                Delta::Reasoning(_)
+                | Delta::CallStart { .. }
+                | Delta::CallArguments { .. }
+                | Delta::Native(_),
             ) => {}
             Answer::None(why) => {
                 self.answering = None;

@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::{Edit, Session, random_cell_id};
-use crate::agent::save::write_atomically_with;
 use crate::jupyter::nbformat::Notebook;
-use crate::session::notebook;
 use crate::session::open::{self, Change};
 
 /// What tells one state of a file from another without reading it.
@@ -43,35 +41,6 @@ enum Found {
 }
 
 impl Session {
-    /// Writes the notebook if anything changed. Says so when it cannot; the session goes on.
-    pub(super) async fn save(&mut self) -> bool {
-        if self.saved_revision == self.transcript.revision() || !self.is_touched {
-            return true;
-        }
-        self.look_at_disk().await;
-        let notebook = notebook::render(&self.transcript);
-        let path = self.options.notebook.clone();
-        let written = tokio::task::spawn_blocking(move || {
-            write_atomically_with(&path, |file| notebook.write_to(file))
-        })
-        .await;
-        let reason = match written {
-            Ok(Ok(())) => {
-                self.saved_revision = self.transcript.revision();
-                self.stamp = Stamp::of(&self.options.notebook);
-                return true;
-            }
-            Ok(Err(error)) => error.to_string(),
-            Err(error) => error.to_string(),
-        };
-        let path = self.options.notebook.display().to_string();
-        self.notice(&format!(
-            "could not write the notebook `{path}`: {reason}; it is tried again after the next cell"
-        ))
-        .await;
-        false
-    }
-
     /// Takes over what others did to the file since it was read or written here.
     pub(super) async fn look_at_disk(&mut self) {
         let path = self.options.notebook.clone();
@@ -91,6 +60,9 @@ impl Session {
     async fn take_over(&mut self, notebook: Box<Notebook>) {
         let changes = open::changes(&notebook);
         self.edit(Edit::Reload(notebook));
+        if let Some(store) = &mut self.store {
+            store.accept_notebook();
+        }
         let words = open::words(&changes, &self.transcript);
         if words.is_empty() {
             return;
@@ -116,6 +88,9 @@ impl Session {
             old.display(),
             new.display()
         );
+        if let Some(store) = &mut self.store {
+            store.move_notebook(new.clone());
+        }
         self.options.notebook = new;
         self.stamp = None;
         self.notice(&message).await;

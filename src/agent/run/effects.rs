@@ -39,6 +39,8 @@ impl Session {
             Effect::CancelSampling => self.break_off("interrupted"),
             Effect::Hint(text) => self.hint(text),
             Effect::Ask { cell } => self.tell(EventKind::ApprovalRequested { cell }).await,
+            Effect::AskToGoOn(end) => self.tell(EventKind::ContinueRequested { end }).await,
+            Effect::RaiseBudget => self.raise_budget(),
             Effect::Execute { cell } => return self.execute(cell).await,
             Effect::Change { cell, source } => self.edit(Edit::Change { cell, source }),
             Effect::Decline { cell, reason } => {
@@ -85,11 +87,15 @@ impl Session {
                 key_variable: None,
             });
         };
+        let prompt = self.prompt();
+        if let Some(input) = self.over_budget(&prompt) {
+            return Some(input);
+        }
         self.steps += 1;
         let step = self.steps;
         self.between_cells();
         self.tell(EventKind::StepStarted { step }).await;
-        self.sampling = Some(Sampling::new(provider.stream(self.prompt()), step));
+        self.sampling = Some(Sampling::new(provider.stream(prompt), step));
         None
     }
 
@@ -194,6 +200,7 @@ impl Session {
                     });
                 }
                 if let Ok(file) = kernel.connection_file().await {
+                    self.note_kept(index, &file);
                     let kernel = self.kernels.name(index);
                     let connection_file = file.display().to_string();
                     self.tell(EventKind::KernelReady {
@@ -202,6 +209,11 @@ impl Session {
                     })
                     .await;
                 }
+                if index == MAIN {
+                    let adopted = kernel.was_adopted().await.unwrap_or(false);
+                    self.kernel_is_back(adopted).await;
+                }
+                self.replay_goes_on().await;
                 if index == self.current
                     && let Some(running) = self.running.take_if(waiting)
                     && let Some(input) = self.execute(running.cell).await
@@ -216,6 +228,10 @@ impl Session {
                     log: error.log().map(str::to_owned),
                 })
                 .await;
+                if index == MAIN {
+                    self.kernel_is_not_back();
+                }
+                self.replay_goes_on().await;
                 if index == self.current
                     && let Some(running) = self.running.take()
                     && let Some(input) = self.not_run(running.cell, error.to_string()).await
@@ -322,7 +338,8 @@ impl Session {
             });
         }
         self.end_cell(&cell, CodeStatus::Finished(verdict.clone()));
-        self.save().await;
+        self.save_pictures(&cell).await;
+        self.save(false).await;
         if let Verdict::KernelDied(reason) = &verdict
             && *reason != ExitReason::Requested
         {
@@ -411,13 +428,16 @@ impl Session {
 
     pub(super) async fn end_turn(&mut self, end: TurnEnd) {
         self.after_turn().await;
-        let saved = self.save().await;
-        let usage = self.transcript.usage();
+        let turn = self.account();
+        let saved = self.save(true).await;
+        let session = self.transcript.spent();
         let notebook = saved.then(|| self.options.notebook.display().to_string());
         self.tell(EventKind::TurnFinished {
             end,
-            input_tokens: usage.input,
-            output_tokens: usage.output,
+            input_tokens: session.usage.input,
+            output_tokens: session.usage.output,
+            turn: turn.into(),
+            session: session.into(),
             notebook,
         })
         .await;

@@ -168,6 +168,8 @@ impl Slots {
     /// Ends them all at the same time.
     pub(super) async fn shutdown(self) {
         let ready = self.slots.into_iter().filter_map(|slot| match slot.state {
+            // One that is kept goes on when its last handle is dropped.
+            KernelSlot::Ready(_) if slot.options.keep => None,
             KernelSlot::Ready(kernel) => Some(kernel),
             // A start that nobody wants any more is given up; the process goes with its task.
             KernelSlot::Asleep | KernelSlot::Starting { .. } | KernelSlot::Failed(_) => None,

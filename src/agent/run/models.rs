@@ -89,6 +89,7 @@ impl Session {
         self.options.system = system;
         self.options.coaching = coaching;
         self.options.output_budget = output_budget;
+        self.eye = Self::eye_of(&self.options);
         self.edit(Edit::SetModel(info.name.clone()));
         self.tell(EventKind::ModelChanged {
             model: info.name,

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::agent::sampling::Ended;
 use crate::agent::turn::Call;
+use crate::session::context::READ_OUTPUT;
 
 impl Session {
     /// More words of the model.
@@ -29,6 +30,11 @@ impl Session {
         let mut calls = Vec::new();
         let mut broken = false;
         for call in sampling.calls {
+            if call.name == READ_OUTPUT && self.reads() {
+                broken = true;
+                self.read_output(sampling.step, call).await;
+                continue;
+            }
             let parsed = tools::parse(&call.name, &call.arguments, &self.offers());
             let (source, language, raw, reason) = match parsed {
                 Ok(tools::Parsed { code, language }) => {
@@ -66,9 +72,10 @@ impl Session {
                 language: language.clone(),
                 source: source.clone(),
             });
+            let code_language = language.unwrap_or_else(|| self.language());
             self.tell(EventKind::CodeProposed {
                 cell: call.cell.clone(),
-                language: language.unwrap_or_else(|| self.language()),
+                language: code_language.clone(),
                 source: source.clone(),
             })
             .await;
@@ -82,6 +89,7 @@ impl Session {
             calls.push(Call {
                 cell: call.cell,
                 code: source,
+                language: code_language,
             });
         }
         self.drive(Input::Replied {

@@ -44,10 +44,14 @@ impl Session {
                         self.replied(sampling).await;
                     }
                 }
+                Progress::Native(native) => {
+                    let step = sampling.step;
+                    self.edit(Edit::Keep { step, native });
+                }
                 Progress::Nothing => {}
                 Progress::Again { why, cell } => self.asked_again(why, cell).await,
                 Progress::Complete { usage } => {
-                    self.edit(Edit::Spend(usage));
+                    self.spend(usage);
                     if let Some(sampling) = self.sampling.take() {
                         self.replied(sampling).await;
                     }

@@ -36,7 +36,9 @@ impl Session {
     ) -> bool {
         match command {
             Command::Shutdown => return true,
-            Command::Undo { to, anyway } if self.turn.state == State::Idle => {
+            Command::Undo { to, anyway }
+                if self.turn.state == State::Idle && self.restoring.is_none() =>
+            {
                 return self.undo(to, anyway, inbox).await;
             }
             Command::Undo { .. } => {
@@ -261,7 +263,7 @@ impl Session {
             cell: random_cell_id(),
             text: told(cells, &notes),
         });
-        self.save().await;
+        self.save(true).await;
         let shown = |paths: &[PathBuf]| {
             paths
                 .iter()
@@ -440,7 +442,7 @@ fn begins_turn(cell: &Cell) -> bool {
     match &cell.kind {
         CellKind::User => true,
         CellKind::Code(code) => code.author == Author::Person,
-        CellKind::Note | CellKind::Cut | CellKind::Assistant { .. } => false,
+        CellKind::Note | CellKind::Cut | CellKind::Assistant { .. } | CellKind::Reading(_) => false,
     }
 }
 
@@ -456,7 +458,8 @@ fn ran_elsewhere(cell: &Cell) -> Option<&str> {
         | CellKind::User
         | CellKind::Note
         | CellKind::Cut
-        | CellKind::Assistant { .. } => None,
+        | CellKind::Assistant { .. }
+        | CellKind::Reading(_) => None,
     }
 }
 

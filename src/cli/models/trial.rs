@@ -18,7 +18,8 @@ use super::super::{Context, eprint, filter, print};
 use crate::agent::{KernelOffer, tools};
 use crate::error::{Exit, Failure};
 use crate::llm::types::{
-    Delta, Message, ModelInfo, Part, Prompt, Provider, ProviderError, ToolCall, ToolChoice, Usage,
+    Delta, Message, ModelInfo, Native, Part, Prompt, Provider, ProviderError, ToolCall, ToolChoice,
+    Usage,
 };
 
 /// What was found out about one thing.
@@ -41,6 +42,7 @@ enum Grade {
 struct Reply {
     text: String,
     calls: Vec<ToolCall>,
+    native: Option<Native>,
     usage: Usage,
     /// Pieces of text or arguments.
     pieces: usize,
@@ -179,6 +181,7 @@ async fn tool_call(provider: &Arc<dyn Provider>, usage: &mut Usage) -> Result<Fi
     messages.push(Message::Assistant {
         text: reply.text.clone(),
         calls: reply.calls.clone(),
+        native: reply.native.clone(),
     });
     messages.extend(results);
     let answer = ask(provider, prompt(messages)).await.map_err(failed)?;
@@ -322,6 +325,7 @@ async fn ask(provider: &Arc<dyn Provider>, prompt: Prompt) -> Result<Reply, Prov
                 }
             }
             Delta::Reasoning(_) => {}
+            Delta::Native(native) => reply.native = Some(native),
             Delta::Retrying(again) => {
                 reply = Reply::default();
                 let words = format!(

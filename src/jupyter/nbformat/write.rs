@@ -23,23 +23,46 @@ pub(super) fn notebook(notebook: &Notebook) -> String {
 
 /// The same piece by piece: a notebook can be large.
 pub(super) fn stream(notebook: &Notebook, to: &mut dyn io::Write) -> io::Result<()> {
+    write(notebook, &notebook.cells, to).map(|_| ())
+}
+
+/// What stands before the first cell and after the last one, as if there were cells.
+pub(super) fn frame(notebook: &Notebook) -> (String, String) {
+    let mut text = Vec::new();
+    // As above.
+    let at = write(notebook, &[], &mut text).unwrap_or_default();
+    let text = String::from_utf8(text).unwrap_or_default();
+    let (before, after) = text.split_at_checked(at).unwrap_or_default();
+    (before.to_owned(), format!("\n {after}"))
+}
+
+/// One cell as it stands among others, with the comma between it and the one before.
+pub(super) fn cell(cell: &Cell, is_first: bool, to: &mut dyn io::Write) -> io::Result<()> {
+    let mut writer = Writer::new(to);
+    if !is_first {
+        writer.out.push(',');
+    }
+    writer.depth = 2;
+    writer.new_line();
+    writer.cell(cell);
+    writer.pass_on();
+    writer.written
+}
+
+/// Writes a notebook with these cells, and says where the first one begins.
+fn write(notebook: &Notebook, cells: &[Cell], to: &mut dyn io::Write) -> io::Result<usize> {
     let minor = notebook.nbformat_minor.max(MINOR);
     let known = [
-        ("cells", Field::Cells(&notebook.cells)),
+        ("cells", Field::Cells(cells)),
         ("metadata", Field::Object(&notebook.metadata, &TRANSIENT)),
         ("nbformat", Field::Number(MAJOR)),
         ("nbformat_minor", Field::Number(minor)),
     ];
-    let mut writer = Writer {
-        out: String::new(),
-        depth: 0,
-        to,
-        written: Ok(()),
-    };
+    let mut writer = Writer::new(to);
     writer.fields(known.into(), &notebook.extra);
     writer.out.push('\n');
     writer.pass_on();
-    writer.written
+    writer.written.map(|()| writer.cells_at)
 }
 
 /// What stands behind a name: our types and JSON alike, borrowed.
@@ -67,13 +90,29 @@ struct Writer<'w> {
     to: &'w mut dyn io::Write,
     /// The first failure; after it nothing is written any more.
     written: io::Result<()>,
+    /// Bytes that have gone on.
+    passed: usize,
+    /// Where the bracket of the cells has been opened.
+    cells_at: usize,
 }
 
-impl Writer<'_> {
+impl<'w> Writer<'w> {
+    fn new(to: &'w mut dyn io::Write) -> Self {
+        Self {
+            out: String::new(),
+            depth: 0,
+            to,
+            written: Ok(()),
+            passed: 0,
+            cells_at: 0,
+        }
+    }
+
     fn pass_on(&mut self) {
         if self.written.is_ok() {
             self.written = self.to.write_all(self.out.as_bytes());
         }
+        self.passed += self.out.len();
         self.out.clear();
     }
 
@@ -209,7 +248,10 @@ impl Writer<'_> {
                 });
                 self.object(bundles.collect());
             }
-            Field::Cells(cells) => self.items('[', ']', cells, Self::cell),
+            Field::Cells(cells) => {
+                self.cells_at = self.passed + self.out.len() + 1;
+                self.items('[', ']', cells, Self::cell);
+            }
             Field::Outputs(outputs) => self.items('[', ']', outputs, Self::output),
         }
     }
@@ -430,6 +472,28 @@ mod tests {
     }
 
     #[test]
+    fn the_pieces_are_the_whole() {
+        let mut notebook = Notebook::new();
+        notebook.extra.insert("aa".to_owned(), json!("[]"));
+        notebook.extra.insert("zz".to_owned(), json!({"cells": []}));
+        for number in 0..3 {
+            let mut cell = Cell::code(format!("c{number}"), "x = 1\nx");
+            cell.kind = CellType::Code {
+                execution_count: Some(number),
+                outputs: vec![Output::stream("stdout", "a".repeat(2 * CHUNK))],
+            };
+            notebook.cells.push(cell);
+            let (before, after) = frame(&notebook);
+            let mut text = before.into_bytes();
+            for (at, one) in notebook.cells.iter().enumerate() {
+                super::cell(one, at == 0, &mut text).unwrap();
+            }
+            text.extend_from_slice(after.as_bytes());
+            assert!(text == notebook.to_json().into_bytes(), "{number}");
+        }
+    }
+
+    #[test]
     fn transient_metadata_stays_out() {
         let mut notebook = Notebook::new();
         let mut cell = Cell::raw("a", "");
@@ -499,12 +563,7 @@ mod tests {
     #[test]
     fn escapes_as_python_writes_them() {
         let mut nowhere = std::io::sink();
-        let mut writer = Writer {
-            out: String::new(),
-            depth: 0,
-            to: &mut nowhere,
-            written: Ok(()),
-        };
+        let mut writer = Writer::new(&mut nowhere);
         writer.string("\"\\/\u{8}\u{c}\n\r\t\0\u{1f}\u{7f}é\u{2028}😀");
         let expected = "\"\\\"\\\\/\\b\\f\\n\\r\\t\\u0000\\u001f\u{7f}é\u{2028}😀\"";
         assert_eq!(writer.out, expected);

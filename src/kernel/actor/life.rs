@@ -43,7 +43,6 @@ pub(super) struct Life {
     kernel: String,
     interrupt_mode: InterruptMode,
     username: String,
-    /// Whether it can make copies of itself.
     can_be_copied: bool,
     session: String,
     info: KernelInfo,
@@ -62,6 +61,7 @@ pub(super) struct Life {
     /// Messages that were emptied for their size and will not be readable.
     emptied: u32,
     worker: Option<Worker>,
+    adopted: bool,
     // In the order in which they are to be dropped.
     link: Link,
     host: Host,
@@ -74,7 +74,7 @@ impl Life {
         Self {
             kernel: target.name().to_owned(),
             username: target.username().to_owned(),
-            can_be_copied: target.can_be_copied(),
+            can_be_copied: target.can_be_copied() && !opened.adopted,
             interrupt_mode: opened.interrupt_mode,
             session: opened.session,
             info: opened.info,
@@ -87,6 +87,7 @@ impl Life {
             disconnected: None,
             emptied: 0,
             worker: Worker::of(&opened.quirks, opened.host.pid()),
+            adopted: opened.adopted,
             link: opened.link,
             host: opened.host,
             files: opened.files,
@@ -255,6 +256,7 @@ impl Life {
                         .map(|files| files.connection_file.clone()),
                     pid: self.host.pid(),
                     can_be_copied: self.can_be_copied,
+                    adopted: self.adopted,
                     busy: !self.table.is_empty(),
                     interrupt_mode: self.interrupt_mode,
                 });
@@ -394,11 +396,14 @@ impl Life {
                 reason.clone()
             }
             End::Shutdown(_) | End::Restart(_) if !self.host.is_ours() => ExitReason::Requested,
+            End::Shutdown(None) if self.host.is_kept() => ExitReason::Requested,
             End::Shutdown(_) => self.shut_down(false, SHUTDOWN_GRACE).await,
             End::Restart(_) => self.shut_down(true, RESTART_GRACE).await,
             // What it would still do or say is what is to be undone.
             End::Restore(_) => self.kill(ExitReason::Requested).await,
         };
+        let stays = matches!(end, End::Shutdown(None)) && self.host.is_kept();
+        self.files.iter_mut().for_each(|files| files.keep(stays));
         self.table.kernel_died(&reason);
         (end, self.listener.into_sender())
     }
@@ -478,7 +483,6 @@ impl Life {
     }
 
     async fn forward(&self, channel: Channel, message: RawMessage) {
-        // A closed link is noticed by the loop.
         if let Some(outgoing) = &self.link.raw_outgoing {
             let _ = outgoing.send((channel, message)).await;
             return;

@@ -14,7 +14,7 @@ use crate::kernel::files::KernelFiles;
 use crate::kernel::gateway::{Gateway, GatewayOptions, Remote};
 use crate::kernel::guard::GuardLimits;
 use crate::kernel::host::Host;
-use crate::kernel::launch::{LaunchOptions, can_be_copied, gateway_environment, launch};
+use crate::kernel::launch::{LaunchOptions, adopt, can_be_copied, gateway_environment, launch};
 use crate::kernel::link::{self, Link};
 use crate::kernel::oversize::Oversize;
 use crate::kernel::quirks::Quirks;
@@ -144,15 +144,30 @@ pub(super) struct Opened {
     pub(super) interrupt_mode: InterruptMode,
     pub(super) link: Link,
     pub(super) host: Host,
+    /// Whether it ran before.
+    pub(super) adopted: bool,
     /// Of a kernel on this machine.
     pub(super) files: Option<KernelFiles>,
 }
 
 /// Starts or finds the kernel and waits until it answers.
 pub(super) async fn open(target: &mut Target) -> Result<Opened, KernelError> {
+    let mut adopted = false;
     let (files, host) = match target {
-        Target::Launch(options, _) => launch(options)?,
-        Target::Attach(options) => attach::attach(options)?,
+        Target::Launch(options, _) => {
+            // Only the first life is that of a kernel which was there before.
+            let kept = options.adopt.take();
+            if let Some(found) = kept.and_then(|file| adopt(&file, options)) {
+                adopted = true;
+                found
+            } else {
+                launch(options)?
+            }
+        }
+        Target::Attach(options) => {
+            adopted = true;
+            attach::attach(options)?
+        }
         Target::Gateway {
             gateway,
             options,
@@ -160,7 +175,7 @@ pub(super) async fn open(target: &mut Target) -> Result<Opened, KernelError> {
         } => return open_remote(gateway, options, id).await,
     };
     let patience = target.ready_timeout();
-    answer(target, files, host, patience, PROBE_EVERY).await
+    answer(target, files, host, adopted, patience, PROBE_EVERY).await
 }
 
 /// Makes a kernel of the process of a checkpoint, and has it do what is known to hang in forked processes.
@@ -194,7 +209,7 @@ pub(super) async fn wake(
         .map_err(failed)?;
     let woken = begun.elapsed();
     let host = Host::Local(Box::new(process));
-    let mut opened = answer(target, files, host, WAKE_WITHIN, WOKEN_PROBE_EVERY)
+    let mut opened = answer(target, files, host, false, WAKE_WITHIN, WOKEN_PROBE_EVERY)
         .await
         .map_err(|error| match error.log() {
             Some(log) => failed(format!("{error}: {log}")),
@@ -215,11 +230,12 @@ pub(super) async fn wake(
     Err(failed(reason))
 }
 
-/// Waits until the kernel of `host` answers.
+/// Waits until the kernel of `host` answers; `adopted` says that it ran before.
 async fn answer(
     target: &Target,
-    files: KernelFiles,
+    mut files: KernelFiles,
     mut host: Host,
+    adopted: bool,
     patience: Duration,
     probe_every: Duration,
 ) -> Result<Opened, KernelError> {
@@ -241,12 +257,13 @@ async fn answer(
         ready = ready => match ready {
             Ok((link, info, quirks)) => {
                 let interrupt_mode = quirks.interrupt.unwrap_or_else(|| target.interrupt_mode());
-                return Ok(Opened { session, info, quirks, interrupt_mode, link, host, files: Some(files) });
+                return Ok(Opened { session, info, quirks, interrupt_mode, link, host, adopted, files: Some(files) });
             }
             Err(reason) => Some(reason),
         },
         reason = host.wait() => {
             let log = host.log().await;
+            files.keep(false);
             return Err(KernelError::DiedAtStart { kernel, reason, log });
         }
         () = sleep_until(deadline) => None,
@@ -254,12 +271,24 @@ async fn answer(
     // A kernel that dies while we shake hands breaks the connection first: its own words are better.
     if let Ok(reason) = timeout(LAST_BREATH, host.wait()).await {
         let log = host.log().await;
+        files.keep(false);
         return Err(KernelError::DiedAtStart {
             kernel,
             reason,
             log,
         });
     }
+    if host.is_kept() && adopted {
+        // It is busy with what it was given before: what it has is not thrown away.
+        return Err(match failed {
+            Some(reason) => KernelError::Prepare { kernel, reason },
+            None => KernelError::StillBusy {
+                kernel,
+                after: patience,
+            },
+        });
+    }
+    files.keep(false);
     host.kill().await;
     let log = host.log().await;
     Err(match failed {
@@ -339,6 +368,7 @@ async fn open_remote(
             interrupt_mode: quirks.interrupt.unwrap_or(InterruptMode::Signal),
             link,
             host: Host::Gateway(Box::new(remote)),
+            adopted: false,
             files: None,
         }),
         Err(error) => {

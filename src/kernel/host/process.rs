@@ -1,6 +1,6 @@
 //! The kernel's process: in a group of its own, watched, interrupted, ended. No orphan, no zombie.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,13 +21,36 @@ const TERM_GRACE: Duration = Duration::from_secs(2);
 /// How long one that came from a checkpoint may take to end by itself: some wait for threads that did not come along.
 const WOKEN_GRACE: Duration = Duration::from_secs(1);
 
+/// When a process ends, if nobody ends it before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::kernel) enum EndOf {
+    /// With us.
+    Parent,
+    /// When it wants to. What it writes goes to a file, for nobody may be there to read a pipe.
+    Itself {
+        /// Which file.
+        log: PathBuf,
+    },
+}
+
 /// A kernel's process.
 #[derive(Debug)]
 pub(in crate::kernel) struct Process {
     running: Running,
     group: Option<Pid>,
-    log: Arc<Mutex<Vec<u8>>>,
-    reader: Option<Task>,
+    log: Log,
+    /// Whether it goes on without us.
+    kept: bool,
+}
+
+/// Where the process's stderr goes.
+#[derive(Debug)]
+enum Log {
+    Memory {
+        bytes: Arc<Mutex<Vec<u8>>>,
+        reader: Option<Task>,
+    },
+    File(PathBuf),
 }
 
 /// Whose child it is.
@@ -45,13 +68,11 @@ impl Process {
         adopted: Adopted,
         stderr: impl AsyncRead + Unpin + Send + 'static,
     ) -> Self {
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let reader = task::spawn("kernel stderr", keep_tail(stderr, Arc::clone(&log)));
         Self {
             group: Some(adopted.group()),
             running: Running::Adopted(adopted),
-            log,
-            reader: Some(reader),
+            log: Log::of(stderr),
+            kept: false,
         }
     }
 
@@ -60,6 +81,7 @@ impl Process {
         command: &[String],
         env: &[(String, String)],
         cwd: &Path,
+        end: EndOf,
     ) -> std::io::Result<Self> {
         let [program, args @ ..] = command else {
             return Err(std::io::Error::other("empty command"));
@@ -71,27 +93,40 @@ impl Process {
             .envs(env.iter().map(|(name, value)| (name, value)))
             .current_dir(cwd)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true);
-        die_with_parent(&mut command);
+            .stdout(Stdio::null());
+        let kept = match &end {
+            EndOf::Parent => {
+                command.stderr(Stdio::piped()).process_group(0);
+                false
+            }
+            EndOf::Itself { log } => {
+                command.stderr(std::fs::File::create(log)?);
+                true
+            }
+        };
+        command.kill_on_drop(!kept);
+        before_it_runs(&mut command, kept);
         let mut child = command.spawn()?;
         let group = child
             .id()
             .and_then(|id| i32::try_from(id).ok())
             .and_then(Pid::from_raw);
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let reader = child
-            .stderr
-            .take()
-            .map(|pipe| task::spawn("kernel stderr", keep_tail(pipe, Arc::clone(&log))));
+        let log = match (end, child.stderr.take()) {
+            (EndOf::Itself { log }, _) => Log::File(log),
+            (EndOf::Parent, Some(pipe)) => Log::of(pipe),
+            (EndOf::Parent, None) => Log::of(tokio::io::empty()),
+        };
         Ok(Self {
             running: Running::Started(child),
             group,
             log,
-            reader,
+            kept,
         })
+    }
+
+    /// Whether it goes on without us.
+    pub(in crate::kernel) fn is_kept(&self) -> bool {
+        self.kept
     }
 
     /// SIGINT to the whole group, as jupyter_client does.
@@ -152,11 +187,36 @@ impl Process {
 
     /// The last lines of the process's stderr.
     pub(in crate::kernel) async fn log(&mut self) -> String {
-        if let Some(reader) = self.reader.take() {
-            // The pipe closes with the process; a surviving grandchild must not hold us up.
-            let _ = tokio::time::timeout(Duration::from_millis(200), reader.join()).await;
+        self.log.tail().await
+    }
+}
+
+impl Log {
+    fn of(stderr: impl AsyncRead + Unpin + Send + 'static) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let reader = task::spawn("kernel stderr", keep_tail(stderr, Arc::clone(&bytes)));
+        Self::Memory {
+            bytes,
+            reader: Some(reader),
         }
-        let bytes = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+    }
+
+    async fn tail(&mut self) -> String {
+        let bytes = match self {
+            Self::Memory { bytes, reader } => {
+                if let Some(reader) = reader.take() {
+                    // The pipe closes with the process; a surviving grandchild must not hold us up.
+                    let _ = tokio::time::timeout(Duration::from_millis(200), reader.join()).await;
+                }
+                bytes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            }
+            Self::File(path) => {
+                let mut bytes = std::fs::read(path).unwrap_or_default();
+                let excess = bytes.len().saturating_sub(LOG_BYTES);
+                bytes.drain(..excess);
+                bytes
+            }
+        };
         String::from_utf8_lossy(&bytes).trim().to_owned()
     }
 }
@@ -167,7 +227,7 @@ impl Drop for Process {
             Running::Started(child) => matches!(child.try_wait(), Ok(None)),
             Running::Adopted(adopted) => !adopted.has_ended(),
         };
-        if runs {
+        if runs && !self.kept {
             self.kill();
         }
     }
@@ -184,17 +244,22 @@ async fn keep_tail(mut pipe: impl AsyncRead + Unpin, log: Arc<Mutex<Vec<u8>>>) {
 }
 
 /// Lets the operating system kill the kernel when we are gone, however we went. Linux only; elsewhere the
-/// kernel's own parent poll (`JPY_PARENT_PID`) has to do.
+/// kernel's own parent poll (`JPY_PARENT_PID`) has to do. One that is kept gets a session of its own instead, so that
+/// it does not go with the terminal either.
 #[expect(
     unsafe_code,
-    reason = "pre_exec is the only way to run prctl in the child"
+    reason = "pre_exec is the only way to run prctl or setsid in the child"
 )]
-fn die_with_parent(command: &mut Command) {
+fn before_it_runs(command: &mut Command, kept: bool) {
     let parent = rustix::process::getpid();
-    // SAFETY: between fork and exec only async-signal-safe system calls are made: prctl and getppid,
+    // SAFETY: between fork and exec only async-signal-safe system calls are made: setsid, or prctl and getppid,
     // through rustix, which neither allocate nor lock.
     unsafe {
         command.pre_exec(move || {
+            if kept {
+                rustix::process::setsid()?;
+                return Ok(());
+            }
             #[cfg(target_os = "linux")]
             rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
             if rustix::process::getppid() == Some(parent) {

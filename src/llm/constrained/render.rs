@@ -34,9 +34,10 @@ fn rendered(messages: &[Message], options: &ConstrainedOptions) -> Vec<Message> 
         .iter()
         .map(|message| match message {
             Message::User(parts) => Message::User(parts.clone()),
-            Message::Assistant { text, calls } => Message::Assistant {
+            Message::Assistant { text, calls, .. } => Message::Assistant {
                 text: reply(text, calls),
                 calls: Vec::new(),
+                native: None,
             },
             Message::ToolResult {
                 parts, is_error, ..
@@ -94,6 +95,7 @@ mod tests {
                 name: "run_code".to_owned(),
                 arguments: arguments.to_owned(),
             }],
+            native: None,
         }
     }
 
@@ -122,6 +124,7 @@ mod tests {
                     Message::Assistant {
                         text: "It is \"1024\".".to_owned(),
                         calls: Vec::new(),
+                        native: None,
                     },
                 ],
                 max_output_tokens: Some(700),
@@ -135,6 +138,7 @@ mod tests {
         Message::Assistant {
             text: reply.to_owned(),
             calls: Vec::new(),
+            native: None,
         }
     }
 

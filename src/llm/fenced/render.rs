@@ -70,9 +70,11 @@ fn rendered(messages: &[Message], options: &FencedOptions) -> Vec<Message> {
         .iter()
         .map(|message| match message {
             Message::User(parts) => Message::User(parts.clone()),
-            Message::Assistant { text, calls } => Message::Assistant {
+            Message::Assistant { text, calls, .. } => Message::Assistant {
                 text: reply(text, calls, options),
                 calls: Vec::new(),
+                // It belongs to calls that the model never made.
+                native: None,
             },
             Message::ToolResult {
                 parts, is_error, ..

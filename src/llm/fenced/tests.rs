@@ -19,6 +19,7 @@ fn said(words: &str) -> Message {
     Message::Assistant {
         text: words.to_owned(),
         calls: vec![],
+        native: None,
     }
 }
 
@@ -55,6 +56,7 @@ fn streamed(text: &str, reason: StopReason) -> Vec<Step> {
         cached: 0,
         written: 0,
         output: 5,
+        cost: None,
     };
     chars
         .chunks(5)
@@ -81,7 +83,7 @@ async fn ask(prompt: Prompt, steps: Vec<Step>) -> (Told, Prompt) {
                 calls.push((name, String::new()));
             }
             Delta::CallArguments { index, fragment } => calls[index].1.push_str(&fragment),
-            Delta::Retrying(_) => unreachable!(),
+            Delta::Retrying(_) | Delta::Native(_) => unreachable!(),
             Delta::Finished { reason, usage } => end = Some((reason, usage)),
         }
     }
@@ -97,6 +99,7 @@ const USAGE: Usage = Usage {
     cached: 0,
     written: 0,
     output: 5,
+    cost: None,
 };
 
 fn call(arguments: &str) -> (String, String) {
@@ -205,6 +208,7 @@ async fn a_conversation_becomes_blocks_and_outputs() {
         Message::Assistant {
             text: "I look.\n".to_owned(),
             calls,
+            native: None,
         },
         result("1", text("````\n"), false),
         result("2", vec![], false),

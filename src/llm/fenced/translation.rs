@@ -153,6 +153,7 @@ impl Translation {
                         cached: 0,
                         written: 0,
                         output: tokens(self.received),
+                        cost: None,
                     };
                     self.finish(StopReason::Done, usage);
                     return;
@@ -266,7 +267,7 @@ fn size(prompt: &Prompt) -> usize {
         .iter()
         .map(|message| match message {
             Message::User(all) | Message::ToolResult { parts: all, .. } => parts(all),
-            Message::Assistant { text, calls } => {
+            Message::Assistant { text, calls, .. } => {
                 text.len() + calls.iter().map(|call| call.arguments.len()).sum::<usize>()
             }
         })

@@ -6,7 +6,8 @@ use rig_core::completion::{CompletionResponse, FinishReason, Usage as RigUsage};
 use rig_core::message::{AssistantContent, ToolName};
 use rig_core::streaming::{Part, PartKind, StreamEvent};
 
-use super::super::types::{Delta, StopReason, Usage};
+use super::super::types::{Cost, Delta, StopReason, Usage};
+use super::native;
 
 /// What is remembered of a reply while it streams.
 #[derive(Debug, Default)]
@@ -52,12 +53,23 @@ impl Decoder {
         }
     }
 
-    /// The last delta, or what is wrong with a reply that ended properly on the wire.
-    pub(super) fn finish(&self, response: &CompletionResponse) -> Result<Delta, String> {
-        Ok(Delta::Finished {
-            reason: self.reason(response.finish_reason(), response.error.is_some())?,
+    /// Appends the last deltas; or what is wrong with a reply that ended properly on the wire.
+    pub(super) fn finish(
+        &self,
+        response: &CompletionResponse,
+        deltas: &mut VecDeque<Delta>,
+    ) -> Result<(), String> {
+        let reason = self.reason(response.finish_reason(), response.error.is_some())?;
+        if reason != StopReason::Refused
+            && let Some(native) = native::keep(response)
+        {
+            deltas.push_back(Delta::Native(native));
+        }
+        deltas.push_back(Delta::Finished {
+            reason,
             usage: usage(&response.usage),
-        })
+        });
+        Ok(())
     }
 
     fn start_call(&mut self, part: Part, name: Option<&ToolName>, deltas: &mut VecDeque<Delta>) {
@@ -113,5 +125,10 @@ fn usage(usage: &RigUsage) -> Usage {
         cached: usage.cached_input_tokens.unwrap_or_default(),
         written: usage.cache_creation_input_tokens.unwrap_or_default(),
         output: usage.output_tokens.unwrap_or_default(),
+        cost: usage
+            .cost
+            .map(|cost| cost.total)
+            .filter(|total| total.is_finite())
+            .map(Cost::dollars),
     }
 }

@@ -16,6 +16,7 @@ use rig_core::schemars::Schema;
 use serde_json::{Map, Value, json};
 
 use super::super::types::{Message, ModelInfo, Part, Prompt, ToolCall, ToolSpec};
+use super::native;
 use super::wires::Wire;
 
 /// Stands in for a picture the model cannot see.
@@ -130,7 +131,7 @@ fn tool(spec: &ToolSpec) -> Result<ToolDefinition, EmptyToolName> {
 /// The conversation in the library's words. Results that follow each other become one message: some
 /// wires demand it. Messages that say nothing are left out: some wires refuse them.
 fn history(messages: &[Message], vision: bool) -> Result<Vec<RigMessage>, EmptyToolName> {
-    let mut names: HashMap<&str, &str> = HashMap::new();
+    let mut known: HashMap<&str, (CallId, ToolName)> = HashMap::new();
     let mut history = Vec::with_capacity(messages.len());
     let mut results: Vec<UserContent> = Vec::new();
     for message in messages {
@@ -140,9 +141,13 @@ fn history(messages: &[Message], vision: bool) -> Result<Vec<RigMessage>, EmptyT
             is_error,
         } = message
         {
+            let (call, name) = match known.get(call_id.as_str()) {
+                Some(known) => known.clone(),
+                None => (CallId::from_wire(call_id.as_str()), tool_name("")?),
+            };
             results.push(UserContent::ToolResult(ToolResult {
-                call: CallId::from_wire(call_id.as_str()),
-                name: tool_name(names.get(call_id.as_str()).copied().unwrap_or_default())?,
+                call,
+                name,
                 content: result_content(parts, vision),
                 is_error: *is_error,
             }));
@@ -158,15 +163,25 @@ fn history(messages: &[Message], vision: bool) -> Result<Vec<RigMessage>, EmptyT
                     .collect();
                 push(&mut history, &mut content);
             }
-            Message::Assistant { text, calls } => {
-                names.extend(
-                    calls
-                        .iter()
-                        .map(|call| (call.id.as_str(), call.name.as_str())),
-                );
-                let content = assistant_content(text, calls)?;
-                if !content.is_empty() {
-                    history.push(RigMessage::Assistant(AssistantMessage::new(content)));
+            Message::Assistant {
+                text,
+                calls,
+                native,
+            } => {
+                let turn = native
+                    .as_ref()
+                    .and_then(|native| native::turn(native, calls));
+                let turn = match turn {
+                    Some(turn) => turn,
+                    None => AssistantMessage::new(assistant_content(text, calls)?),
+                };
+                // Results name the call as the reply does, which is not how we do where it is sent back as it came.
+                known.extend(calls.iter().zip(turn.tool_calls()).map(|(ours, theirs)| {
+                    let name = theirs.function.name.clone();
+                    (ours.id.as_str(), (theirs.id.clone(), name))
+                }));
+                if !turn.content.is_empty() {
+                    history.push(RigMessage::Assistant(turn));
                 }
             }
         }

@@ -9,6 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
+mod reasoning;
+
 use super::*;
 use crate::llm::endpoint::{Key, KeySource, ProviderKind, Secret};
 use crate::llm::http;
@@ -128,12 +130,14 @@ fn conversation() -> Prompt {
                     call("c1", r#"{"code":"17*23"}"#),
                     call("c2", r#"{"code": "plo"#),
                 ],
+                native: None,
             },
             result("c1", vec![Part::Text("391".to_owned()), png], false),
             result("c2", text("the arguments are not JSON"), true),
             Message::Assistant {
                 text: String::new(),
                 calls: Vec::new(),
+                native: None,
             },
             Message::User(text("Well?")),
         ],
@@ -354,6 +358,8 @@ async fn a_reply_with_everything_in_it() {
     let mut ids = Vec::new();
     let told: Vec<Delta> = deltas
         .into_iter()
+        // What its provider wants back is looked at in `reasoning`.
+        .filter(|delta| !matches!(delta, Ok(Delta::Native(_))))
         .map(|delta| match delta.unwrap() {
             Delta::CallStart { index, id, name } => {
                 ids.push(id);
@@ -394,7 +400,8 @@ async fn a_reply_with_everything_in_it() {
                     input: 20,
                     cached: 12,
                     written: 0,
-                    output: 9
+                    output: 9,
+                    cost: None,
                 },
             },
         ]

@@ -6,15 +6,17 @@ use super::*;
 use crate::jupyter::content::Stream;
 use crate::jupyter::nbformat::Cell as FileCell;
 use crate::kernel::OutputEvent;
+use crate::llm::types::{Cost, Native, Usage};
 use crate::session::marks;
 use crate::session::notebook::render;
 use crate::session::summarize::Budget;
 use crate::session::{Edit, context};
 
-const BUDGET: Budget = Budget {
+const BUDGET: Budget<'static> = Budget {
     text: 1000,
-    vision: false,
+    eye: None,
     brief: false,
+    reads: true,
 };
 
 /// A conversation with all that can become of code.
@@ -103,21 +105,48 @@ fn session() -> Transcript {
         },
         start("shell"),
         finish("shell", CodeStatus::Finished(Verdict::Interrupted)),
+    ]
+    .into_iter()
+    .chain(ending())
+    {
+        transcript.apply(edit).unwrap();
+    }
+    transcript
+}
+
+/// The model reads, answers, and has cost something.
+fn ending() -> [Edit; 5] {
+    let id = |id: &str| id.to_owned();
+    [
+        Edit::Read {
+            cell: id("read"),
+            arguments: id(r#"{"cell":"ok"}"#),
+            reading: Reading {
+                step: 6,
+                call_id: id("call-read"),
+                answer: id("```\nfenced\n```"),
+                is_error: false,
+            },
+        },
         Edit::AppendText {
             cell: id("end"),
-            step: 6,
+            step: 7,
             text: id("Because."),
+        },
+        Edit::Keep {
+            step: 6,
+            native: Native::new(json!({"signature": "s"})),
         },
         Edit::Spend(Usage {
             input: 10,
             cached: 4,
             written: 0,
             output: 3,
+            cost: Some(Cost::dollars(0.25)),
+            ..Usage::default()
         }),
-    ] {
-        transcript.apply(edit).unwrap();
-    }
-    transcript
+        Edit::EndTurn { milliseconds: 1500 },
+    ]
 }
 
 fn through_file(notebook: &Notebook) -> Notebook {
@@ -148,10 +177,10 @@ fn a_session_comes_back_as_the_conversation_it_was() {
     assert_eq!(
         (
             transcript.last_step(),
-            transcript.usage(),
+            transcript.spent(),
             transcript.model()
         ),
-        (6, session.usage(), Some("local/test"))
+        (7, session.spent(), Some("local/test"))
     );
     assert_eq!(transcript.other_kernels(), session.other_kernels());
     // And the file does not change by being opened.
@@ -318,7 +347,8 @@ fn a_file_that_changed_under_us_is_merged() {
     assert_eq!(
         ids,
         [
-            "note", "ask", "say", "good", "broken", "dead", "shell", "added", "later", "waits"
+            "note", "ask", "say", "good", "broken", "dead", "shell", "read", "added", "later",
+            "waits"
         ]
     );
     assert_eq!(ours.cell("good").unwrap().source, "run(\"best\")");

@@ -1,12 +1,42 @@
 //! Text of a stream as a terminal would show it: `\r` starts the line anew, `\b` takes a character back.
 
+use serde::{Deserialize, Serialize};
+
 /// Text of one stream, with its last line as a terminal would show it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Stored")]
 pub(crate) struct Text {
+    // Read by way of `Stored`.
+    #[serde(skip_deserializing)]
     pub(super) name: &'static str,
     pub(super) shown: String,
     /// A `\r` came last: the next character starts the line anew, unless it is `\n`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) carriage_return: bool,
+}
+
+/// The same as a journal has it.
+#[derive(Deserialize)]
+struct Stored {
+    name: String,
+    shown: String,
+    #[serde(default)]
+    carriage_return: bool,
+}
+
+impl From<Stored> for Text {
+    fn from(stored: Stored) -> Self {
+        Self {
+            name: stream_name(&stored.name),
+            shown: stored.shown,
+            carriage_return: stored.carriage_return,
+        }
+    }
+}
+
+/// The notebook format knows two streams; what a kernel calls otherwise is shown with the output.
+pub(super) fn stream_name(name: &str) -> &'static str {
+    if name == "stderr" { "stderr" } else { "stdout" }
 }
 
 impl Text {

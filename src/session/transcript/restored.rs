@@ -1,7 +1,9 @@
 //! A transcript that a notebook gave, instead of one that edits made.
 
-use super::{Author, Cell, CellKind, KernelIdentity, Transcript};
-use crate::llm::types::Usage;
+use std::collections::BTreeMap;
+
+use super::{Accounts, Author, Cell, CellKind, Cells, CodeCell, KernelIdentity, Transcript};
+use crate::llm::types::Native;
 use crate::session::carried::CarriedFile;
 use crate::session::limits::OutputLimits;
 
@@ -11,7 +13,8 @@ pub(in crate::session) struct Restored {
     pub(in crate::session) kernel: Option<KernelIdentity>,
     pub(in crate::session) others: Vec<KernelIdentity>,
     pub(in crate::session) models: Vec<(String, u32)>,
-    pub(in crate::session) usage: Usage,
+    pub(in crate::session) accounts: Accounts,
+    pub(in crate::session) natives: BTreeMap<u32, Native>,
     pub(in crate::session) file: CarriedFile,
 }
 
@@ -23,16 +26,18 @@ impl Transcript {
             kernel,
             others,
             models,
-            usage,
+            accounts,
+            natives,
             file,
         } = restored;
         Self {
-            cells,
+            cells: Cells::of(cells),
             revision: 0,
             kernel,
             others,
             models,
-            usage,
+            accounts,
+            natives,
             limits,
             file,
         }
@@ -40,13 +45,13 @@ impl Transcript {
 
     /// Puts other cells in the place of all there are.
     pub(in crate::session) fn replace(&mut self, cells: Vec<Cell>, file: CarriedFile) {
-        self.cells = cells;
+        self.cells = Cells::of(cells);
         self.file = file;
     }
 
     /// Takes all cells.
     pub(in crate::session) fn take_cells(&mut self) -> Vec<Cell> {
-        std::mem::take(&mut self.cells)
+        std::mem::take(&mut self.cells).into_list()
     }
 
     /// What the notebook's file says besides.
@@ -56,7 +61,8 @@ impl Transcript {
 
     /// The number of the latest reply of a model; 0 if there is none.
     pub fn last_step(&self) -> u32 {
-        self.cells.iter().filter_map(Cell::step).max().unwrap_or(0)
+        let steps = self.cells().iter().filter_map(Cell::step);
+        steps.max().unwrap_or(0)
     }
 }
 
@@ -68,10 +74,23 @@ impl Cell {
             .is_some_and(|carried| carried.shape.is_some())
     }
 
+    /// Its code, if it is code.
+    pub fn code(&self) -> Option<&CodeCell> {
+        match &self.kind {
+            CellKind::Code(code) => Some(code),
+            CellKind::User
+            | CellKind::Note
+            | CellKind::Assistant { .. }
+            | CellKind::Cut
+            | CellKind::Reading(_) => None,
+        }
+    }
+
     /// The model's reply that it is part of.
     pub fn step(&self) -> Option<u32> {
         match &self.kind {
             CellKind::Assistant { step } => Some(*step),
+            CellKind::Reading(reading) => Some(reading.step),
             CellKind::Code(code) => match &code.author {
                 Author::Model { step, .. } => Some(*step),
                 Author::Person => None,

@@ -1,0 +1,55 @@
+//! How much an event holds, and sending it so that what waits is bounded.
+
+use tokio::sync::mpsc;
+
+use super::{EventKind, OutputChange};
+use crate::jupyter::mime::MimeBundle;
+use crate::jupyter::nbformat::Output;
+
+/// Bytes of an event that has the queue to a front end for itself.
+const LARGE: usize = 256 << 10;
+
+/// Sends `event`. One with much output waits until the queue is empty: a queue of events is bounded in number, and so
+/// it is in bytes. A front end that went away is no error.
+pub(in crate::agent) async fn send<T>(events: &mpsc::Sender<T>, event: T, bytes: usize) {
+    if bytes > LARGE {
+        if let Ok(mut all) = events.reserve_many(events.max_capacity()).await
+            && let Some(first) = all.next()
+        {
+            first.send(event);
+        }
+    } else {
+        let _ = events.send(event).await;
+    }
+}
+
+impl EventKind {
+    /// Bytes of the output in it, roughly.
+    pub(in crate::agent) fn bytes(&self) -> usize {
+        let bundle = |data: &MimeBundle| -> usize {
+            data.iter()
+                .map(|(_, value)| value.as_str().map_or(LARGE / 4, str::len))
+                .sum()
+        };
+        match self {
+            Self::Output {
+                change: OutputChange::Append { output, .. },
+                ..
+            } => match output {
+                Output::Stream { text, .. } => text.len(),
+                Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
+                    bundle(data)
+                }
+                Output::Error {
+                    evalue, traceback, ..
+                } => evalue.len() + traceback.iter().map(String::len).sum::<usize>(),
+                Output::Other(_) => LARGE,
+            },
+            Self::Output {
+                change: OutputChange::Update { data, .. },
+                ..
+            } => bundle(data),
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Pictures of a session as files beside its notebook: `NAME_files/plot-N.EXT`.
+//!
+//! They are written when their cell has ended, as it shows them then; what is there already is never overwritten.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::session::limits::Place;
+
+/// Writes pictures as `DIR/plot-N.EXT`, the next free N.
+#[derive(Debug, Clone)]
+pub struct PictureFiles {
+    dir: PathBuf,
+    next: u32,
+}
+
+impl PictureFiles {
+    /// Pictures go to `dir`, which is made when the first one comes.
+    pub fn new(dir: PathBuf) -> Self {
+        Self { dir, next: 1 }
+    }
+
+    /// For a notebook: the folder of that name beside it.
+    pub fn beside(notebook: &Path) -> Self {
+        let stem = notebook
+            .file_stem()
+            .map_or_else(|| "notebook".into(), |stem| stem.to_string_lossy());
+        Self::new(notebook.with_file_name(format!("{stem}_files")))
+    }
+
+    /// Writes one picture of type `mime`.
+    ///
+    /// # Errors
+    /// What the operating system said.
+    pub fn write(&mut self, mime: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+        std::fs::create_dir_all(&self.dir)?;
+        let extension = mime
+            .strip_prefix("image/")
+            .unwrap_or("bin")
+            .split('+')
+            .next()
+            .unwrap_or("bin");
+        loop {
+            let path = self.dir.join(format!("plot-{}.{extension}", self.next));
+            self.next += 1;
+            match write_new(&path, bytes) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+                Ok(()) => return Ok(path),
+            }
+        }
+    }
+
+    /// Where a picture is, as notebook and code name it; code works in `cwd`.
+    pub fn place(&self, file: &Path, cwd: &Path) -> Place {
+        let name = |path: &Path| {
+            path.file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned()
+        };
+        let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        Place {
+            beside_notebook: format!("{}/{}", name(&self.dir), name(file)),
+            for_code: absolute
+                .strip_prefix(cwd)
+                .unwrap_or(&absolute)
+                .display()
+                .to_string(),
+        }
+    }
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)?
+        .write_all(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn picture_files_never_overwrite() {
+        let dir = tempfile::tempdir().unwrap();
+        let files_dir = dir.path().join("rain_files");
+        std::fs::create_dir(&files_dir).unwrap();
+        std::fs::write(files_dir.join("plot-1.png"), "mine").unwrap();
+        let mut files = PictureFiles::beside(&dir.path().join("rain.ipynb"));
+        let second = files.write("image/png", b"x").unwrap();
+        assert_eq!(second, files_dir.join("plot-2.png"));
+        assert_eq!(
+            files.write("image/svg+xml", b"x").unwrap(),
+            files_dir.join("plot-3.svg")
+        );
+        assert_eq!(
+            std::fs::read(files_dir.join("plot-1.png")).unwrap(),
+            b"mine"
+        );
+        let place = |cwd: &str| files.place(&second, &dir.path().join(cwd));
+        assert_eq!(
+            (place("").for_code, place("").beside_notebook),
+            (
+                "rain_files/plot-2.png".to_owned(),
+                "rain_files/plot-2.png".to_owned()
+            )
+        );
+        assert_eq!(place("other").for_code, second.display().to_string());
+    }
+}

@@ -1,0 +1,335 @@
+//! The tool `read_output`: a model reads more of a cell's output than it was shown. Nothing runs.
+//!
+//! The text comes from the transcript, or, where that keeps only beginning and end, from the files beside the notebook
+//! ([`super::spill`]). Code in the kernel can write to these: only plain files of the cell's own folder are opened, and
+//! no link is followed.
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::llm::types::ToolSpec;
+use crate::session::context::READ_OUTPUT;
+use crate::session::limits::Whole;
+use crate::session::summarize::{self, Wanted};
+use crate::session::{Cell, CellKind, Transcript};
+
+/// Files that are looked for when none is named.
+const USUAL: [&str; 4] = ["stdout.txt", "error.txt", "displays.txt", "stderr.txt"];
+
+/// The tool as a model sees it. The same in every session, whatever its kernels.
+pub fn tool() -> ToolSpec {
+    ToolSpec {
+        name: READ_OUTPUT.to_owned(),
+        description: "Read more of a cell's output than you were shown, by line numbers or by words. Nothing runs. \
+                      Use it when an output says that lines are hidden."
+            .to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "cell": { "type": "string", "description": "The cell, as named where lines are hidden" },
+                "start": { "type": "integer", "description": "First line, from 1; negative counts from the end" },
+                "lines": { "type": "integer", "description": "How many lines, 200 if left out" },
+                "search": { "type": "string", "description": "Only lines with this text in them" },
+                "file": { "type": "string", "description": "Which file, where output is kept in files" },
+            },
+            "required": ["cell"],
+            "additionalProperties": false,
+        }),
+    }
+}
+
+/// A complete call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    cell: String,
+    file: Option<String>,
+    wanted: Wanted,
+}
+
+/// Where the text is.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Here.
+    Text(String),
+    /// In one of these files, the first that there is.
+    Files(PathBuf, Vec<String>),
+}
+
+/// Reads the arguments of a call.
+///
+/// # Errors
+/// A sentence for the model.
+pub fn parse(arguments: &str) -> Result<Asked, String> {
+    #[derive(Deserialize)]
+    struct Arguments {
+        cell: Value,
+        start: Option<i64>,
+        lines: Option<usize>,
+        search: Option<String>,
+        file: Option<String>,
+    }
+    let parsed: Arguments = serde_json::from_str(arguments).map_err(|error| {
+        format!("the arguments are not valid JSON with a string `cell`: {error}. Call `{READ_OUTPUT}` again")
+    })?;
+    let cell = match parsed.cell {
+        Value::String(cell) => cell,
+        other => other.to_string(),
+    };
+    let is_name = |name: &str| {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        !name.is_empty() && name.chars().all(fits) && !name.starts_with('.')
+    };
+    let file = parsed.file.filter(|file| !file.is_empty());
+    if let Some(file) = file.as_deref().filter(|file| !is_name(file)) {
+        return Err(format!("{file:?} is not the name of a file of the cell"));
+    }
+    Ok(Asked {
+        cell,
+        file,
+        wanted: Wanted {
+            start: parsed.start,
+            lines: parsed.lines,
+            search: parsed.search.filter(|search| !search.is_empty()),
+        },
+    })
+}
+
+/// Where the text is that was asked for; `notebook` is the session's.
+///
+/// # Errors
+/// A sentence for the model.
+pub fn source(transcript: &Transcript, notebook: &Path, asked: &Asked) -> Result<Source, String> {
+    let cell = find(transcript.cells(), &asked.cell)
+        .ok_or_else(|| format!("there is no cell {:?} that ran", asked.cell))?;
+    let CellKind::Code(code) = &cell.kind else {
+        return Err(format!("cell {:?} is no code", asked.cell));
+    };
+    match code.outputs.whole() {
+        Whole::Files(place) | Whole::Partly(place, _) => {
+            let dir = notebook.with_file_name("").join(&place.beside_notebook);
+            let names = match &asked.file {
+                Some(file) => vec![file.clone()],
+                None => USUAL.map(str::to_owned).into(),
+            };
+            Ok(Source::Files(dir, names))
+        }
+        Whole::Here | Whole::Nowhere(_) => Ok(Source::Text(summarize::whole_text(code))),
+    }
+}
+
+/// By its id, or by its number in the main kernel; of several, the latest.
+fn find<'a>(cells: &'a [Cell], name: &str) -> Option<&'a Cell> {
+    let name = name.trim();
+    let number: Option<i64> = name.parse().ok();
+    let is_numbered = |cell: &&Cell| match &cell.kind {
+        CellKind::Code(code) => number.is_some() && code.count == number && code.language.is_none(),
+        CellKind::User
+        | CellKind::Note
+        | CellKind::Assistant { .. }
+        | CellKind::Cut
+        | CellKind::Reading(_) => false,
+    };
+    let by_id = cells.iter().find(|cell| cell.id == name);
+    by_id.or_else(|| cells.iter().rfind(is_numbered))
+}
+
+/// What the model gets, in about `limit` bytes. Reads files, so it may take its time.
+///
+/// # Errors
+/// A sentence for the model.
+pub fn answer(source: Source, asked: &Asked, limit: usize) -> Result<String, String> {
+    let read = match source {
+        Source::Text(text) if text.is_empty() => {
+            return Err("the cell has put out no text".to_owned());
+        }
+        Source::Text(text) => summarize::read(text.as_bytes(), &asked.wanted, limit),
+        Source::Files(dir, names) => {
+            let opened = names
+                .iter()
+                .find_map(|name| Some((name, open(&dir.join(name)).ok()?)));
+            let Some((name, file)) = opened else {
+                return Err(format!(
+                    "there is no such file; there are: {}",
+                    listed(&dir)
+                ));
+            };
+            summarize::read(BufReader::new(file), &asked.wanted, limit)
+                .map(|text| format!("[{name}; there are: {}]\n{text}", listed(&dir)))
+        }
+    };
+    read.map_err(|error| format!("it could not be read: {error}"))
+}
+
+/// A plain file that is no link and no pipe, which could be waited for for ever.
+fn open(path: &Path) -> io::Result<File> {
+    const FLAGS: i32 = rustix::fs::OFlags::NOFOLLOW
+        .union(rustix::fs::OFlags::NONBLOCK)
+        .bits()
+        .cast_signed();
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(FLAGS)
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("not a file"))
+    }
+}
+
+/// The names of some files of a cell, with their sizes.
+fn listed(dir: &Path) -> String {
+    const NAMED: usize = 20;
+    let mut names: Vec<(String, u64)> = std::fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let size = entry
+                .metadata()
+                .ok()
+                .filter(std::fs::Metadata::is_file)?
+                .len();
+            Some((entry.file_name().into_string().ok()?, size))
+        })
+        .take(10_000)
+        .collect();
+    // Text first, then by number.
+    names.sort_by_key(|(name, _)| {
+        (
+            name.starts_with(|c: char| c.is_ascii_digit()),
+            name.len(),
+            name.clone(),
+        )
+    });
+    let all = names.len();
+    let shown: Vec<String> = names
+        .iter()
+        .take(NAMED)
+        .map(|(name, size)| format!("{name} ({size} bytes)"))
+        .collect();
+    match all.saturating_sub(NAMED) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jupyter::content::Stream;
+    use crate::kernel::{OutputEvent, Verdict};
+    use crate::session::limits::Place;
+    use crate::session::transcript::Author;
+    use crate::session::{CodeStatus, Edit, OutputLimits};
+
+    fn transcript(limits: OutputLimits) -> Transcript {
+        let mut transcript = Transcript::new(limits);
+        let lines: Vec<String> = (1..=1000).map(|n| format!("line {n}\n")).collect();
+        let text = lines.concat();
+        for edit in [
+            Edit::Propose {
+                cell: "ab12".to_owned(),
+                author: Author::Person,
+                language: None,
+                source: "flood()".to_owned(),
+            },
+            Edit::Number {
+                cell: "ab12".to_owned(),
+                count: 7,
+            },
+            Edit::Emit {
+                cell: "ab12".to_owned(),
+                output: OutputEvent::Stream(Stream {
+                    name: "stdout".to_owned(),
+                    text,
+                }),
+            },
+            Edit::Finish {
+                cell: "ab12".to_owned(),
+                status: CodeStatus::Finished(Verdict::Ok),
+                at: String::new(),
+            },
+        ] {
+            transcript.apply(edit).unwrap();
+        }
+        transcript
+    }
+
+    fn ask(transcript: &Transcript, notebook: &Path, arguments: &str) -> Result<String, String> {
+        let asked = parse(arguments)?;
+        answer(source(transcript, notebook, &asked)?, &asked, 1000)
+    }
+
+    #[test]
+    fn text_that_is_in_the_transcript() {
+        let transcript = transcript(OutputLimits::default());
+        let ask = |arguments: &str| ask(&transcript, Path::new("x.ipynb"), arguments);
+        let lines = "[lines 500 to 501 of 1000]\nline 500\nline 501";
+        assert_eq!(
+            ask(r#"{"cell": "ab12", "start": 500, "lines": 2}"#),
+            Ok(lines.to_owned())
+        );
+        assert_eq!(
+            ask(r#"{"cell": 7, "start": 500, "lines": 2}"#),
+            Ok(lines.to_owned())
+        );
+        assert_eq!(
+            ask(r#"{"cell": "ab12", "search": "E 1000"}"#),
+            Ok("[1 of 1000 lines have that in it]\n1000: line 1000".to_owned())
+        );
+        for (arguments, words) in [
+            (r#"{"cell": "zz"}"#, "there is no cell \"zz\""),
+            (
+                r#"{"cell": "ab12", "file": "../../etc/passwd"}"#,
+                "is not the name of a file",
+            ),
+            (r#"{"cell": "ab12", "start": "x"}"#, "not valid JSON"),
+            ("{", "not valid JSON"),
+        ] {
+            let error = ask(arguments).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_in_files_and_what_stands_in_their_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut transcript = transcript(OutputLimits {
+            cell_text: 1000,
+            ..OutputLimits::default()
+        });
+        let folder = dir.path().join("x.outputs/ab12");
+        std::fs::create_dir_all(&folder).unwrap();
+        let lines: Vec<String> = (1..=5000).map(|n| format!("row {n}\n")).collect();
+        let text = lines.concat();
+        std::fs::write(folder.join("stdout.txt"), text).unwrap();
+        std::fs::write(dir.path().join("secret"), "secret").unwrap();
+        std::os::unix::fs::symlink(dir.path().join("secret"), folder.join("1.html")).unwrap();
+        let place = Place {
+            beside_notebook: "x.outputs/ab12".to_owned(),
+            for_code: "elsewhere".to_owned(),
+        };
+        transcript
+            .apply(Edit::Cut {
+                cell: "ab12".to_owned(),
+                whole: Whole::Files(place),
+            })
+            .unwrap();
+        let notebook = dir.path().join("x.ipynb");
+        let ask = |arguments: &str| ask(&transcript, &notebook, arguments);
+        assert_eq!(
+            ask(r#"{"cell": "ab12", "start": -1}"#),
+            Ok("[stdout.txt; there are: stdout.txt (43893 bytes)]\n[lines 5000 to 5000 of 5000]\nrow 5000".to_owned())
+        );
+        assert_eq!(
+            ask(r#"{"cell": "ab12", "file": "1.html"}"#),
+            Err("there is no such file; there are: stdout.txt (43893 bytes)".to_owned())
+        );
+    }
+}

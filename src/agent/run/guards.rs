@@ -1,0 +1,97 @@
+//! What may be spent, before and after each request.
+
+use super::{Edit, Input, Instant, Session};
+use crate::agent::budget::{Account, Estimator, Over};
+use crate::llm::types::{Cost, Price, Prompt, Usage};
+use crate::session::transcript::Spent;
+
+/// What is remembered of what was spent and allowed.
+#[derive(Debug)]
+pub(super) struct Guard {
+    /// When the question was asked, while its turn goes on.
+    asked_at: Option<Instant>,
+    estimator: Estimator,
+    /// How often turn and session got their budget, once included.
+    granted: (u32, u32),
+    /// Whose was used up when the person was asked.
+    over: Option<Account>,
+}
+
+impl Default for Guard {
+    fn default() -> Self {
+        Self {
+            asked_at: None,
+            estimator: Estimator::default(),
+            granted: (1, 1),
+            over: None,
+        }
+    }
+}
+
+impl Guard {
+    /// A question was asked.
+    pub(super) fn asked(&mut self) {
+        self.asked_at = Some(Instant::now());
+        self.granted.0 = 1;
+    }
+}
+
+impl Session {
+    /// What the model costs.
+    fn price(&self) -> Option<Price> {
+        self.options.provider.as_ref()?.info().price
+    }
+
+    /// A request was paid for. What the provider does not say is reckoned at its prices of now: the next model has
+    /// others.
+    pub(super) fn spend(&mut self, mut usage: Usage) {
+        if usage.cost.is_none() {
+            usage.cost = self.price().map(|price| Cost::dollars(price.cost(&usage)));
+        }
+        self.guard.estimator.took(&usage);
+        self.edit(Edit::Spend(usage));
+    }
+
+    /// Ends the account of the turn. A cell of the person's own costs nothing.
+    pub(super) fn account(&mut self) -> Spent {
+        let Some(began) = self.guard.asked_at.take() else {
+            return Spent::default();
+        };
+        let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.edit(Edit::EndTurn { milliseconds });
+        self.transcript.spent_lately()
+    }
+
+    /// What to do instead of sending `prompt`, if that is too dear.
+    pub(super) fn over_budget(&mut self, prompt: &Prompt) -> Option<Input> {
+        let next = self.guard.estimator.next(prompt);
+        let over = self.options.budgets.check(
+            &self.transcript.spent_lately(),
+            &self.transcript.spent(),
+            &next,
+            self.price().as_ref(),
+            self.guard.granted,
+        )?;
+        let message = over.to_string();
+        self.guard.over = match over {
+            // More money would not help.
+            Over::NoPrice => {
+                return Some(Input::ModelFailed {
+                    message,
+                    key_variable: None,
+                });
+            }
+            Over::Cost { of, .. } | Over::Tokens { of, .. } => Some(of),
+        };
+        Some(Input::OverBudget { message })
+    }
+
+    /// The person lets it go on: what was used up is there once more.
+    pub(super) fn raise_budget(&mut self) {
+        match self.guard.over.take() {
+            Some(Account::Turn) => self.guard.granted.0 += 1,
+            Some(Account::Session) => self.guard.granted.1 += 1,
+            None => {}
+        }
+    }
+}

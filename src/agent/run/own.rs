@@ -1,0 +1,41 @@
+//! Code of the person's own, and what the cell that runs does.
+
+use super::{Author, Edit, Input, Running, Session, TurnEnd, random_cell_id};
+use crate::kernel::ExecutionEvent;
+
+impl Session {
+    pub(super) async fn run_own(&mut self, code: String, language: Option<&str>) {
+        let offers = self.kernels.offers();
+        let Some(offer) = self.kernels.find(language).and_then(|at| offers.get(at)) else {
+            let known: Vec<&str> = offers.iter().map(|offer| &*offer.language).collect();
+            let asked = language.unwrap_or_default();
+            let known = known.join(", ");
+            self.notice(&format!(
+                "there is no kernel for `{asked}`, only for {known}"
+            ))
+            .await;
+            return self.end_turn(TurnEnd::CellFailed).await;
+        };
+        let cell = random_cell_id();
+        self.turn_begins(&cell);
+        let language = (offer.language != self.language()).then(|| offer.language.clone());
+        self.edit(Edit::Propose {
+            cell: cell.clone(),
+            author: Author::Person,
+            language,
+            source: code,
+        });
+        self.drive(Input::RunOwn { cell }).await;
+    }
+}
+
+/// What the running cell does next.
+pub(super) async fn next_execution_event(running: Option<&mut Running>) -> Option<ExecutionEvent> {
+    match running {
+        Some(Running {
+            execution: Some(execution),
+            ..
+        }) => execution.next().await,
+        _ => std::future::pending().await,
+    }
+}

@@ -1,0 +1,132 @@
+//! What needs no kernel and no approval: the model reads more of an output; and pictures become files.
+
+use std::sync::Arc;
+
+use super::{Coaching, Edit, EventKind, Session};
+use crate::agent::reading;
+use crate::agent::sampling::PartialCall;
+use crate::session::transcript::Reading;
+use crate::session::{Cell, CellKind};
+
+impl Session {
+    /// Whether the model gets the tool `read_output`: a small one has enough to do with one tool.
+    pub(super) fn reads(&self) -> bool {
+        self.options.coaching == Coaching::Off
+    }
+
+    /// Answers a call of `read_output`.
+    pub(super) async fn read_output(&mut self, step: u32, call: PartialCall) {
+        // As much as the outputs of a cell may have: what is asked for is worth that.
+        let limit = self.options.output_budget;
+        let asked = reading::parse(&call.arguments);
+        let found = asked.and_then(|asked| {
+            let source = reading::source(&self.transcript, &self.options.notebook, &asked)?;
+            Ok((source, asked))
+        });
+        let answer = match found {
+            Ok((source, asked)) => {
+                let read = move || reading::answer(source, &asked, limit);
+                let read = tokio::task::spawn_blocking(read).await;
+                read.unwrap_or_else(|error| Err(format!("it could not be read: {error}")))
+            }
+            Err(reason) => Err(reason),
+        };
+        let is_error = answer.is_err();
+        let answer = answer.unwrap_or_else(|reason| reason);
+        self.edit(Edit::Read {
+            cell: call.cell.clone(),
+            arguments: call.arguments.clone(),
+            reading: Reading {
+                step,
+                call_id: call.id,
+                answer: answer.clone(),
+                is_error,
+            },
+        });
+        self.tell(EventKind::OutputRead {
+            cell: call.cell,
+            arguments: call.arguments,
+            answer,
+        })
+        .await;
+    }
+
+    /// Writes the pictures of a cell that has ended, and has them looked at for the model: decoding takes its time.
+    pub(super) async fn save_pictures(&mut self, cell: &str) {
+        let Some(Cell {
+            kind: CellKind::Code(code),
+            ..
+        }) = self.transcript.cell(cell)
+        else {
+            return;
+        };
+        let encoded: Vec<(&'static str, Vec<u8>)> = code
+            .outputs
+            .to_notebook()
+            .iter()
+            .filter_map(|output| {
+                let data = output.data()?;
+                let mime = data.raster()?;
+                Some((mime, data.bytes(mime)?.unwrap_or_default()))
+            })
+            .collect();
+        if encoded.is_empty() {
+            return;
+        }
+        let mut files = self.pictures.clone();
+        let eye = self.eye.clone();
+        let written = tokio::task::spawn_blocking(move || {
+            let written: Vec<_> = encoded
+                .iter()
+                .map(|(mime, bytes)| {
+                    if let Some(eye) = &eye {
+                        eye.see(bytes);
+                    }
+                    files.write(mime, bytes)
+                })
+                .collect();
+            (files, written)
+        });
+        let Ok((files, written)) = written.await else {
+            return;
+        };
+        self.pictures = files;
+        let failed = written
+            .iter()
+            .find_map(|file| file.as_ref().err())
+            .map(ToString::to_string);
+        let files: Vec<_> = written.into_iter().map(Result::ok).collect();
+        let place = |file: &std::path::PathBuf| self.pictures.place(file, &self.options.kernel.cwd);
+        let places = files.iter().map(|file| file.as_ref().map(place)).collect();
+        self.edit(Edit::Pictures {
+            cell: cell.to_owned(),
+            places,
+        });
+        let files: Vec<String> = files
+            .iter()
+            .flatten()
+            .map(|file| file.display().to_string())
+            .collect();
+        if !files.is_empty() {
+            self.tell(EventKind::PicturesSaved {
+                cell: cell.to_owned(),
+                files,
+            })
+            .await;
+        }
+        if let Some(reason) = failed {
+            self.notice(&format!("could not write a plot to a file: {reason}"))
+                .await;
+        }
+    }
+
+    /// The eye of a model that sees.
+    pub(super) fn eye_of(
+        options: &super::AgentOptions,
+    ) -> Option<Arc<crate::session::summarize::Eye>> {
+        let info = options.provider.as_ref()?.info();
+        let rules = crate::llm::pictures::rules_for(&info.name);
+        info.vision
+            .then(|| Arc::new(crate::session::summarize::Eye::new(rules)))
+    }
+}

@@ -1,0 +1,439 @@
+//! What a resumed session has in its kernels: all of it if the kernel was kept, nothing if not, or what running the
+//! code again gives.
+//!
+//! A replay runs the session's code in order, in the kernels it ran in, without changing the transcript; each cell's
+//! outputs are compared with those that are recorded. Then the model is told in a note which variables there are.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+
+use super::{
+    Command, Edit, EventKind, ExecuteOptions, Execution, MAIN, Session, Verdict, random_cell_id,
+    verdict_name,
+};
+use crate::agent::{KernelMemory, RestoredBy};
+use crate::kernel::{ExecutionEvent, Variable};
+use crate::session::check::{self, CheckOptions, Difference};
+use crate::session::{CellKind, CodeStatus, Outputs};
+
+/// Commands that wait until it is known how the session goes on.
+const HELD: usize = 16;
+/// Bytes of a text in which a difference is shown.
+const SHOWN: usize = 60;
+/// Variables that the model is told by name.
+const TOLD: usize = 60;
+
+/// How far a resumed session has come.
+pub(super) enum Restoring {
+    /// It is not known yet whether the kernel still has everything.
+    Waiting,
+    /// It has nothing: somebody has to say whether the code runs again.
+    Asked,
+    /// It runs again.
+    Replaying(Box<Replay>),
+}
+
+/// Code that runs again.
+pub(super) struct Replay {
+    left: VecDeque<Step>,
+    running: Option<(Step, Execution, Outputs)>,
+    ran: usize,
+    of: usize,
+    differing: usize,
+    stopped: bool,
+}
+
+/// One cell.
+struct Step {
+    cell: String,
+    /// Which kernel.
+    kernel: usize,
+    source: String,
+}
+
+/// The next event of the cell that runs again.
+pub(super) async fn next_replayed(restoring: Option<&mut Restoring>) -> Option<ExecutionEvent> {
+    match restoring {
+        Some(Restoring::Replaying(replay)) => match &mut replay.running {
+            Some((_, execution, _)) => execution.next().await,
+            None => std::future::pending().await,
+        },
+        Some(Restoring::Waiting | Restoring::Asked) | None => std::future::pending().await,
+    }
+}
+
+impl Session {
+    /// Whether questions and code have to wait. What waits is kept.
+    pub(super) async fn hold(&mut self, command: Command) -> Option<Command> {
+        match &self.restoring {
+            None => Some(command),
+            Some(Restoring::Asked) => {
+                // Who goes on without an answer wants no replay.
+                self.begin_fresh().await;
+                Some(command)
+            }
+            Some(Restoring::Waiting | Restoring::Replaying(_)) if self.held.len() < HELD => {
+                self.held.push_back(command);
+                None
+            }
+            Some(Restoring::Waiting | Restoring::Replaying(_)) => {
+                self.notice("still busy with bringing the session back")
+                    .await;
+                None
+            }
+        }
+    }
+
+    /// The main kernel of a resumed session is there. `adopted` if it is the one that the session had.
+    pub(super) async fn kernel_is_back(&mut self, adopted: bool) {
+        if !matches!(self.restoring, Some(Restoring::Waiting)) {
+            return;
+        }
+        let cells = self.steps_to_replay().len();
+        self.tell(EventKind::SessionResumed {
+            cells: self.transcript.cells().len(),
+            code_cells: cells,
+            memory: if adopted {
+                KernelMemory::Alive
+            } else {
+                KernelMemory::Gone
+            },
+        })
+        .await;
+        if adopted {
+            let words = "The session goes on in the same kernel: it has kept its memory.";
+            self.restored(RestoredBy::Kernel, words, (0, 0)).await;
+        } else if cells == 0 || !self.held.is_empty() {
+            // Nothing to run again, or somebody who goes on without being asked.
+            self.begin_fresh().await;
+        } else {
+            self.restoring = Some(Restoring::Asked);
+        }
+    }
+
+    /// The main kernel of a resumed session could not be started.
+    pub(super) fn kernel_is_not_back(&mut self) {
+        if matches!(self.restoring, Some(Restoring::Waiting)) {
+            self.restoring = None;
+        }
+    }
+
+    /// How the session shall go on.
+    pub(super) async fn restore(&mut self, replay: bool) {
+        if !matches!(self.restoring, Some(Restoring::Asked)) {
+            return;
+        }
+        if !replay {
+            return self.begin_fresh().await;
+        }
+        let left = self.steps_to_replay();
+        self.restoring = Some(Restoring::Replaying(Box::new(Replay {
+            of: left.len(),
+            left,
+            running: None,
+            ran: 0,
+            differing: 0,
+            stopped: false,
+        })));
+        self.replay_next().await;
+    }
+
+    /// Stops a replay. Returns whether there was one.
+    pub(super) async fn stop_replay(&mut self) -> bool {
+        let Some(Restoring::Replaying(replay)) = &mut self.restoring else {
+            return false;
+        };
+        replay.stopped = true;
+        replay.left.clear();
+        let kernel = replay.running.as_ref().map(|(step, ..)| step.kernel);
+        match kernel.and_then(|kernel| self.kernels.ready(kernel)) {
+            // A kernel that is gone finishes its execution, which tells.
+            Some(kernel) => {
+                let _ = kernel.interrupt().await;
+            }
+            None => self.replayed_all().await,
+        }
+        true
+    }
+
+    /// A kernel is there, or is not to be had: the cell that waits for it goes on.
+    pub(super) async fn replay_goes_on(&mut self) {
+        if let Some(Restoring::Replaying(replay)) = &self.restoring
+            && replay.running.is_none()
+        {
+            self.replay_next().await;
+        }
+    }
+
+    /// The cells that ran to an end of their own. What was interrupted would only have to be interrupted again.
+    fn steps_to_replay(&self) -> VecDeque<Step> {
+        let ran = |status: &CodeStatus| {
+            matches!(
+                status,
+                CodeStatus::Finished(Verdict::Ok | Verdict::Error { .. })
+            )
+        };
+        let cells = self.transcript.cells().iter();
+        cells
+            .filter_map(|cell| match &cell.kind {
+                CellKind::Code(code) if ran(&code.status) => Some(Step {
+                    cell: cell.id.clone(),
+                    kernel: self.kernels.find(code.language.as_deref())?,
+                    source: cell.source.clone(),
+                }),
+                _ => None,
+            })
+            .collect()
+    }
+
+    async fn replay_next(&mut self) {
+        loop {
+            let Some(Restoring::Replaying(replay)) = &mut self.restoring else {
+                return;
+            };
+            let Some(step) = replay.left.pop_front() else {
+                return self.replayed_all().await;
+            };
+            self.kernels.need(step.kernel);
+            let kernel = match self.kernels.get(step.kernel).map(|slot| &slot.state) {
+                Some(super::kernel_slot::KernelSlot::Ready(kernel)) => kernel.clone(),
+                Some(super::kernel_slot::KernelSlot::Failed(error)) => {
+                    let why = format!("not run: {error}");
+                    self.tell_replayed(&step, "not run", vec![why]).await;
+                    continue;
+                }
+                // It is told when it is there.
+                Some(_) | None => {
+                    replay.left.push_front(step);
+                    return;
+                }
+            };
+            let options = ExecuteOptions {
+                timeout: self.options.cell_timeout,
+                ..ExecuteOptions::cell(step.source.clone())
+            };
+            match kernel.execute(options).await {
+                Ok(execution) => {
+                    if let Some(Restoring::Replaying(replay)) = &mut self.restoring {
+                        replay.running = Some((step, execution, Outputs::default()));
+                    }
+                    return;
+                }
+                Err(error) => {
+                    let why = format!("not run: {error}");
+                    self.tell_replayed(&step, "not run", vec![why]).await;
+                }
+            }
+        }
+    }
+
+    /// Something came of the cell that runs again.
+    pub(super) async fn replayed(&mut self, event: Option<ExecutionEvent>) {
+        let Some(Restoring::Replaying(replay)) = &mut self.restoring else {
+            return;
+        };
+        let Some((_, _, outputs)) = &mut replay.running else {
+            return;
+        };
+        match event {
+            Some(ExecutionEvent::Output(output)) => {
+                outputs.apply(&output);
+                let limits = self.options.limits.of_cell(0);
+                if outputs.is_over(&limits) {
+                    outputs.cut(&limits, crate::session::limits::Whole::Nowhere(None));
+                }
+            }
+            // No front end of this replay shows widgets.
+            Some(ExecutionEvent::Comm(_)) => {}
+            Some(ExecutionEvent::Finished(outcome)) => {
+                let Some((step, _, outputs)) = replay.running.take() else {
+                    return;
+                };
+                let died = matches!(outcome.verdict, Verdict::KernelDied(_));
+                let differences = self.compare(&step.cell, outputs, &outcome.verdict);
+                self.tell_replayed(&step, verdict_name(&outcome.verdict), differences)
+                    .await;
+                if died {
+                    if let Some(Restoring::Replaying(replay)) = &mut self.restoring {
+                        replay.stopped = true;
+                        replay.left.clear();
+                    }
+                    self.kernels.restart(step.kernel);
+                }
+                self.replay_next().await;
+            }
+            Some(
+                ExecutionEvent::Started { .. }
+                | ExecutionEvent::InputRequested(_)
+                | ExecutionEvent::StillRunning { .. },
+            ) => {}
+            None => {
+                replay.running = None;
+                self.replay_next().await;
+            }
+        }
+    }
+
+    /// In what the cell's outputs are not what they were, in words.
+    fn compare(&self, cell: &str, outputs: Outputs, verdict: &Verdict) -> Vec<String> {
+        let Some(code) = self.transcript.code(cell) else {
+            return Vec::new();
+        };
+        let mut words = Vec::new();
+        let now = CodeStatus::Finished(verdict.clone());
+        if code.status != now {
+            let was = match &code.status {
+                CodeStatus::Finished(verdict) => verdict_name(verdict),
+                _ => "not run",
+            };
+            if was != verdict_name(verdict) {
+                words.push(format!("it was `{was}` and is `{}`", verdict_name(verdict)));
+            }
+        }
+        let differences = check::compare(
+            &code.outputs.to_notebook(),
+            &outputs.into_notebook(),
+            &CheckOptions::default(),
+        );
+        words.extend(differences.iter().map(in_words));
+        words
+    }
+
+    async fn tell_replayed(&mut self, step: &Step, status: &str, differences: Vec<String>) {
+        let Some(Restoring::Replaying(replay)) = &mut self.restoring else {
+            return;
+        };
+        replay.ran += 1;
+        replay.differing += usize::from(!differences.is_empty());
+        let event = EventKind::CellReplayed {
+            cell: step.cell.clone(),
+            number: replay.ran,
+            of: replay.of,
+            status: status.to_owned(),
+            differences,
+        };
+        self.tell(event).await;
+    }
+
+    async fn replayed_all(&mut self) {
+        let Some(Restoring::Replaying(replay)) = self.restoring.take() else {
+            return;
+        };
+        let how_much = if replay.stopped {
+            format!(
+                "the first {} of {} cells were run again, then it was stopped",
+                replay.ran, replay.of
+            )
+        } else {
+            format!("all {} cells were run again", replay.of)
+        };
+        let differing = match replay.differing {
+            0 => "Their outputs are the same as above.".to_owned(),
+            1 => "One of them has another output than above.".to_owned(),
+            many => format!("{many} of them have other outputs than above."),
+        };
+        let words = format!("The session goes on in a new kernel: {how_much}. {differing}");
+        self.restored(RestoredBy::Replay, &words, (replay.ran, replay.differing))
+            .await;
+    }
+
+    async fn begin_fresh(&mut self) {
+        let words = "The session goes on in a new kernel: nothing that the code above made is in its memory. Import, \
+                     load and compute again what you need.";
+        self.restored(RestoredBy::Nothing, words, (0, 0)).await;
+    }
+
+    /// It is settled how the session goes on: the model is told, and what waited can be done.
+    async fn restored(&mut self, by: RestoredBy, words: &str, counts: (usize, usize)) {
+        self.restoring = None;
+        if let Some(past) = &mut self.past
+            && by != RestoredBy::Nothing
+        {
+            // What has run in the kernel was before the first point.
+            past.now = None;
+        }
+        let variables = match self.kernels.ready(MAIN).cloned() {
+            // A kernel that cannot say, or is busy, is no reason to wait or to fail.
+            Some(kernel) if by != RestoredBy::Nothing => kernel.variables().await.ok(),
+            _ => None,
+        };
+        let text = match &variables {
+            Some(variables) => format!("{words}\n{}", inventory(variables)),
+            None => words.to_owned(),
+        };
+        let last = self.transcript.cells().last();
+        if last.is_some_and(|cell| cell.source != text) {
+            self.edit(Edit::Note {
+                cell: random_cell_id(),
+                text,
+            });
+        }
+        let (ran, differing) = counts;
+        self.tell(EventKind::SessionRestored {
+            by,
+            ran,
+            differing,
+            variables: variables.map(|variables| {
+                let names = variables.into_iter().map(|variable| variable.name);
+                names.collect()
+            }),
+        })
+        .await;
+    }
+}
+
+/// The variables of a kernel, a line each.
+fn inventory(variables: &[Variable]) -> String {
+    if variables.is_empty() {
+        return "There are no variables in it.".to_owned();
+    }
+    let mut text = "Variables in it now:".to_owned();
+    for variable in variables.iter().take(TOLD) {
+        text.push_str("\n- ");
+        text.push_str(&variable.name);
+        text.push_str(": ");
+        text.push_str(&variable.kind);
+        if !variable.shape.is_empty() {
+            text.push(' ');
+            text.push_str(&variable.shape);
+        }
+    }
+    if let more @ 1.. = variables.len().saturating_sub(TOLD) {
+        let _ = write!(text, "\n- and {more} more");
+    }
+    text
+}
+
+fn in_words(difference: &Difference) -> String {
+    match difference {
+        Difference::Text {
+            what,
+            stored,
+            fresh,
+        } => {
+            let (was, is) = first_difference(stored, fresh);
+            format!("{what}: it was `{was}` and is `{is}`")
+        }
+        Difference::Picture { what, distance, .. } => {
+            format!("{what}: it is another one (distance {distance:.2})")
+        }
+        Difference::New { what } => format!("{what}: is new"),
+        Difference::Gone { what } => format!("{what}: is missing"),
+    }
+}
+
+/// The first line in which two texts differ, shortened.
+fn first_difference<'a>(stored: &'a str, fresh: &'a str) -> (&'a str, &'a str) {
+    let mut lines = (stored.lines(), fresh.lines());
+    loop {
+        let (was, is) = (lines.0.next(), lines.1.next());
+        if was != is || was.is_none() {
+            let cut = |line: Option<&'a str>| {
+                let line = line.unwrap_or_default();
+                let end = crate::session::outputs::floor_boundary(line, SHOWN);
+                line.get(..end).unwrap_or_default()
+            };
+            return (cut(was), cut(is));
+        }
+    }
+}

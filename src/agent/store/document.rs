@@ -1,0 +1,333 @@
+//! The notebook's file, kept up to date at the cost of what changed.
+//!
+//! Keys are sorted, so `cells` comes first and a session that goes on changes only the end of the file: the last cells
+//! and what is behind them. That is overwritten in place, and the journal, which has it all by then, is the safety net
+//! for a process that is killed meanwhile. When a cell further up changed the file is written anew and renamed.
+//!
+//! Invariant: what another program wrote is never overwritten. A file that is not as we left it is set aside first.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::agent::save::write_atomically_with;
+use crate::jupyter::nbformat::{Cell, Notebook};
+use crate::session::journal::Saved;
+
+/// Bytes of cells that are always overwritten in place. Of more it may not be worth it.
+const SMALL: u64 = 1 << 20;
+
+/// The file, and what is known of it.
+#[derive(Debug)]
+pub(super) struct Document {
+    path: PathBuf,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Nothing of ours is there.
+    Absent,
+    /// As we left it.
+    Known(Known),
+    /// It may be half written, by us; nobody else's words are in it.
+    Torn,
+}
+
+/// Where things are in the file.
+#[derive(Debug, Clone)]
+struct Known {
+    saved: Saved,
+    /// Where cells begin, with the comma before them, from the one with number `first` on.
+    starts: Vec<u64>,
+    first: usize,
+}
+
+/// What came of writing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Written {
+    /// The file as it is now.
+    pub(super) saved: Saved,
+    /// Where another program's version of it went.
+    pub(super) set_aside: Option<PathBuf>,
+}
+
+/// How a file that is there compares to what we know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// None is there.
+    Nothing,
+    /// As we left it.
+    Ours,
+    /// Something else.
+    Other,
+}
+
+impl Document {
+    /// At `path`, where nothing of ours is yet.
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            state: State::Absent,
+        }
+    }
+
+    /// At `path`, as the journal says.
+    pub(super) fn saved(path: PathBuf, saved: Saved) -> Self {
+        let known = Known {
+            saved,
+            starts: Vec::new(),
+            first: saved.cells,
+        };
+        Self {
+            path,
+            state: State::Known(known),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// It will be written anew, whatever is there.
+    pub(super) fn is_torn(&mut self) {
+        self.state = State::Torn;
+    }
+
+    /// What is at the path.
+    pub(super) fn look(&self) -> io::Result<Found> {
+        match std::fs::metadata(&self.path) {
+            Ok(found) => Ok(match &self.state {
+                State::Known(known) if stamp(&found) == stamp_of(&known.saved) => Found::Ours,
+                State::Torn => Found::Ours,
+                State::Known(_) | State::Absent => Found::Other,
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nothing),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The first cell that has to be written when `changed` is the first that changed: 0 if all have to.
+    pub(super) fn first_to_write(&self, changed: usize) -> usize {
+        let State::Known(known) = &self.state else {
+            return 0;
+        };
+        let Some(start) = known.start_of(changed) else {
+            return 0;
+        };
+        let old = known.saved.tail - start;
+        if old <= SMALL.max(known.saved.tail / 2) {
+            changed
+        } else {
+            0
+        }
+    }
+
+    /// The first byte that [`Document::extend`] may change.
+    pub(super) fn start_of(&self, first: usize) -> Option<u64> {
+        match &self.state {
+            State::Known(known) => known.start_of(first),
+            State::Absent | State::Torn => None,
+        }
+    }
+
+    /// Overwrites the cells from number `first` on with those of `notebook`, and everything behind. It must be as we
+    /// left it ([`Document::look`]). When it fails the file is as it was, if that can be done at all.
+    pub(super) fn extend(
+        &mut self,
+        notebook: &Notebook,
+        first: usize,
+        sync: bool,
+    ) -> io::Result<Written> {
+        let State::Known(known) = &self.state else {
+            return Err(io::Error::other("it was not written before"));
+        };
+        let start = known
+            .start_of(first)
+            .ok_or_else(|| io::Error::other("it is not known where its cells are"))?;
+        let mut known = known.clone();
+        known.starts.truncate(first - known.first);
+        let before = known.saved.length;
+        let mut text = Vec::new();
+        known.take(&notebook.cells, start, &mut text)?;
+        text.extend_from_slice(notebook.frame().1.as_bytes());
+        let file = OpenOptions::new().read(true).write(true).open(&self.path)?;
+        let metadata = file.metadata()?;
+        let mut old = vec![0; usize::try_from(before - start).unwrap_or(0)];
+        file.read_exact_at(&mut old, start)?;
+        let length = start + text.len() as u64;
+        let written = (|| {
+            file.write_all_at(&text, start)?;
+            if length < before {
+                file.set_len(length)?;
+            }
+            if sync { file.sync_data() } else { Ok(()) }
+        })();
+        if let Err(error) = written {
+            // There was room for that before.
+            let restored = file
+                .write_all_at(&old, start)
+                .and_then(|()| file.set_len(before))
+                .and_then(|()| file.set_modified(metadata.modified()?));
+            if restored.is_err() {
+                self.state = State::Torn;
+            }
+            return Err(error);
+        }
+        let metadata = file.metadata()?;
+        Ok(self.keep(known, &metadata, None))
+    }
+
+    /// Writes all of it, atomically.
+    pub(super) fn write(&mut self, notebook: &Notebook) -> io::Result<Written> {
+        let set_aside = match self.look()? {
+            Found::Other => Some(set_aside(&self.path)?),
+            Found::Ours | Found::Nothing => None,
+        };
+        let mut known = Known {
+            saved: Saved {
+                cells: 0,
+                tail: 0,
+                length: 0,
+                modified: 0,
+            },
+            starts: Vec::new(),
+            first: 0,
+        };
+        let (before, after) = notebook.frame();
+        write_atomically_with(&self.path, |file| {
+            if notebook.cells.is_empty() {
+                return notebook.write_to(file);
+            }
+            file.write_all(before.as_bytes())?;
+            known.take(&notebook.cells, before.len() as u64, file)?;
+            file.write_all(after.as_bytes())
+        })?;
+        let metadata = std::fs::metadata(&self.path)?;
+        Ok(self.keep(known, &metadata, set_aside))
+    }
+
+    fn keep(
+        &mut self,
+        mut known: Known,
+        metadata: &std::fs::Metadata,
+        set_aside: Option<PathBuf>,
+    ) -> Written {
+        (known.saved.length, known.saved.modified) = stamp(metadata);
+        known.saved.cells = known.first + known.starts.len();
+        let saved = known.saved;
+        self.state = State::Known(known);
+        Written { saved, set_aside }
+    }
+}
+
+impl Known {
+    /// Where the cell with that number begins, or where the next one would.
+    fn start_of(&self, number: usize) -> Option<u64> {
+        // The first has no comma before it, and without cells the text in front of them is another.
+        if number == 0 {
+            None
+        } else if number == self.saved.cells {
+            Some(self.saved.tail)
+        } else {
+            let at = number.checked_sub(self.first)?;
+            self.starts.get(at).copied()
+        }
+    }
+
+    /// Writes cells from byte `start` on, and keeps where they are.
+    fn take(&mut self, cells: &[Cell], start: u64, to: &mut dyn Write) -> io::Result<()> {
+        let mut counting = Counting { to, at: start };
+        for cell in cells {
+            self.starts.push(counting.at);
+            cell.write_piece(self.first + self.starts.len() == 1, &mut counting)?;
+        }
+        self.saved.tail = counting.at;
+        Ok(())
+    }
+}
+
+/// Moves the file at `path` to a name beside it that is free.
+fn set_aside(path: &Path) -> io::Result<PathBuf> {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    for number in 1..1000 {
+        let aside = path.with_file_name(format!("{stem}.changed-{number}.ipynb"));
+        match File::create_new(&aside) {
+            Ok(_) => {
+                std::fs::rename(path, &aside)?;
+                return Ok(aside);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other(
+        "there are too many changed versions of it",
+    ))
+}
+
+/// What tells whether a file was written since: its length, and when it was changed last.
+fn stamp(metadata: &std::fs::Metadata) -> (u64, u64) {
+    let seconds = u64::try_from(metadata.mtime()).unwrap_or(0);
+    let nanoseconds = u64::try_from(metadata.mtime_nsec()).unwrap_or(0);
+    let modified = seconds.saturating_mul(1_000_000_000) + nanoseconds;
+    (metadata.len(), modified)
+}
+
+fn stamp_of(saved: &Saved) -> (u64, u64) {
+    (saved.length, saved.modified)
+}
+
+/// Knows how far it is.
+struct Counting<'w> {
+    to: &'w mut dyn Write,
+    at: u64,
+}
+
+impl Write for Counting<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        self.at += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// Whether the file at `path` has exactly the text of `notebook`.
+pub(super) fn is_the_same(path: &Path, notebook: &Notebook) -> io::Result<bool> {
+    struct Compare<R> {
+        with: R,
+        buffer: Vec<u8>,
+    }
+    impl<R: io::Read> Write for Compare<R> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.buffer.resize(bytes.len(), 0);
+            self.with.read_exact(&mut self.buffer)?;
+            if self.buffer == bytes {
+                Ok(bytes.len())
+            } else {
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut compare = Compare {
+        with: io::BufReader::with_capacity(1 << 20, File::open(path)?),
+        buffer: Vec::new(),
+    };
+    match notebook.write_to(&mut compare) {
+        Ok(()) => {
+            let mut more = [0];
+            Ok(io::Read::read(&mut compare.with, &mut more)? == 0)
+        }
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,143 @@
+//! One writer a session: a file that is locked while a process has the session open, with its process id in it.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::OpenError;
+
+/// How often a lock that is taken is tried again, and when.
+const LOOKS: u32 = 4;
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Held while a session is open. The system releases it however the process ends.
+#[derive(Debug)]
+pub(in crate::agent) struct Lock {
+    path: PathBuf,
+    /// Locked as long as it is open.
+    _file: File,
+}
+
+/// Who has a session open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder {
+    /// The process, if it has said which.
+    pub pid: Option<u32>,
+}
+
+/// Why it is not to be had.
+#[derive(Debug)]
+pub(super) enum LockError {
+    /// That process has it; `None` if it has not said yet who it is.
+    Taken(Option<u32>),
+    /// The file cannot be made.
+    Io(io::Error),
+}
+
+impl Lock {
+    /// Takes the lock of session `id`, whose journal is at `journal`.
+    pub(in crate::agent) fn take_for(journal: &Path, id: &str) -> Result<Self, OpenError> {
+        let path = journal.with_extension("lock");
+        Self::take(&path).map_err(|error| match error {
+            LockError::Taken(pid) => OpenError::Taken {
+                id: id.to_owned(),
+                pid,
+            },
+            LockError::Io(error) => OpenError::Io { path, error },
+        })
+    }
+
+    /// Takes the lock at `path`, or says who has it.
+    pub(super) fn take(path: &Path) -> Result<Self, LockError> {
+        let mut tries = 0;
+        loop {
+            let mut file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(path)
+                .map_err(LockError::Io)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                // Who only looks holds it for a moment.
+                Err(TryLockError::WouldBlock) if tries < LOOKS => {
+                    tries += 1;
+                    std::thread::sleep(LOOK);
+                    continue;
+                }
+                Err(TryLockError::WouldBlock) => return Err(LockError::Taken(holder(&mut file))),
+                // A file system that knows no locks: better a session without one than none.
+                Err(TryLockError::Error(error)) => {
+                    tracing::warn!(path = %path.display(), %error, "the session is not locked");
+                }
+            }
+            // Whoever had it removes the file at its end: one that is no longer there locks nothing.
+            let is_there = match (file.metadata(), std::fs::metadata(path)) {
+                (Ok(ours), Ok(there)) => ours.ino() == there.ino() && ours.dev() == there.dev(),
+                _ => false,
+            };
+            if !is_there {
+                continue;
+            }
+            // Who finds it taken is told by whom; on a full disk they are not.
+            let _ = file
+                .set_len(0)
+                .and_then(|()| write!(file, "{}", std::process::id()));
+            return Ok(Self {
+                path: path.to_owned(),
+                _file: file,
+            });
+        }
+    }
+
+    /// Who has the lock at `path` now; `None` if nobody has it.
+    pub(in crate::agent) fn holder(path: &Path) -> Option<Holder> {
+        let mut file = File::open(path).ok()?;
+        match file.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => Some(Holder {
+                pid: holder(&mut file),
+            }),
+            Ok(()) | Err(TryLockError::Error(_)) => None,
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Still locked, so it is ours. One that stays is taken by the next.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn holder(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.lock");
+        assert_eq!(Lock::holder(&path), None);
+        let lock = Lock::take(&path).unwrap();
+        let me = Some(std::process::id());
+        assert!(matches!(Lock::take(&path), Err(LockError::Taken(pid)) if pid == me));
+        assert_eq!(Lock::holder(&path), Some(Holder { pid: me }));
+        drop(lock);
+        assert!(!path.exists());
+        drop(Lock::take(&path).unwrap());
+        // One that was left behind is nobody's.
+        std::fs::write(&path, "1").unwrap();
+        assert_eq!(Lock::holder(&path), None);
+        drop(Lock::take(&path).unwrap());
+    }
+}

@@ -1,0 +1,390 @@
+//! Conversations with the machine: each input with the effects it must have.
+
+use super::*;
+
+fn call(cell: &str) -> Call {
+    Call {
+        cell: cell.to_owned(),
+        code: format!("code of {cell}"),
+        language: "python".to_owned(),
+    }
+}
+
+fn replied(cells: &[&str]) -> Input {
+    Input::Replied {
+        calls: cells.iter().map(|cell| call(cell)).collect(),
+        broken: false,
+        nudge: None,
+    }
+}
+
+fn ran(verdict: Verdict) -> Input {
+    Input::Ran {
+        verdict,
+        nudge: None,
+    }
+}
+
+fn failed() -> Verdict {
+    Verdict::Error {
+        ename: "E".to_owned(),
+        evalue: "v".to_owned(),
+    }
+}
+
+fn decide(cell: &str, decision: Decision) -> Input {
+    Input::Decided {
+        cell: cell.to_owned(),
+        decision,
+    }
+}
+
+fn execute(cell: &str) -> Effect {
+    Effect::Execute {
+        cell: cell.to_owned(),
+    }
+}
+
+fn ask(cell: &str) -> Effect {
+    Effect::Ask {
+        cell: cell.to_owned(),
+    }
+}
+
+fn skip(cell: &str, reason: &str) -> Effect {
+    Effect::Skip {
+        cell: cell.to_owned(),
+        reason: reason.to_owned(),
+    }
+}
+
+/// Plays a conversation: each input with the effects it must have.
+fn play(approval: Approval, max_steps: u32, conversation: Vec<(Input, Vec<Effect>)>) -> Turn {
+    play_with(approval, max_steps, AtLimit::End, conversation)
+}
+
+fn play_with(
+    approval: Approval,
+    max_steps: u32,
+    at_limit: AtLimit,
+    conversation: Vec<(Input, Vec<Effect>)>,
+) -> Turn {
+    let mut turn = Turn::new(approval, max_steps, at_limit);
+    for (n, (input, expected)) in conversation.into_iter().enumerate() {
+        let label = format!("input {n}: {input:?}");
+        assert_eq!(turn.step(input), expected, "{label}");
+    }
+    turn
+}
+
+#[test]
+fn question_code_answer() {
+    let turn = play(
+        Approval::Never,
+        9,
+        vec![
+            (Input::Submit, vec![Effect::Sample]),
+            (replied(&["a", "b"]), vec![execute("a")]),
+            (ran(Verdict::Ok), vec![execute("b")]),
+            (ran(Verdict::Ok), vec![Effect::Sample]),
+            (replied(&[]), vec![Effect::End(TurnEnd::Done)]),
+        ],
+    );
+    assert_eq!(turn.state, State::Idle);
+}
+
+#[test]
+fn after_an_error_the_rest_of_the_reply_is_not_run() {
+    play(
+        Approval::Never,
+        9,
+        vec![
+            (Input::Submit, vec![Effect::Sample]),
+            (replied(&["a", "b"]), vec![execute("a")]),
+            (
+                ran(failed()),
+                vec![skip("b", "the code before it failed"), Effect::Sample],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_person_may_run_change_decline_or_stop_being_asked() {
+    let change = Decision::Change {
+        source: "new".to_owned(),
+    };
+    let words = Decision::Decline {
+        reason: Some("use polars".to_owned()),
+    };
+    play(
+        Approval::Ask,
+        9,
+        vec![
+            (Input::Submit, vec![Effect::Sample]),
+            (replied(&["a"]), vec![ask("a")]),
+            (decide("x", Decision::Run), vec![]),
+            (
+                decide("a", change),
+                vec![
+                    Effect::Change {
+                        cell: "a".to_owned(),
+                        source: "new".to_owned(),
+                    },
+                    execute("a"),
+                ],
+            ),
+            (ran(Verdict::Ok), vec![Effect::Sample]),
+            (replied(&["b", "c"]), vec![ask("b")]),
+            (
+                decide("b", words),
+                vec![
+                    Effect::Decline {
+                        cell: "b".to_owned(),
+                        reason: Some("use polars".to_owned()),
+                    },
+                    skip("c", "the user declined the code before it"),
+                    Effect::Sample,
+                ],
+            ),
+            (replied(&["d", "e"]), vec![ask("d")]),
+            (decide("d", Decision::Always), vec![execute("d")]),
+            (ran(Verdict::Ok), vec![execute("e")]),
+            (ran(Verdict::Ok), vec![Effect::Sample]),
+        ],
+    );
+    play(
+        Approval::Ask,
+        9,
+        vec![
+            (Input::Submit, vec![Effect::Sample]),
+            (replied(&["a"]), vec![ask("a")]),
+            (
+                decide("a", Decision::Decline { reason: None }),
+                vec![
+                    Effect::Decline {
+                        cell: "a".to_owned(),
+                        reason: None,
+                    },
+                    Effect::End(TurnEnd::Declined),
+                ],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn interrupts_reach_what_is_going_on() {
+    let interrupt = |at| Input::Interrupt { at };
+    play(
+        Approval::Never,
+        9,
+        vec![
+            (interrupt(0), vec![]),
+            (Input::Submit, vec![Effect::Sample]),
+            (
+                interrupt(1),
+                vec![Effect::CancelSampling, Effect::End(TurnEnd::Interrupted)],
+            ),
+            (Input::Submit, vec![Effect::Sample]),
+            (replied(&["a", "b"]), vec![execute("a")]),
+            (interrupt(10), vec![Effect::InterruptKernel]),
+            (interrupt(5000), vec![Effect::InterruptKernel]),
+            (interrupt(6000), vec![Effect::RestartKernel]),
+            (
+                ran(Verdict::KernelDied(ExitReason::Requested)),
+                vec![
+                    skip("b", "the user stopped the turn"),
+                    Effect::End(TurnEnd::Interrupted),
+                ],
+            ),
+        ],
+    );
+    play(
+        Approval::Ask,
+        9,
+        vec![
+            (Input::Submit, vec![Effect::Sample]),
+            (replied(&["a"]), vec![ask("a")]),
+            (
+                interrupt(1),
+                vec![
+                    skip("a", "the user stopped the turn"),
+                    Effect::End(TurnEnd::Interrupted),
+                ],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_dead_kernel_is_restarted_and_the_model_goes_on() {
+    play(
+        Approval::Never,
+        9,
+        vec![
+            (Input::Submit, vec![Effect::Sample]),
+            (replied(&["a"]), vec![execute("a")]),
+            (
+                ran(Verdict::KernelDied(ExitReason::Exited(1))),
+                vec![Effect::RestartKernel, Effect::Sample],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn the_same_failure_is_pointed_out_and_then_ends_the_turn() {
+    let note = "This is the same code with the same error as before. Do something else.";
+    play(
+        Approval::Never,
+        9,
+        vec![
+            (Input::Submit, vec![Effect::Sample]),
+            (replied(&["a"]), vec![execute("a")]),
+            (ran(failed()), vec![Effect::Sample]),
+            (replied(&["a"]), vec![execute("a")]),
+            (
+                ran(failed()),
+                vec![Effect::Hint(note.to_owned()), Effect::Sample],
+            ),
+            (replied(&["a"]), vec![execute("a")]),
+            (ran(failed()), vec![Effect::End(TurnEnd::Repeating)]),
+        ],
+    );
+}
+
+#[test]
+fn steps_and_nudges_are_limited() {
+    play(
+        Approval::Never,
+        2,
+        vec![
+            (Input::Submit, vec![Effect::Sample]),
+            (replied(&["a"]), vec![execute("a")]),
+            (ran(Verdict::Ok), vec![Effect::Sample]),
+            (replied(&["b"]), vec![execute("b")]),
+            (
+                ran(Verdict::Ok),
+                vec![Effect::End(TurnEnd::StepLimit { steps: 2 })],
+            ),
+        ],
+    );
+    let lacking = || Input::Replied {
+        calls: vec![],
+        broken: false,
+        nudge: Some("plot".to_owned()),
+    };
+    let nudged = || vec![Effect::Hint("plot".to_owned()), Effect::Sample];
+    play(
+        Approval::Never,
+        9,
+        vec![
+            (Input::Submit, vec![Effect::Sample]),
+            (lacking(), nudged()),
+            (lacking(), nudged()),
+            (lacking(), nudged()),
+            (lacking(), vec![Effect::End(TurnEnd::Done)]),
+        ],
+    );
+}
+
+#[test]
+fn at_a_limit_a_person_can_go_on() {
+    let steps = TurnEnd::StepLimit { steps: 1 };
+    let message = "it is too dear".to_owned();
+    let over = || Input::OverBudget {
+        message: message.clone(),
+    };
+    let budget = TurnEnd::Budget {
+        message: message.clone(),
+    };
+    play_with(
+        Approval::Never,
+        1,
+        AtLimit::Ask,
+        vec![
+            (Input::Submit, vec![Effect::Sample]),
+            (replied(&["a"]), vec![execute("a")]),
+            (ran(Verdict::Ok), vec![Effect::AskToGoOn(steps.clone())]),
+            (Input::Submit, vec![]),
+            (Input::GoOn(true), vec![Effect::Sample]),
+            (over(), vec![Effect::AskToGoOn(budget.clone())]),
+            (Input::GoOn(true), vec![Effect::RaiseBudget, Effect::Sample]),
+            (replied(&["b"]), vec![execute("b")]),
+            (ran(Verdict::Ok), vec![Effect::AskToGoOn(steps.clone())]),
+            (Input::GoOn(false), vec![Effect::End(steps)]),
+            (Input::GoOn(true), vec![]),
+        ],
+    );
+    play(
+        Approval::Never,
+        9,
+        vec![
+            (Input::Submit, vec![Effect::Sample]),
+            (over(), vec![Effect::End(budget)]),
+        ],
+    );
+    let turn = play_with(
+        Approval::Never,
+        9,
+        AtLimit::Ask,
+        vec![
+            (Input::Submit, vec![Effect::Sample]),
+            (replied(&["a"]), vec![execute("a")]),
+            (ran(failed()), vec![Effect::Sample]),
+            (replied(&["a"]), vec![execute("a")]),
+        ],
+    );
+    let mut turn = turn;
+    for _ in 0..2 {
+        let effects = turn.step(ran(failed()));
+        if effects == [Effect::AskToGoOn(TurnEnd::Repeating)] {
+            let effects = turn.step(Input::GoOn(true));
+            assert!(
+                matches!(&effects[..], [Effect::Hint(_), Effect::Sample]),
+                "{effects:?}"
+            );
+            return;
+        }
+        assert_eq!(turn.step(replied(&["a"])), [execute("a")]);
+    }
+    panic!("nobody was asked");
+}
+
+#[test]
+fn broken_calls_go_back_to_the_model() {
+    play(
+        Approval::Never,
+        9,
+        vec![
+            (Input::Submit, vec![Effect::Sample]),
+            (
+                Input::Replied {
+                    calls: vec![],
+                    broken: true,
+                    nudge: None,
+                },
+                vec![Effect::Sample],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_person_runs_code_of_their_own() {
+    play(
+        Approval::Ask,
+        9,
+        vec![
+            (
+                Input::RunOwn {
+                    cell: "a".to_owned(),
+                },
+                vec![execute("a")],
+            ),
+            (Input::Submit, vec![]),
+            (ran(failed()), vec![Effect::End(TurnEnd::CellFailed)]),
+        ],
+    );
+}

@@ -1,0 +1,157 @@
+//! Arguments of what is done with sessions that are kept.
+
+use clap::{Args, Subcommand};
+
+use super::SessionArgs;
+use crate::cli::completions::{cells, sessions, shells};
+
+/// `sponde sessions`.
+#[derive(Debug, Args)]
+pub struct SessionsArgs {
+    /// What to do; default is `list`.
+    #[command(subcommand)]
+    pub command: Option<SessionsCommand>,
+}
+
+/// What can be done with sessions.
+#[derive(Debug, Subcommand)]
+pub enum SessionsCommand {
+    /// Every session, latest first.
+    List {
+        /// Only this many.
+        #[arg(short = 'n', long, value_name = "N")]
+        limit: Option<usize>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// What was said and done in one.
+    Show {
+        /// Which: an id or the beginning of one, a title, or its notebook; default is the latest.
+        #[arg(value_name = "SESSION", add = sessions())]
+        session: Option<String>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Sessions in which all of these words stand: in questions, answers, code and what it printed.
+    Search {
+        /// The words; capitals do not matter.
+        #[arg(required = true, value_name = "WORD")]
+        words: Vec<String>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give one another title.
+    Rename {
+        /// Which.
+        #[arg(value_name = "SESSION", add = sessions())]
+        session: String,
+        /// The title; an empty one is none.
+        title: String,
+    },
+    /// Remove sessions, with their notebooks unless those were kept elsewhere with --notebook.
+    Rm {
+        /// Which.
+        #[arg(required = true, value_name = "SESSION", add = sessions())]
+        sessions: Vec<String>,
+    },
+    /// Remove the oldest sessions until the others fit into a size.
+    Gc {
+        /// What all sessions may take, as 500MB or 2GB.
+        #[arg(long, value_name = "SIZE", default_value = "5GB", value_parser = size)]
+        max_size: u64,
+        /// Only say what would be removed.
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+/// `sponde resume`.
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// Which session: an id or the beginning of one, a title, or its notebook; default is the latest.
+    #[arg(value_name = "ID", add = sessions())]
+    pub session: Option<String>,
+    /// The latest one.
+    #[arg(long, conflicts_with = "session")]
+    pub last: bool,
+    /// If its kernel is gone: run its code again, in order, and say what comes out differently.
+    #[arg(long, conflicts_with = "fresh")]
+    pub replay: bool,
+    /// If its kernel is gone: go on with an empty one. Without either, you are asked; where nobody is at the terminal,
+    /// it is this.
+    #[arg(long)]
+    pub fresh: bool,
+    /// How.
+    #[command(flatten)]
+    pub session_args: SessionArgs,
+}
+
+/// `sponde fork`.
+#[derive(Debug, Args)]
+pub struct ForkArgs {
+    /// Which session to begin as.
+    #[arg(value_name = "ID", add = sessions())]
+    pub session: String,
+    /// The last cell to take over: its number in `sponde sessions show`, or its id.
+    #[arg(long, value_name = "CELL", add = cells())]
+    pub at: Option<String>,
+}
+
+/// `sponde completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell: bash, zsh, fish, elvish or powershell.
+    #[arg(value_name = "SHELL", value_parser = shells())]
+    pub shell: String,
+}
+
+/// Bytes, from a number with a unit.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number
+        .parse()
+        .map_err(|_| "a size is a number with a unit, as 500MB or 2GB".to_owned())?;
+    let factor: f64 = match unit.trim().to_ascii_uppercase().as_str() {
+        "" | "B" => 1.0,
+        "K" | "KB" => 1e3,
+        "M" | "MB" => 1e6,
+        "G" | "GB" => 1e9,
+        "T" | "TB" => 1e12,
+        "KIB" => 1024.0,
+        "MIB" => 1024.0 * 1024.0,
+        "GIB" => 1024.0 * 1024.0 * 1024.0,
+        _ => return Err("units are B, KB, MB, GB and TB".to_owned()),
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "no minus sign is read, and a size beyond all disks may be one of them"
+    )]
+    let bytes = (number * factor) as u64;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes() {
+        let cases = [
+            ("0", Ok(0)),
+            ("500MB", Ok(500_000_000)),
+            ("1.5 gb", Ok(1_500_000_000)),
+            ("2GiB", Ok(2 << 30)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(size(text), expected, "{text}");
+        }
+        assert!(size("much").is_err() && size("5 XB").is_err() && size("-1").is_err());
+    }
+}

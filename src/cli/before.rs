@@ -1,0 +1,151 @@
+//! What a session has from before: the journal of one that is resumed, the notebook that goes on, or nothing.
+
+use std::path::{Path, PathBuf};
+
+use super::args::SessionArgs;
+use super::notebook::{self, Old, Place};
+use super::session::{current_dir, now, today};
+use super::{Context, eprint, filter};
+use crate::agent::sessions;
+use crate::agent::store::Opened;
+use crate::error::Failure;
+use crate::kernel::LaunchOptions;
+use crate::session::OutputLimits;
+use crate::session::journal::{Begin, KernelChoice, RunningKernel, VERSION};
+
+/// What a session begins with.
+pub(super) struct Before {
+    resumed: Option<Opened>,
+    id: String,
+    /// Where its kernels worked.
+    pub cwd: Option<PathBuf>,
+    /// The main kernel that it had.
+    pub kernel: Option<String>,
+    /// The model that answered last.
+    pub model: Option<String>,
+    /// Kernels that were left running.
+    kept: Vec<RunningKernel>,
+    /// Whether its kernels go on when it ends.
+    keep: bool,
+}
+
+impl Before {
+    /// Of a new session, or of `before`, which goes on where it was.
+    pub(super) fn of(
+        before: Option<Opened>,
+        args: &SessionArgs,
+        context: &Context,
+    ) -> Result<Self, Failure> {
+        let Some(before) = before else {
+            return Ok(Self {
+                id: sessions::new_id(&context.paths.sessions(), &today()),
+                cwd: None,
+                kernel: None,
+                model: None,
+                kept: Vec::new(),
+                keep: args.keep_kernel,
+                resumed: None,
+            });
+        };
+        let kept = before.store.kernels().to_vec();
+        Ok(Self {
+            id: before.store.id().to_owned(),
+            cwd: Some(directory_of(&before)?),
+            kernel: Some(kernel_of(&before, context)),
+            model: before.transcript.model().map(str::to_owned),
+            keep: args.keep_kernel || !kept.is_empty(),
+            kept,
+            resumed: Some(before),
+        })
+    }
+
+    /// Where its notebook is, and what that has already if it goes on.
+    pub(super) fn place(
+        &self,
+        args: &SessionArgs,
+        limits: OutputLimits,
+        context: &Context,
+    ) -> Result<Place, Failure> {
+        match &self.resumed {
+            Some(before) => Ok(Place {
+                path: before.store.notebook().to_owned(),
+                old: None,
+            }),
+            None => notebook::place(args.notebook.as_deref(), &self.id, limits, context),
+        }
+    }
+
+    /// Whether its kernels go on when it ends.
+    pub(super) fn keeps_kernels(&self) -> bool {
+        self.keep
+    }
+
+    /// With the kernel that was left running for its language, if there is one.
+    pub(super) fn adopting(&self, mut options: LaunchOptions) -> LaunchOptions {
+        let language = &options.kernel.spec.language;
+        let mut kept = self.kept.iter();
+        let kernel = kept.find(|kernel| kernel.language == *language);
+        options.adopt = kernel.map(|kernel| kernel.connection_file.clone());
+        options.keep = self.keep && options.gateway.is_none();
+        options
+    }
+
+    /// The session, whose kernels start as `main` says. `old` is the notebook that goes on, if one does.
+    pub(super) fn open(
+        self,
+        main: &LaunchOptions,
+        notebook: &Path,
+        old: Option<Old>,
+        limits: OutputLimits,
+        context: &Context,
+    ) -> Opened {
+        if let Some(before) = self.resumed {
+            return before;
+        }
+        let dir = context.paths.sessions();
+        let begin = Begin {
+            version: VERSION,
+            id: self.id,
+            at: now(),
+            cwd: main.cwd.clone(),
+            notebook: notebook.to_owned(),
+            kernel: KernelChoice {
+                name: main.kernel.name.clone(),
+                prefix: main.kernel.prefix.clone(),
+            },
+            forked_from: None,
+        };
+        match old {
+            Some(old) => Opened::continuing(&dir, begin, old.opened.transcript),
+            None => Opened::new(&dir, begin, limits),
+        }
+    }
+}
+
+/// What the main kernel of a session that was there before is found by: its name, or the environment it was in, if that
+/// name now means another.
+fn kernel_of(before: &Opened, context: &Context) -> String {
+    let KernelChoice { name, prefix } = &before.begin.kernel;
+    if name.is_empty() {
+        return "python3".to_owned();
+    }
+    let by_name = context.paths.kernels().find(name);
+    let is_the_same = by_name.is_ok_and(|found| found.prefix == *prefix);
+    match prefix {
+        Some(prefix) if !is_the_same && prefix.is_dir() => prefix.display().to_string(),
+        _ => name.clone(),
+    }
+}
+
+/// Where a session that was there before goes on.
+fn directory_of(before: &Opened) -> Result<PathBuf, Failure> {
+    let cwd = &before.begin.cwd;
+    if cwd.is_dir() {
+        return Ok(cwd.clone());
+    }
+    eprint(&filter::plain(&format!(
+        "note: its directory `{}` is not there any more; it goes on in this one\n",
+        cwd.display()
+    )));
+    current_dir()
+}

@@ -1,0 +1,77 @@
+//! `sponde completions`: the shell asks the program itself, so sessions, models and kernels that are there are offered.
+
+use std::ffi::OsStr;
+
+use clap::builder::PossibleValuesParser;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use clap_complete::env::{CompleteEnv, Shells};
+
+use super::args::CompletionsArgs;
+use super::{human, print};
+use crate::agent::sessions::{self, Found};
+use crate::error::{Exit, Failure};
+use crate::paths::Paths;
+
+/// The environment variable by which a shell asks.
+const ASKS: &str = "COMPLETE";
+/// Characters of a question that are shown beside its session.
+const SHOWN: usize = 50;
+
+/// Answers a shell that asks what could stand at the cursor, and ends the program then.
+pub(super) fn answer() {
+    CompleteEnv::with_factory(<super::args::Cli as clap::CommandFactory>::command)
+        .var(ASKS)
+        .complete();
+}
+
+/// Prints what makes a shell ask.
+pub(super) fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
+    let shells = Shells::builtins();
+    let Some(shell) = shells.completer(&args.shell) else {
+        return Err(Failure::usage(format!(
+            "there are no completions for `{}`",
+            args.shell
+        )));
+    };
+    let mut script = Vec::new();
+    shell
+        .write_registration(ASKS, "sponde", "sponde", "sponde", &mut script)
+        .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+    print(&String::from_utf8_lossy(&script))?;
+    Ok(Exit::Done)
+}
+
+/// The shells there are completions for.
+pub(super) fn shells() -> PossibleValuesParser {
+    PossibleValuesParser::new(["bash", "zsh", "fish", "elvish", "powershell"])
+}
+
+/// Completes a session.
+pub(super) fn sessions() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let typed = typed.to_string_lossy();
+        let Ok(paths) = Paths::from_env() else {
+            return Vec::new();
+        };
+        let all = sessions::list(&paths.sessions());
+        let fits = |found: &&Found| {
+            let short = sessions::short(&found.id, &all);
+            short.starts_with(&*typed) || found.id.starts_with(&*typed)
+        };
+        all.iter()
+            .filter(fits)
+            .map(|found| {
+                let short = sessions::short(&found.id, &all);
+                let is_short = short.starts_with(&*typed);
+                let name = if is_short { short } else { found.id.as_str() };
+                let help = human::shortened(found.summary.name().unwrap_or_default(), SHOWN);
+                CompletionCandidate::new(name).help(Some(help.into()))
+            })
+            .collect()
+    })
+}
+
+/// Completes nothing: numbers of cells depend on what stands before.
+pub(super) fn cells() -> ArgValueCompleter {
+    ArgValueCompleter::new(|_: &OsStr| Vec::new())
+}

@@ -1,0 +1,253 @@
+//! `sponde resume`: a session goes on where it was.
+
+use std::fmt::Write as _;
+
+use super::args::ResumeArgs;
+use super::chat;
+use super::interact::{Typed, ask_line};
+use super::render::Renderer;
+use super::sessions::{find, not_opened};
+use super::signals::Ask;
+use super::style::{DIM, HINT, WARN, paint, stderr_colours};
+use super::{Context, eprint, filter, human, session};
+use crate::agent::store::Opened;
+use crate::agent::{Agent, Command, EventKind, KernelMemory, RestoredBy, sessions};
+use crate::error::{Exit, Failure};
+use crate::session::{CellKind, Transcript};
+
+/// Characters of the variables' names that are shown.
+const NAMES: usize = 200;
+/// Lines of the last answer that are shown.
+const LINES: usize = 12;
+
+/// A session that was there before.
+pub(super) struct Resumed {
+    /// It.
+    pub opened: Opened,
+    /// Whether its code shall run again if its kernel is gone; `None` if nobody has said.
+    pub replay: Option<bool>,
+}
+
+/// How a session comes back.
+#[derive(Clone, Copy)]
+pub(super) enum Coming {
+    /// It is a new one.
+    Not,
+    /// Its code runs again if that is wanted; `None` asks.
+    Back(Option<bool>),
+}
+
+/// Runs it.
+pub(super) async fn resume(args: ResumeArgs, context: &Context) -> Result<Exit, Failure> {
+    let ResumeArgs {
+        session: wanted,
+        last: _,
+        replay,
+        fresh,
+        session_args,
+    } = args;
+    if session_args.notebook.is_some() {
+        return Err(Failure::usage("a session that is resumed has its notebook")
+            .hint("leave --notebook out; `sponde fork` makes a session with another"));
+    }
+    let dir = context.paths.sessions();
+    let all = sessions::list(&dir);
+    // A notebook that was moved names its session itself.
+    let moved = wanted.as_deref().map(std::path::Path::new);
+    let moved = moved.filter(|path| path.is_file());
+    let id = moved.and_then(sessions::named_in);
+    let found = find(&all, id.as_deref().or(wanted.as_deref()))?;
+    let limits = context.config.limits.resolve();
+    let mut opened = Opened::open(&dir, &found.id, limits, &session::now())
+        .map_err(|error| not_opened(&error))?;
+    if let Some(path) = moved.and_then(|path| std::path::absolute(path).ok())
+        && path != opened.store.notebook()
+    {
+        opened.move_to(path).map_err(|error| not_opened(&error))?;
+    }
+    let name = found
+        .summary
+        .name()
+        .unwrap_or("a session without a question");
+    eprint(&filter::plain(&format!(
+        "resuming {}: {}\n",
+        sessions::short(&found.id, &all),
+        human::shortened(name, 70)
+    )));
+    for words in opened.mended.words() {
+        eprint(&filter::plain(&format!("note: {words}\n")));
+    }
+    eprint(&tail(&opened.transcript));
+    let resumed = Resumed {
+        opened,
+        replay: match (replay, fresh) {
+            (true, _) => Some(true),
+            (_, true) => Some(false),
+            (false, false) => None,
+        },
+    };
+    chat::go_on(session_args, Some(resumed), context).await
+}
+
+/// The last question and what was answered.
+fn tail(transcript: &Transcript) -> String {
+    let colours = stderr_colours();
+    let cells = transcript.cells();
+    let Some(at) = cells.iter().rposition(|cell| cell.kind == CellKind::User) else {
+        return String::new();
+    };
+    let after = cells.get(at..).unwrap_or_default();
+    let mut text = String::new();
+    if let Some(question) = after.first() {
+        let question = filter::plain(question.source.trim());
+        let _ = write!(text, "\n{} {question}\n", paint(HINT, ">", colours));
+    }
+    let said = |kind: &CellKind| matches!(kind, CellKind::Assistant { .. });
+    if let Some(answer) = after.iter().rev().find(|cell| said(&cell.kind)) {
+        let answer = filter::plain(answer.source.trim());
+        let hidden = answer.lines().count().saturating_sub(LINES);
+        if hidden > 0 {
+            text.push_str(&paint(DIM, &format!("(… {hidden} lines)\n"), colours));
+        }
+        for line in answer.lines().skip(hidden) {
+            text.push_str(&paint(DIM, line, colours));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+impl Coming {
+    /// The session that goes on, and how.
+    pub(super) fn split(resumed: Option<Resumed>) -> (Option<Opened>, Self) {
+        match resumed {
+            Some(Resumed { opened, replay }) if !opened.transcript.cells().is_empty() => {
+                (Some(opened), Self::Back(replay))
+            }
+            Some(Resumed { opened, .. }) => (Some(opened), Self::Not),
+            None => (None, Self::Not),
+        }
+    }
+
+    /// Waits until the session's kernel is there, and has its code run again if that is wanted. `Some` if it ends
+    /// instead.
+    pub(super) async fn back(
+        self,
+        agent: &mut Agent,
+        renderer: &mut Renderer,
+        mut typed: Option<&mut Typed>,
+        signals: &mut tokio::sync::mpsc::Receiver<Ask>,
+    ) -> Option<Exit> {
+        let Self::Back(replay) = self else {
+            return None;
+        };
+        loop {
+            let command = tokio::select! {
+                event = agent.events.recv() => {
+                    let Some(event) = event else { return Some(Exit::Failed) };
+                    renderer.show(&event.kind);
+                    match event.kind {
+                        EventKind::SessionResumed { memory: KernelMemory::Gone, code_cells: cells @ 1.., .. } => {
+                            let replay = match (replay, &mut typed) {
+                                (Some(replay), _) => Ok(replay),
+                                (None, Some(typed)) => ask(typed, cells, signals).await,
+                                (None, None) => Ok(false),
+                            };
+                            match replay {
+                                Ok(replay) => Command::Restore { replay },
+                                Err(Ask::Interrupt) => Command::Restore { replay: false },
+                                Err(Ask::End) => return Some(Exit::Interrupted),
+                            }
+                        }
+                        EventKind::SessionRestored { .. } | EventKind::KernelFailed { .. } => return None,
+                        _ => continue,
+                    }
+                }
+                Some(ask) = signals.recv() => match ask {
+                    Ask::Interrupt => Command::Interrupt,
+                    Ask::End => return Some(Exit::Interrupted),
+                },
+            };
+            if agent.commands.send(command).await.is_err() {
+                return Some(Exit::Failed);
+            }
+        }
+    }
+}
+
+/// Whether the code shall run again.
+///
+/// # Errors
+/// The signal that came instead of an answer.
+async fn ask(
+    typed: &mut Typed,
+    cells: usize,
+    signals: &mut tokio::sync::mpsc::Receiver<Ask>,
+) -> Result<bool, Ask> {
+    let what = if cells == 1 {
+        "its one cell of code".to_owned()
+    } else {
+        format!("its {cells} cells of code")
+    };
+    eprint("The kernel of this session is gone, and its variables with it.\n");
+    loop {
+        let question = format!("[r]un {what} again, or go on [f]resh?");
+        eprint(&format!("{} ", paint(HINT, &question, stderr_colours())));
+        let Some(line) = ask_line(typed, "", false, signals).await? else {
+            return Ok(false);
+        };
+        match line.trim().to_lowercase().as_str() {
+            "r" | "run" | "replay" | "y" | "yes" => return Ok(true),
+            "f" | "fresh" | "n" | "no" => return Ok(false),
+            _ => {}
+        }
+    }
+}
+
+/// What a person is told while a session comes back.
+pub(super) fn lines(event: &EventKind) -> Vec<(anstyle::Style, String)> {
+    let mut lines = Vec::new();
+    match event {
+        EventKind::CellReplayed {
+            number,
+            of,
+            status,
+            differences,
+            ..
+        } => {
+            let (style, what) = match (&**status, differences.is_empty()) {
+                ("ok", true) => (DIM, "as before"),
+                ("ok", false) => (WARN, "other output"),
+                (status, true) => (DIM, status),
+                (status, false) => (WARN, status),
+            };
+            lines.push((style, format!("cell {number} of {of}: {what}")));
+            let differences = differences.iter();
+            lines.extend(differences.map(|difference| (DIM, format!("  {difference}"))));
+        }
+        EventKind::SessionRestored {
+            by,
+            ran,
+            differing,
+            variables,
+        } => {
+            let mut text = match by {
+                RestoredBy::Kernel => "its kernel is still there".to_owned(),
+                RestoredBy::Replay if *differing == 0 => {
+                    format!("ran {ran} cells again, with the same outputs")
+                }
+                RestoredBy::Replay => {
+                    format!("ran {ran} cells again, {differing} with other outputs")
+                }
+                RestoredBy::Nothing => "it goes on in a new kernel, without variables".to_owned(),
+            };
+            if let Some(variables) = variables.as_ref().filter(|names| !names.is_empty()) {
+                let names = human::shortened(&variables.join(", "), NAMES);
+                let _ = write!(text, "; variables: {names}");
+            }
+            lines.push((DIM, text));
+        }
+        _ => {}
+    }
+    lines
+}

@@ -1,0 +1,153 @@
+//! `sponde sessions`: what is kept, and what becomes of it.
+
+mod fork;
+mod list;
+mod show;
+
+pub(super) use fork::fork;
+
+use super::args::{SessionsArgs, SessionsCommand};
+use super::{Context, eprint, filter, human, print, session};
+use crate::agent::sessions::{self, FindError, Found};
+use crate::agent::store::OpenError;
+use crate::error::{Exit, Failure};
+
+/// Runs it.
+pub(super) fn sessions(args: SessionsArgs, context: &Context) -> Result<Exit, Failure> {
+    let list = SessionsCommand::List {
+        limit: None,
+        json: false,
+    };
+    match args.command.unwrap_or(list) {
+        SessionsCommand::List { limit, json } => list::list(limit, json, context),
+        SessionsCommand::Show { session, json } => show::show(session.as_deref(), json, context),
+        SessionsCommand::Search { words, json } => show::search(&words, json, context),
+        SessionsCommand::Rename { session, title } => rename(&session, &title, context),
+        SessionsCommand::Rm { sessions } => remove(&sessions, context),
+        SessionsCommand::Gc { max_size, dry_run } => collect(max_size, dry_run, context),
+    }
+}
+
+/// The session that `wanted` means; the latest if nothing is named.
+pub(super) fn find<'a>(all: &'a [Found], wanted: Option<&str>) -> Result<&'a Found, Failure> {
+    let Some(wanted) = wanted else {
+        return all
+            .first()
+            .ok_or_else(|| Failure::usage("there is no session yet"));
+    };
+    sessions::find(all, wanted).map_err(|error| {
+        let failure = Failure::usage(error.to_string());
+        match error {
+            FindError::None(_) => failure.hint("`sponde sessions` lists them"),
+            FindError::Several { .. } => failure.hint("say more of it"),
+        }
+    })
+}
+
+/// Why a session could not be opened, as a person sees it.
+pub(super) fn not_opened(error: &OpenError) -> Failure {
+    let failure = Failure::new(Exit::Failed, error.to_string());
+    match error {
+        OpenError::Taken { .. } => failure
+            .hint("a session can be used by one process at a time; `sponde fork` makes a copy"),
+        OpenError::NoJournal(_) => failure.hint(
+            "of this session there is only the notebook; `sponde ask --notebook` goes on with one",
+        ),
+        OpenError::Newer { .. } => failure.hint("its notebook can be read by every version"),
+        OpenError::Io { .. } => failure,
+    }
+}
+
+fn rename(wanted: &str, title: &str, context: &Context) -> Result<Exit, Failure> {
+    let dir = context.paths.sessions();
+    let all = sessions::list(&dir);
+    let found = find(&all, Some(wanted))?;
+    sessions::rename(&dir, &found.id, title.trim(), &session::now())
+        .map_err(|error| not_opened(&error))?;
+    Ok(Exit::Done)
+}
+
+fn remove(wanted: &[String], context: &Context) -> Result<Exit, Failure> {
+    let dir = context.paths.sessions();
+    let all = sessions::list(&dir);
+    // All are found before the first is removed.
+    let found: Result<Vec<&Found>, Failure> =
+        wanted.iter().map(|name| find(&all, Some(name))).collect();
+    for found in found? {
+        let freed = sessions::remove(&dir, found).map_err(|error| not_opened(&error))?;
+        tell_removed(found, &all, freed, context)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn tell_removed(
+    found: &Found,
+    all: &[Found],
+    freed: u64,
+    context: &Context,
+) -> Result<(), Failure> {
+    let short = sessions::short(&found.id, all);
+    let name = found.summary.name().unwrap_or("no question");
+    let name = human::shortened(name, 60);
+    print(&filter::plain(&format!(
+        "removed {short} ({}): {name}\n",
+        human::bytes(freed)
+    )))?;
+    if !found.is_ours(&context.paths.sessions()) && found.notebook.exists() {
+        eprint(&filter::plain(&format!(
+            "its notebook stays: {}\n",
+            found.notebook.display()
+        )));
+    }
+    Ok(())
+}
+
+/// Removes the oldest until the others fit. What is open stays, and what the latest session has.
+fn collect(max_size: u64, dry_run: bool, context: &Context) -> Result<Exit, Failure> {
+    let dir = context.paths.sessions();
+    let all = sessions::list(&dir);
+    // What the person keeps elsewhere is not ours to count.
+    let mut total: u64 = all.iter().map(|found| own_bytes(found, &dir)).sum();
+    let mut removed = 0;
+    for found in all.iter().rev() {
+        if total <= max_size {
+            break;
+        }
+        let bytes = own_bytes(found, &dir);
+        if found.open.is_some() || bytes == 0 {
+            continue;
+        }
+        if dry_run {
+            let short = sessions::short(&found.id, &all);
+            let name = human::shortened(found.summary.name().unwrap_or("no question"), 60);
+            print(&filter::plain(&format!(
+                "would remove {short} ({}): {name}\n",
+                human::bytes(bytes)
+            )))?;
+        } else {
+            match sessions::remove(&dir, found) {
+                Ok(freed) => tell_removed(found, &all, freed, context)?,
+                // Somebody has opened it meanwhile.
+                Err(OpenError::Taken { .. }) => continue,
+                Err(error) => return Err(not_opened(&error)),
+            }
+        }
+        removed += 1;
+        total -= bytes;
+    }
+    let would = if dry_run { "would be " } else { "" };
+    print(&format!(
+        "{removed} of {} sessions {would}removed; the others take {}\n",
+        all.len(),
+        human::bytes(total)
+    ))?;
+    Ok(Exit::Done)
+}
+
+fn own_bytes(found: &Found, dir: &std::path::Path) -> u64 {
+    if found.is_ours(dir) {
+        found.bytes
+    } else {
+        found.journal_bytes
+    }
+}

@@ -1,0 +1,56 @@
+//! `sponde fork`: another session that begins as one did.
+
+use super::super::args::ForkArgs;
+use super::super::{Context, eprint, print, session};
+use super::{find, not_opened, show};
+use crate::agent::sessions;
+use crate::agent::store::{Fork, Opened};
+use crate::error::{Exit, Failure};
+
+/// Runs it.
+pub(in crate::cli) fn fork(args: &ForkArgs, context: &Context) -> Result<Exit, Failure> {
+    let dir = context.paths.sessions();
+    let all = sessions::list(&dir);
+    let found = find(&all, Some(&args.session))?;
+    let cells = match &args.at {
+        Some(at) => Some(number(at, &show::read(found, context)?.cells)?),
+        None => None,
+    };
+    let id = sessions::new_id(&dir, &session::today());
+    let fork = Fork {
+        from: &found.id,
+        cells,
+        id: &id,
+        at: &session::now(),
+    };
+    let mut opened = Opened::fork(&dir, fork, context.config.limits.resolve())
+        .map_err(|error| not_opened(&error))?;
+    opened.store.close(session::now());
+    let kept = opened.transcript.cells().len();
+    drop(opened);
+    let all = sessions::list(&dir);
+    let short = sessions::short(&id, &all);
+    print(&format!("{id}\n"))?;
+    eprint(&format!(
+        "forked after {kept} cells; go on with `sponde resume {short}`\n"
+    ));
+    Ok(Exit::Done)
+}
+
+/// How many cells `at` means: that many, or up to and with the one of that id.
+fn number(at: &str, cells: &[crate::jupyter::nbformat::Cell]) -> Result<usize, Failure> {
+    let by_id = || cells.iter().position(|cell| cell.id == at);
+    let number = match by_id() {
+        Some(at) => Some(at + 1),
+        None => at.parse().ok(),
+    };
+    number
+        .filter(|number| (1..=cells.len()).contains(number))
+        .ok_or_else(|| {
+            Failure::usage(format!(
+                "there is no cell `{at}`; the session has {}",
+                cells.len()
+            ))
+            .hint("`sponde sessions show` numbers them")
+        })
+}

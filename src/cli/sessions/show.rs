@@ -1,0 +1,258 @@
+//! `sponde sessions show` and `search`: what is in a session, as text.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::super::style::{DIM, HINT, NAME, WARN, paint, stdout_colours};
+use super::super::{Context, filter, human, print};
+use super::{find, not_opened};
+use crate::agent::sessions::{self, Found};
+use crate::agent::store::{OpenError, Opened};
+use crate::error::{Exit, Failure};
+use crate::jupyter::mime::Audience;
+use crate::jupyter::nbformat::{Cell, Notebook, Output, random_cell_id};
+use crate::session::notebook;
+
+/// Lines of a cell's output that are shown.
+const LINES: usize = 20;
+/// Places of a session that are shown.
+const HITS: usize = 3;
+
+/// Prints one session.
+pub(super) fn show(
+    wanted: Option<&str>,
+    as_json: bool,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let all = sessions::list(&context.paths.sessions());
+    let found = find(&all, wanted)?;
+    let notebook = read(found, context)?;
+    if as_json {
+        let mut value = super::list::as_value(found, &all);
+        let cells: Vec<Value> = notebook.cells.iter().map(as_value).collect();
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert("cells".to_owned(), cells.into());
+        }
+        let text = serde_json::to_string_pretty(&value).unwrap_or_default();
+        print(&format!("{text}\n"))?;
+        return Ok(Exit::Done);
+    }
+    let colours = stdout_colours();
+    let mut text = String::new();
+    let name = found.summary.name().unwrap_or("(no question)");
+    text.push_str(&paint(NAME, &filter::plain(name), colours));
+    text.push('\n');
+    let model = found.summary.model.as_deref().unwrap_or("no model");
+    let head = format!(
+        "{}, {model}, {} in {}\n",
+        found.id,
+        human::bytes(found.bytes),
+        found.notebook.display()
+    );
+    text.push_str(&paint(DIM, &filter::plain(&head), colours));
+    for (at, cell) in notebook.cells.iter().enumerate() {
+        text.push_str(&cell_text(at + 1, cell, colours));
+    }
+    print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// Prints the sessions in which all words stand, with the places.
+pub(super) fn search(words: &[String], as_json: bool, context: &Context) -> Result<Exit, Failure> {
+    let all = sessions::list(&context.paths.sessions());
+    let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
+    let colours = stdout_colours();
+    let mut values = Vec::new();
+    let mut any = false;
+    for found in &all {
+        // One that cannot be read is no reason not to look into the others.
+        let Ok(notebook) = read(found, context) else {
+            continue;
+        };
+        let hits = hits(found, &notebook, &words);
+        if hits.is_empty() {
+            continue;
+        }
+        any = true;
+        if as_json {
+            let mut value = super::list::as_value(found, &all);
+            let places: Vec<Value> = hits
+                .iter()
+                .map(|(cell, line)| json!({ "cell": cell, "line": line }))
+                .collect();
+            if let Some(fields) = value.as_object_mut() {
+                fields.insert("hits".to_owned(), places.into());
+            }
+            values.push(value);
+            continue;
+        }
+        let short = sessions::short(&found.id, &all);
+        let name = human::shortened(found.summary.name().unwrap_or("(no question)"), 70);
+        let mut text = format!(
+            "{}  {}\n",
+            paint(NAME, short, colours),
+            filter::plain(&name)
+        );
+        for (cell, line) in hits.iter().take(HITS) {
+            let number = if *cell == 0 {
+                "title".to_owned()
+            } else {
+                format!("[{cell}]")
+            };
+            let line = human::shortened(line.trim(), 90);
+            let _ = writeln!(
+                text,
+                "  {} {}",
+                paint(DIM, &number, colours),
+                filter::plain(&line)
+            );
+        }
+        if let more @ 1.. = hits.len().saturating_sub(HITS) {
+            text.push_str(&paint(DIM, &format!("  and {more} more\n"), colours));
+        }
+        print(&text)?;
+    }
+    if as_json {
+        let text = serde_json::to_string_pretty(&values).unwrap_or_default();
+        print(&format!("{text}\n"))?;
+    }
+    Ok(if any { Exit::Done } else { Exit::Failed })
+}
+
+/// A session as its notebook shows it, from the journal if there is one.
+pub(super) fn read(found: &Found, context: &Context) -> Result<Notebook, Failure> {
+    let limits = context.config.limits.resolve();
+    match Opened::read(&context.paths.sessions(), &found.id, limits) {
+        Ok((_, transcript)) => return Ok(notebook::render(&transcript)),
+        Err(OpenError::NoJournal(_)) => {}
+        Err(error) => return Err(not_opened(&error)),
+    }
+    let path = found.notebook.display();
+    let unreadable =
+        |error: String| Failure::new(Exit::Failed, format!("could not read `{path}`: {error}"));
+    let bytes = std::fs::read(&found.notebook).map_err(|error| unreadable(error.to_string()))?;
+    let loaded = Notebook::read(&bytes, &mut random_cell_id);
+    Ok(loaded
+        .map_err(|error| unreadable(error.to_string()))?
+        .notebook)
+}
+
+/// Where all words stand: if they do, the lines with the first of them, by number of the cell; 0 is the title.
+fn hits(found: &Found, notebook: &Notebook, words: &[String]) -> Vec<(usize, String)> {
+    let mut missing: Vec<&String> = words.iter().collect();
+    let mut hits = Vec::new();
+    let title = found.summary.title.clone().unwrap_or_default();
+    let texts = std::iter::once((0, title)).chain(
+        notebook
+            .cells
+            .iter()
+            .enumerate()
+            .map(|(at, cell)| (at + 1, all_text(cell))),
+    );
+    for (number, text) in texts {
+        let lower = text.to_lowercase();
+        missing.retain(|word| !lower.contains(*word));
+        for line in text.lines() {
+            let lower = line.to_lowercase();
+            if words.iter().any(|word| lower.contains(word)) {
+                hits.push((number, line.to_owned()));
+            }
+        }
+    }
+    if missing.is_empty() { hits } else { Vec::new() }
+}
+
+fn all_text(cell: &Cell) -> String {
+    let mut text = cell.source.clone();
+    for output in cell.outputs() {
+        text.push('\n');
+        text.push_str(&output_text(output));
+    }
+    text
+}
+
+fn output_text(output: &Output) -> String {
+    match output {
+        Output::Stream { text, .. } => text.clone(),
+        Output::Error { ename, evalue, .. } => format!("{ename}: {evalue}"),
+        Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => data
+            .text_of("text/plain")
+            .map(std::borrow::Cow::into_owned)
+            .or_else(|| {
+                data.richest_for(Audience::Terminal)
+                    .map(|(mime, _)| format!("[{mime}]"))
+            })
+            .unwrap_or_default(),
+        Output::Other(_) => String::new(),
+    }
+}
+
+fn ours<'a>(cell: &'a Cell, key: &str) -> &'a str {
+    let ours = cell.metadata.get("sponde");
+    let text = ours.and_then(|ours| ours.get(key)?.as_str());
+    text.unwrap_or_default()
+}
+
+fn as_value(cell: &Cell) -> Value {
+    let outputs: Vec<Value> = cell.outputs().iter().map(Output::to_value).collect();
+    json!({
+        "id": cell.id,
+        "type": cell.kind.as_str(),
+        "role": ours(cell, "role"),
+        "status": ours(cell, "status"),
+        "source": cell.source,
+        "outputs": outputs,
+    })
+}
+
+fn cell_text(number: usize, cell: &Cell, colours: bool) -> String {
+    let is_code = cell.kind.as_str() == "code";
+    let who = match ours(cell, "role") {
+        "user" => "you",
+        "assistant" => "model",
+        "note" => "note",
+        other => other,
+    };
+    let status = ours(cell, "status");
+    let style = if who == "you" { HINT } else { DIM };
+    let mut head = format!("[{number}] {who}");
+    if is_code && !status.is_empty() && status != "ok" {
+        let _ = write!(head, " ({status})");
+    }
+    let mut text = format!("\n{}\n", paint(style, &filter::plain(&head), colours));
+    let source = filter::plain(cell.source.trim_end());
+    // What was said to the model only is there to be looked up, not to be read.
+    if who == "note" {
+        let lines = source.lines().count();
+        text.push_str(&paint(
+            DIM,
+            &format!("({lines} lines to the model)\n"),
+            colours,
+        ));
+        return text;
+    }
+    for line in source.lines() {
+        text.push_str(if is_code { "    " } else { "" });
+        text.push_str(line);
+        text.push('\n');
+    }
+    for output in cell.outputs() {
+        let shown = filter::plain(output_text(output).trim_end());
+        let style = if matches!(output, Output::Error { .. }) {
+            WARN
+        } else {
+            DIM
+        };
+        let mut lines = shown.lines();
+        for line in lines.by_ref().take(LINES) {
+            text.push_str(&paint(style, &format!("  | {line}"), colours));
+            text.push('\n');
+        }
+        if let more @ 1.. = lines.count() {
+            text.push_str(&paint(DIM, &format!("  | … {more} more lines"), colours));
+            text.push('\n');
+        }
+    }
+    text
+}

@@ -1,0 +1,508 @@
+//! Text of outputs for a model: head and tail of what is long, and the part that a model asks to read.
+//!
+//! Lines are counted alike wherever text comes from, in memory or in a file, so that the lines that are named as hidden
+//! are those that [`read`] gives: a line ends at `\n`, and one that is longer than [`LINE`] is several.
+
+use std::fmt::Write as _;
+use std::io::{self, BufRead, Read as _};
+use std::ops::Range;
+
+use crate::session::outputs::floor_boundary;
+
+/// Bytes after which a line is broken into several.
+const LINE: usize = 2_000;
+/// Lines that are read when nobody says how many.
+const LINES: usize = 200;
+/// Bytes of a file that are gone through for one reading.
+const FAR: u64 = 1 << 30;
+
+/// Text without ANSI sequences and other control characters.
+pub fn plain(text: &str) -> String {
+    let stripped = anstream::adapter::strip_str(text).to_string();
+    stripped
+        .chars()
+        .filter(|c| !c.is_control() || matches!(c, '\n' | '\t'))
+        .collect()
+}
+
+/// All that a cell put out, as text. Some of it is only for who asks for it.
+#[derive(Debug, Default)]
+pub(super) struct Sheet {
+    text: String,
+    /// Byte ranges of whole lines that are folded away, in order, and what they are.
+    folded: Vec<(Range<usize>, &'static str)>,
+}
+
+impl Sheet {
+    /// Adds text on a line of its own.
+    pub(super) fn push(&mut self, more: &str) {
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
+            self.text.push('\n');
+        }
+        self.text.push_str(more);
+    }
+
+    /// The same, with its first `folded` lines folded away; `what` says what they are.
+    pub(super) fn push_folded(&mut self, more: &str, folded: usize, what: &'static str) {
+        self.push("");
+        let start = self.text.len();
+        self.text.push_str(more);
+        let length: usize = more.split_inclusive('\n').take(folded).map(str::len).sum();
+        if length > 0 {
+            self.folded.push((start..start + length, what));
+        }
+    }
+
+    /// All of it, folded or not.
+    pub(super) fn whole(&self) -> &str {
+        self.text.trim_end()
+    }
+
+    /// What is shown within `limit` bytes. `reader` says how the rest can be read, with the name of the cell; without it
+    /// a model can only print less.
+    pub(super) fn shown(&self, limit: usize, reader: Option<&str>) -> String {
+        let Some(cell) = reader else {
+            return head_and_tail(&self.visible(), limit);
+        };
+        let mut lines = Vec::new();
+        let mut at = 0;
+        for piece in pieces(self.whole()) {
+            let fold = self.folded.iter().find(|(range, _)| range.contains(&at));
+            lines.push((piece, fold.map(|(_, what)| *what)));
+            at += piece.len();
+        }
+        let total: usize = lines
+            .iter()
+            .filter(|(_, fold)| fold.is_none())
+            .map(|(piece, _)| piece.len())
+            .sum();
+        let (head, tail) = if total <= limit {
+            (lines.len(), lines.len())
+        } else {
+            ends(&lines, limit)
+        };
+        let mut text = String::new();
+        let mut index = 0;
+        while let Some(&(piece, fold)) = lines.get(index) {
+            let middle = (head..tail).contains(&index);
+            let Some(what) = fold.or(middle.then_some("")) else {
+                text.push_str(piece);
+                index += 1;
+                continue;
+            };
+            // As many as are hidden for the same reason.
+            let hidden = lines[index..]
+                .iter()
+                .zip(index..)
+                .take_while(|((_, other), at)| {
+                    if middle {
+                        (head..tail).contains(at)
+                    } else {
+                        *other == Some(what) && !(head..tail).contains(at)
+                    }
+                });
+            let (mut count, mut bytes) = (0, 0);
+            for ((piece, _), _) in hidden {
+                count += 1;
+                bytes += piece.len();
+            }
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            let _ = writeln!(
+                text,
+                "[lines {} to {} of {} are hidden here{}{what}, {bytes} bytes: read_output with cell \"{cell}\" and start {} shows them]",
+                index + 1,
+                index + count,
+                lines.len(),
+                if what.is_empty() { "" } else { ", " },
+                index + 1,
+            );
+            index += count;
+        }
+        text.trim_end().to_owned()
+    }
+
+    /// Without what is folded, which is only named.
+    fn visible(&self) -> String {
+        let mut text = String::new();
+        let mut at = 0;
+        for (range, what) in &self.folded {
+            text.push_str(self.text.get(at..range.start).unwrap_or_default());
+            let lines = self.text.get(range.clone()).unwrap_or_default().lines();
+            let _ = writeln!(text, "[{} lines hidden: {what}]", lines.count());
+            at = range.end;
+        }
+        text.push_str(self.text.get(at..).unwrap_or_default());
+        text.trim_end().to_owned()
+    }
+}
+
+/// Where the head ends and the tail begins when `limit` bytes of visible lines are shown.
+fn ends(lines: &[(&str, Option<&str>)], limit: usize) -> (usize, usize) {
+    let fits = |room: &mut usize, (piece, fold): &(&str, Option<&str>)| {
+        if fold.is_some() {
+            return true;
+        }
+        let fits = piece.len() <= *room;
+        *room = room.saturating_sub(piece.len());
+        fits
+    };
+    let mut room = limit / 2;
+    let head = lines
+        .iter()
+        .take_while(|line| fits(&mut room, line))
+        .count();
+    let mut room = limit / 2;
+    let tail = lines
+        .iter()
+        .rev()
+        .take_while(|line| fits(&mut room, line))
+        .count();
+    (head, lines.len().saturating_sub(tail).max(head))
+}
+
+/// `text` if it fits, else its head and its tail, cut at lines where there are any.
+pub fn head_and_tail(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let half = limit / 2;
+    let head_end = floor_boundary(text, half);
+    let head = text.get(..head_end).unwrap_or_default();
+    let head = head
+        .rfind('\n')
+        .filter(|&at| at > half / 2)
+        .map_or(head, |at| &head[..at]);
+    let tail_start = floor_boundary(text, text.len() - half);
+    let tail = text.get(tail_start..).unwrap_or_default();
+    let tail = tail
+        .find('\n')
+        .filter(|&at| at < half / 2)
+        .map_or(tail, |at| &tail[at + 1..]);
+    let hidden = text
+        .get(head.len()..text.len() - tail.len())
+        .unwrap_or_default();
+    format!(
+        "{head}\n[{} bytes, {} lines hidden here; print less, or a part, to see them]\n{tail}",
+        hidden.len(),
+        hidden.lines().count()
+    )
+}
+
+/// The lines of a text, with their line breaks; long ones in several.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = rest.find('\n').map_or(rest.len(), |at| at + 1);
+        let end = if end > LINE + 1 {
+            floor_boundary(rest, LINE).max(1)
+        } else {
+            end
+        };
+        let (piece, later) = rest.split_at(end);
+        rest = later;
+        Some(piece)
+    })
+}
+
+/// What somebody wants to read of a text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The first line, from 1; a negative one counts from the end. The beginning, if not said.
+    pub start: Option<i64>,
+    /// How many lines.
+    pub lines: Option<usize>,
+    /// Only lines that have this in them, in whatever case.
+    pub search: Option<String>,
+}
+
+/// Reads what is wanted of `source`, at most about `limit` bytes, with a line in front that says what it is and where it
+/// goes on.
+///
+/// # Errors
+/// What reading `source` gave.
+pub fn read(source: impl BufRead, wanted: &Wanted, limit: usize) -> io::Result<String> {
+    let lines = wanted.lines.unwrap_or(LINES).max(1);
+    let needle = wanted.search.as_deref().map(str::to_lowercase);
+    let from_end = wanted.start.filter(|&start| start < 0);
+    let start = usize::try_from(wanted.start.unwrap_or(1))
+        .unwrap_or(1)
+        .max(1);
+    let mut kept = std::collections::VecDeque::new();
+    let (mut bytes, mut total, mut matches, mut full) = (0, 0, 0, false);
+    let mut pieces = Pieces {
+        source: source.take(FAR),
+        carry: Vec::new(),
+    };
+    while let Some(line) = pieces.next()? {
+        total += 1;
+        let line = plain(&line);
+        let line = line.trim_end_matches('\n');
+        if let Some(needle) = &needle {
+            if !line.to_lowercase().contains(needle) {
+                continue;
+            }
+            matches += 1;
+        }
+        // Of the end, the last lines that were seen are kept until the end is known.
+        if let Some(back) = from_end {
+            kept.push_back((total, line.to_owned()));
+            let back = usize::try_from(back.unsigned_abs()).unwrap_or(usize::MAX);
+            if kept.len() > back.min(100_000) {
+                kept.pop_front();
+            }
+        } else if total >= start && kept.len() < lines && !full {
+            full = bytes + line.len() > limit && !kept.is_empty();
+            if !full {
+                bytes += line.len() + 1;
+                kept.push_back((total, line.to_owned()));
+            }
+        }
+    }
+    if from_end.is_some() {
+        kept.truncate(lines);
+        let mut room = limit;
+        let fits = |(_, line): &&(usize, String)| {
+            let fits = line.len() < room;
+            room = room.saturating_sub(line.len() + 1);
+            fits
+        };
+        let count = kept.iter().take_while(fits_once(fits)).count().max(1);
+        kept.truncate(count);
+    }
+    Ok(told(&kept, total, needle.is_some().then_some(matches)))
+}
+
+/// A closure that `take_while` can call although it changes what it has seen.
+fn fits_once<'a, T: 'a>(mut fits: impl FnMut(&&'a T) -> bool) -> impl FnMut(&&'a T) -> bool {
+    move |item| fits(item)
+}
+
+/// The lines with a heading.
+fn told(
+    kept: &std::collections::VecDeque<(usize, String)>,
+    total: usize,
+    matches: Option<usize>,
+) -> String {
+    let (Some((first, _)), Some((last, _))) = (kept.front(), kept.back()) else {
+        return match matches {
+            Some(0) => format!("[none of the {total} lines has that in it]"),
+            Some(matches) => {
+                format!("[{matches} of {total} lines have that in it, none of them there]")
+            }
+            None => format!("[there are only {total} lines]"),
+        };
+    };
+    let mut text = match matches {
+        Some(matches) if matches > kept.len() => format!(
+            "[{} of {matches} lines with that in it, of {total}; the others have other numbers than {first} to {last}]\n",
+            kept.len()
+        ),
+        Some(matches) => format!("[{matches} of {total} lines have that in it]\n"),
+        None => format!("[lines {first} to {last} of {total}]\n"),
+    };
+    for (number, line) in kept {
+        if matches.is_some() {
+            let _ = write!(text, "{number}: ");
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+    text.trim_end().to_owned()
+}
+
+/// The lines of a source, cut as [`pieces`] cuts them.
+struct Pieces<R> {
+    source: io::Take<R>,
+    /// The first bytes of a character that the last piece ended in.
+    carry: Vec<u8>,
+}
+
+impl<R: BufRead> Pieces<R> {
+    fn next(&mut self) -> io::Result<Option<String>> {
+        let mut line = std::mem::take(&mut self.carry);
+        // One more than a piece has, for the line break after a line that is just as long.
+        let room = (LINE + 1).saturating_sub(line.len());
+        (&mut self.source)
+            .take(room as u64)
+            .read_until(b'\n', &mut line)?;
+        if line.is_empty() {
+            return Ok(None);
+        }
+        if line.len() > LINE && !line.ends_with(b"\n") {
+            let mut end = LINE;
+            while end > 0 && line.get(end).is_some_and(|byte| byte & 0xc0 == 0x80) {
+                end -= 1;
+            }
+            self.carry = line.split_off(end.max(1));
+        }
+        Ok(Some(String::from_utf8_lossy(&line).into_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(numbers: std::ops::RangeInclusive<usize>) -> String {
+        let lines: Vec<String> = numbers.map(|n| format!("line {n}\n")).collect();
+        lines.concat()
+    }
+
+    fn numbered(lines: usize) -> String {
+        rows(1..=lines)
+    }
+
+    fn wanted(start: Option<i64>, lines: Option<usize>, search: Option<&str>) -> Wanted {
+        Wanted {
+            start,
+            lines,
+            search: search.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn what_is_hidden_has_a_number_that_can_be_read() {
+        let mut sheet = Sheet::default();
+        sheet.push(&numbered(1000));
+        let shown = sheet.shown(200, Some("ab12"));
+        let hidden = "[lines 14 to 989 of 1000 are hidden here, 8698 bytes: read_output with cell \"ab12\" and start 14 shows them]";
+        assert_eq!(
+            shown,
+            format!("{}{hidden}\n{}", numbered(13), rows(990..=1000)).trim_end()
+        );
+        let read = read(
+            sheet.whole().as_bytes(),
+            &wanted(Some(13), Some(2), None),
+            1000,
+        )
+        .unwrap();
+        assert_eq!(read, "[lines 13 to 14 of 1000]\nline 13\nline 14");
+        assert_eq!(
+            sheet.shown(100_000, Some("ab12")),
+            numbered(1000).trim_end()
+        );
+    }
+
+    #[test]
+    fn what_is_folded_is_shown_to_who_asks() {
+        let mut sheet = Sheet::default();
+        sheet.push("printed");
+        sheet.push_folded(&numbered(5), 3, "frames");
+        assert_eq!(
+            sheet.shown(1000, Some("c")),
+            "printed\n[lines 2 to 4 of 6 are hidden here, frames, 21 bytes: read_output with cell \"c\" and start 2 shows them]\nline 4\nline 5"
+        );
+        assert_eq!(
+            sheet.shown(1000, None),
+            "printed\n[3 lines hidden: frames]\nline 4\nline 5"
+        );
+        // Folded lines do not count as shown, and are hidden only once.
+        let shown = sheet.shown(16, Some("c"));
+        assert_eq!(shown.matches("hidden").count(), 2, "{shown}");
+        assert!(
+            shown.starts_with("printed\n") && shown.ends_with("line 5"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn long_text_keeps_head_and_tail() {
+        let short = head_and_tail(numbered(1000).trim_end(), 200);
+        assert!(
+            short.starts_with("line 1\n") && short.ends_with("line 1000"),
+            "{short}"
+        );
+        assert!(short.contains(" lines hidden here"), "{short}");
+        assert!(short.len() < 300);
+        assert_eq!(
+            head_and_tail("é".repeat(300).as_str(), 101)
+                .matches('é')
+                .count(),
+            50
+        );
+    }
+
+    #[test]
+    fn reading_by_number_from_the_end_and_by_words() {
+        let text = numbered(1000);
+        for (wanted_, limit, expected) in [
+            (
+                wanted(None, Some(2), None),
+                1000,
+                "[lines 1 to 2 of 1000]\nline 1\nline 2",
+            ),
+            (
+                wanted(Some(-2), None, None),
+                1000,
+                "[lines 999 to 1000 of 1000]\nline 999\nline 1000",
+            ),
+            (
+                wanted(Some(-5), Some(1), None),
+                1000,
+                "[lines 996 to 996 of 1000]\nline 996",
+            ),
+            (
+                wanted(Some(5000), None, None),
+                1000,
+                "[there are only 1000 lines]",
+            ),
+            (
+                wanted(None, None, None),
+                20,
+                "[lines 1 to 3 of 1000]\nline 1\nline 2\nline 3",
+            ),
+            (
+                wanted(None, None, Some("LINE 77")),
+                20,
+                "[2 of 11 lines with that in it, of 1000; the others have other numbers than 77 to 770]\n77: line 77\n770: line 770",
+            ),
+            (
+                wanted(Some(100), None, Some("99")),
+                1000,
+                "[19 of 1000 lines have that in it]",
+            ),
+            (
+                wanted(None, None, Some("none")),
+                1000,
+                "[none of the 1000 lines has that in it]",
+            ),
+        ] {
+            let read = read(text.as_bytes(), &wanted_, limit).unwrap();
+            if wanted_.search.as_deref() == Some("99") {
+                assert!(
+                    read.contains("\n199: line 199\n") && !read.contains("\n99: "),
+                    "{read}"
+                );
+            } else {
+                assert_eq!(read, expected, "{wanted_:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn memory_and_files_count_lines_alike() {
+        let text = format!(
+            "a\n{}\n{}\n{}\n\nend",
+            "é".repeat(3000),
+            "x".repeat(LINE),
+            "y".repeat(LINE + 1)
+        );
+        let in_memory: Vec<String> = pieces(&text).map(str::to_owned).collect();
+        let mut source = Pieces {
+            source: text.as_bytes().take(FAR),
+            carry: Vec::new(),
+        };
+        let mut in_file = Vec::new();
+        while let Some(piece) = source.next().unwrap() {
+            in_file.push(piece);
+        }
+        assert_eq!(in_memory, in_file);
+        assert_eq!(in_memory.concat(), text);
+        assert_eq!(in_memory.len(), 1 + 3 + 1 + 2 + 1 + 1);
+    }
+}

@@ -1,0 +1,178 @@
+//! What the session and each of its turns have cost. A turn goes by the cell of its question.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{Cell, CellKind, Transcript};
+use crate::llm::types::{Cost, Native, Usage};
+
+/// What a turn or a session has cost so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Spent {
+    /// Requests to the model.
+    pub requests: u32,
+    /// Their tokens.
+    pub usage: Usage,
+    /// From the question to the end of its turn, in milliseconds, all turns together.
+    pub milliseconds: u64,
+}
+
+impl Spent {
+    /// In the words of the notebook's metadata.
+    pub(in crate::session) fn to_json(self) -> Value {
+        let Self {
+            requests,
+            usage,
+            milliseconds,
+        } = self;
+        let mut account = json!({
+            "requests": requests,
+            "input_tokens": usage.input,
+            "cached_tokens": usage.cached,
+            "output_tokens": usage.output,
+        });
+        if let Some(cost) = usage.cost {
+            account["cost_usd"] = cost.in_dollars().into();
+        }
+        if milliseconds > 0 {
+            account["seconds"] = Duration::from_millis(milliseconds).as_secs_f64().into();
+        }
+        account
+    }
+
+    /// What the metadata says; what it does not say is nothing.
+    pub(in crate::session) fn from_json(account: &Value) -> Self {
+        let count = |key: &str| account.get(key).and_then(Value::as_u64).unwrap_or(0);
+        let number = |key: &str| account.get(key).and_then(Value::as_f64);
+        let seconds = number("seconds").and_then(|it| Duration::try_from_secs_f64(it).ok());
+        Self {
+            requests: u32::try_from(count("requests")).unwrap_or(u32::MAX),
+            usage: Usage {
+                input: count("input_tokens"),
+                cached: count("cached_tokens"),
+                output: count("output_tokens"),
+                cost: number("cost_usd").map(Cost::dollars),
+                ..Usage::default()
+            },
+            milliseconds: seconds
+                .and_then(|it| u64::try_from(it.as_millis()).ok())
+                .unwrap_or(0),
+        }
+    }
+}
+
+/// All accounts of a session.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Accounts {
+    /// Of all turns.
+    session: Spent,
+    /// By the cell of the question.
+    turns: BTreeMap<String, Spent>,
+}
+
+impl Accounts {
+    /// Of all turns together.
+    pub fn session(&self) -> Spent {
+        self.session
+    }
+
+    /// What the metadata says of a notebook and of its cells: the accounts, and what providers want back.
+    pub(in crate::session) fn read(
+        file: &Map<String, Value>,
+        cells: &[(Cell, Value)],
+    ) -> (Self, BTreeMap<u32, Native>) {
+        let mut accounts = Self::default();
+        if let Some(account) = file.get("usage") {
+            accounts.session = Spent::from_json(account);
+        }
+        let mut natives = BTreeMap::new();
+        for (cell, ours) in cells {
+            if let Some(account) = ours.get("usage") {
+                let account = Spent::from_json(account);
+                accounts.turns.insert(cell.id.clone(), account);
+            }
+            if let (Some(step), Some(reply)) = (cell.step(), ours.get("reply")) {
+                natives.insert(step, Native::new(reply.clone()));
+            }
+        }
+        (accounts, natives)
+    }
+}
+
+impl Transcript {
+    /// What the provider wants back of reply `step`, if anything but its words and calls.
+    pub fn native(&self, step: u32) -> Option<&Native> {
+        self.natives.get(&step)
+    }
+
+    /// What all turns so far have cost.
+    pub fn spent(&self) -> Spent {
+        self.accounts.session
+    }
+
+    /// What the turn of this question has cost so far.
+    pub fn spent_on(&self, question: &str) -> Spent {
+        let account = self.accounts.turns.get(question);
+        account.copied().unwrap_or_default()
+    }
+
+    /// What the latest turn has cost so far.
+    pub fn spent_lately(&self) -> Spent {
+        self.question()
+            .map(|question| self.spent_on(question))
+            .unwrap_or_default()
+    }
+
+    pub(super) fn spend(&mut self, usage: Usage) {
+        self.account(|spent| {
+            spent.requests += 1;
+            spent.usage += usage;
+        });
+    }
+
+    pub(super) fn end_turn(&mut self, milliseconds: u64) {
+        self.account(|spent| spent.milliseconds += milliseconds);
+    }
+
+    /// Changes the session's account and that of the latest question.
+    fn account(&mut self, change: impl Fn(&mut Spent)) {
+        change(&mut self.accounts.session);
+        if let Some(question) = self.question().map(str::to_owned) {
+            change(self.accounts.turns.entry(question).or_default());
+        }
+    }
+
+    /// The latest question.
+    fn question(&self) -> Option<&str> {
+        let is_question = |cell: &&Cell| cell.kind == CellKind::User;
+        let latest = self.cells().iter().rfind(is_question);
+        latest.map(|cell| cell.id.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_comes_back_from_the_metadata() {
+        let spent = Spent {
+            requests: 3,
+            usage: Usage {
+                input: 1000,
+                cached: 600,
+                output: 50,
+                cost: Some(Cost::dollars(0.0123)),
+                ..Usage::default()
+            },
+            milliseconds: 12_345,
+        };
+        assert_eq!(Spent::from_json(&spent.to_json()), spent);
+        assert_eq!(Spent::from_json(&Value::Null), Spent::default());
+    }
+}

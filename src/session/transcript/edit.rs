@@ -1,0 +1,204 @@
+//! Changes to a transcript.
+//!
+//! They are the journal's records ([`crate::session::journal`]), so what is written today is read for years. A new variant
+//! of [`Edit`] needs nothing but serde's derive; a Sponde that does not know it says so and goes on without it. A new
+//! field of a variant, or of a type in one, gets `#[serde(default)]`; a field or variant is never renamed or given
+//! another meaning. A new field of the transcript has to come back from
+//! [`Transcript::snapshot`](super::Transcript::snapshot) (the compiler points there), and one of a cell gets
+//! `#[serde(default)]`.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Accounts, Author, Cell, CodeStatus, KernelIdentity, Reading};
+use crate::jupyter::nbformat::Notebook;
+use crate::kernel::OutputEvent;
+use crate::llm::types::{Native, Usage};
+use crate::session::carried::CarriedFile;
+use crate::session::limits::{Place, Whole};
+
+/// A change to a transcript.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Edit {
+    /// The person says something.
+    Say {
+        /// Id of the new cell.
+        cell: String,
+        /// The words.
+        text: String,
+    },
+    /// Something is pointed out to the model.
+    Note {
+        /// Id of the new cell.
+        cell: String,
+        /// The words.
+        text: String,
+    },
+    /// The model says something (more).
+    AppendText {
+        /// Id of the cell; it is made if it is not there.
+        cell: String,
+        /// Number of the reply.
+        step: u32,
+        /// The words.
+        text: String,
+    },
+    /// The reply with these words broke off and is asked for again.
+    CutOff {
+        /// Which cell of the model's words.
+        cell: String,
+        /// Why.
+        reason: String,
+    },
+    /// Code that may run.
+    Propose {
+        /// Id of the new cell.
+        cell: String,
+        /// Who wrote it.
+        author: Author,
+        /// Its language; `None` is that of the main kernel.
+        language: Option<String>,
+        /// The code.
+        source: String,
+    },
+    /// The person changed proposed code.
+    Change {
+        /// Which cell.
+        cell: String,
+        /// The new code.
+        source: String,
+    },
+    /// Something is pointed out to the model with a cell's outputs; replaces an earlier hint.
+    Hint {
+        /// Which cell.
+        cell: String,
+        /// The words.
+        text: String,
+    },
+    /// The kernel took the code.
+    Start {
+        /// Which cell.
+        cell: String,
+        /// When, ISO 8601.
+        at: String,
+    },
+    /// The kernel numbered the code.
+    Number {
+        /// Which cell.
+        cell: String,
+        /// The `In [n]` number.
+        count: i64,
+    },
+    /// Output of the code.
+    Emit {
+        /// Which cell.
+        cell: String,
+        /// What came.
+        output: OutputEvent,
+    },
+    /// What is over the limits goes; where all of it is.
+    Cut {
+        /// Which cell.
+        cell: String,
+        /// Where all of its output is.
+        whole: Whole,
+    },
+    /// Where the pictures of a cell are as files, in the order of its outputs.
+    Pictures {
+        /// Which cell.
+        cell: String,
+        /// The files.
+        places: Vec<Option<Place>>,
+    },
+    /// The model read more of an output.
+    Read {
+        /// Id of the new cell.
+        cell: String,
+        /// What it asked for, as it wrote it.
+        arguments: String,
+        /// What it got.
+        reading: Reading,
+    },
+    /// The end of the code.
+    Finish {
+        /// Which cell.
+        cell: String,
+        /// How it ended.
+        status: CodeStatus,
+        /// When, ISO 8601.
+        at: String,
+    },
+    /// This cell and all after it are no part of the conversation any more.
+    TakeBack {
+        /// Which cell.
+        cell: String,
+    },
+    /// The main kernel is known: the one that the notebook names.
+    SetKernel(KernelIdentity),
+    /// The kernel of another language is known; replaces an earlier one of that language.
+    AddKernel(KernelIdentity),
+    /// Which model answers from the next step on.
+    SetModel(String),
+    /// Who answered, and the first step of each, latest last: of another session, or of a journal that was made shorter.
+    Models(Vec<(String, u32)>),
+    /// What the provider wants back of a reply.
+    Keep {
+        /// Number of the reply.
+        step: u32,
+        /// What it wants.
+        native: Native,
+    },
+    /// A request was paid for.
+    Spend(Usage),
+    /// The turn is over, after so many milliseconds.
+    EndTurn {
+        /// From its question on.
+        milliseconds: u64,
+    },
+    /// What the session and its turns have cost: of another session, or of a journal that was made shorter.
+    Accounts(Box<Accounts>),
+    /// A cell as it was, at the end: of another session, or of a journal that was made shorter.
+    Restore(Box<Cell>),
+    /// What the notebook's file says besides, of a notebook that goes on.
+    Carry(Box<CarriedFile>),
+    /// The notebook's file was changed by others: what they changed, added and deleted is taken over.
+    #[serde(with = "as_text")]
+    Reload(Box<Notebook>),
+}
+
+/// Why an edit does not fit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EditError {
+    /// No such cell.
+    #[error("there is no cell `{0}`")]
+    NoCell(String),
+    /// The cell is there but not code.
+    #[error("cell `{0}` is not code")]
+    NotCode(String),
+    /// The id is taken.
+    #[error("there is already a cell `{0}`")]
+    Taken(String),
+}
+
+/// A notebook as the text of its file.
+mod as_text {
+    use serde::de::{Deserialize as _, Error as _};
+    use serde::{Deserializer, Serializer};
+
+    use crate::jupyter::nbformat::{Notebook, random_cell_id};
+
+    pub(super) fn serialize<S: Serializer>(
+        notebook: &Notebook,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&notebook.to_json())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Box<Notebook>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let loaded = Notebook::read(text.as_bytes(), &mut random_cell_id);
+        Ok(Box::new(loaded.map_err(D::Error::custom)?.notebook))
+    }
+}

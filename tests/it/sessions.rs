@@ -1,0 +1,277 @@
+//! `sponde sessions`, `resume` and `fork`, as a person uses them. Code is the person's own, so no model is asked.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Output, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Ended, NOBODY, Sponde, eventually};
+
+fn sponde() -> Sponde {
+    Sponde::new().with("OPENAI_BASE_URL", &format!("{NOBODY}/v1"))
+}
+
+fn chat(sponde: &Sponde, arguments: &[&str], lines: &str) -> Ended {
+    let arguments = [arguments, &["--model", "m"]].concat();
+    sponde.run_with_stdin(&arguments, lines)
+}
+
+/// The same when a kernel may stay.
+fn chat_and_leave(sponde: &Sponde, arguments: &[&str], lines: &str) -> Output {
+    let mut command = sponde.command(&[arguments, &["--model", "m"]].concat());
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(lines.as_bytes())
+        .unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    let both = [&*output.stdout, b"\n", &*output.stderr].concat();
+    String::from_utf8(both).unwrap()
+}
+
+fn list(sponde: &Sponde) -> Vec<Value> {
+    let listed = sponde.run(&["sessions", "list", "--json"]);
+    assert_eq!(listed.code, Some(0), "{listed}");
+    serde_json::from_str(&listed.stdout).unwrap()
+}
+
+#[test]
+fn a_session_is_found_again_and_goes_on() {
+    let sponde = sponde();
+    let first = chat(
+        &sponde,
+        &[],
+        "!x = 41\n!print(x)\n!import time; print(time.time_ns())\n",
+    );
+    assert_eq!(first.code, Some(0), "{first}");
+    let all = list(&sponde);
+    assert_eq!(all.len(), 1);
+    assert_eq!(
+        (
+            &all[0]["question"],
+            &all[0]["code_cells"],
+            &all[0]["closed"]
+        ),
+        (&"!x = 41".into(), &3.into(), &true.into())
+    );
+    // Its kernel is gone. In a pipe it goes on without, unless a replay is asked for.
+    let fresh = chat(&sponde, &["resume"], "!print(x)\n");
+    assert!(fresh.stderr.contains("NameError"), "{fresh}");
+    let replayed = chat(
+        &sponde,
+        &["resume", "--last", "--replay"],
+        "!print(x + 1)\n",
+    );
+    let shown = format!("{}{}", replayed.stdout, replayed.stderr);
+    assert!(shown.contains("42"), "{replayed}");
+    for part in [
+        "cell 1 of 4: as before",
+        "cell 3 of 4: other output",
+        "ran 4 cells again, 2 with other outputs; variables: ",
+    ] {
+        assert!(replayed.stderr.contains(part), "{part} in {replayed}");
+    }
+    // The recorded outputs stay, and what came is behind them.
+    let id = all[0]["id"].as_str().unwrap();
+    let shown = sponde.run(&["sessions", "show", id]);
+    for part in ["[1] you\n    x = 41", "  | 41", "  | 42"] {
+        assert!(shown.stdout.contains(part), "{part} in {shown}");
+    }
+    let notebook = all[0]["notebook"].as_str().unwrap();
+    crate::support::assert_is_valid_notebook(notebook.as_ref());
+
+    // Moved, it is still that session.
+    let moved = sponde.path("mine.ipynb");
+    std::fs::rename(notebook, &moved).unwrap();
+    let again = chat(
+        &sponde,
+        &["resume", "mine.ipynb", "--fresh"],
+        "!print('here')\n",
+    );
+    assert_eq!(again.code, Some(0), "{again}");
+    assert!(sponde.read("mine.ipynb").contains("here"));
+    assert!(!std::path::Path::new(notebook).exists());
+    assert_eq!(list(&sponde)[0]["notebook"], moved.to_str().unwrap());
+}
+
+#[test]
+fn sessions_are_forked_named_searched_and_removed() {
+    let sponde = sponde();
+    chat(&sponde, &[], "!print('apples')\n!print('pears')\n");
+    let id = list(&sponde)[0]["id"].as_str().unwrap().to_owned();
+    let forked = sponde.run(&["fork", &id, "--at", "1"]);
+    assert_eq!(forked.code, Some(0), "{forked}");
+    let fork = forked.stdout.trim();
+    let shown = sponde.run(&["sessions", "show", fork]);
+    assert!(
+        shown.stdout.contains("apples") && !shown.stdout.contains("pears"),
+        "{shown}"
+    );
+    let wrong = sponde.run(&["fork", &id, "--at", "9"]);
+    assert_eq!(wrong.code, Some(2), "{wrong}");
+
+    assert_eq!(
+        sponde
+            .run(&["sessions", "rename", fork, "Only apples"])
+            .code,
+        Some(0)
+    );
+    let found = sponde.run(&["sessions", "search", "PEARS", "apples"]);
+    assert!(
+        found.stdout.contains("!print('apples')") && !found.stdout.contains("Only"),
+        "{found}"
+    );
+    assert_eq!(sponde.run(&["sessions", "search", "plums"]).code, Some(1));
+    // By its title, and by a name that nothing has.
+    let shown = sponde.run(&["sessions", "show", "only apples", "--json"]);
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(
+        (&shown["id"], &shown["forked_from"]),
+        (&fork.into(), &id.as_str().into())
+    );
+    let unknown = sponde.run(&["resume", "nosuch"]);
+    insta::assert_snapshot!(unknown.error().1, @r"
+    exit: 2
+    error: there is no session `nosuch`
+
+    hint: `sponde sessions` lists them
+    ");
+
+    let dry = sponde.run(&["sessions", "gc", "--max-size", "0", "--dry-run"]);
+    assert!(
+        dry.stdout.contains("2 of 2 sessions would be removed"),
+        "{dry}"
+    );
+    assert_eq!(sponde.run(&["sessions", "rm", "Only"]).code, Some(0));
+    assert_eq!(list(&sponde).len(), 1);
+    let collected = sponde.run(&["sessions", "gc", "--max-size", "0"]);
+    assert!(
+        collected
+            .stdout
+            .contains("1 of 1 sessions removed; the others take 0 B"),
+        "{collected}"
+    );
+    assert!(list(&sponde).is_empty());
+    let left = std::fs::read_dir(sponde.sessions()).unwrap().count();
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn a_kernel_that_is_kept_has_everything() {
+    let sponde = sponde();
+    let first = chat_and_leave(&sponde, &["--keep-kernel"], "!x = 41\n");
+    assert!(first.status.success(), "{}", text(&first));
+    let reaped = sponde.command(&["kernels", "reap"]).output().unwrap();
+    let id = "of session ";
+    assert!(
+        text(&reaped).contains("kept: process") && text(&reaped).contains(id),
+        "{}",
+        text(&reaped)
+    );
+    // It is kept again without being asked.
+    let second = chat_and_leave(&sponde, &["resume"], "!print(x + 1); x = 5\n");
+    assert!(text(&second).contains("42"), "{}", text(&second));
+    assert!(
+        text(&second).contains("its kernel is still there; variables: x"),
+        "{}",
+        text(&second)
+    );
+
+    // Killed while a cell runs: that cell goes on, and its end is waited for.
+    let mut command = sponde.command(&["resume", "--model", "m"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin
+        .write_all(b"!print('begun', flush=True); import time; time.sleep(1); x += 2\n")
+        .unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut lines = lines.map_while(Result::ok);
+    assert!(lines.any(|line| line.trim() == "begun"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let third = chat_and_leave(&sponde, &["resume"], "!print('x is', x)\n");
+    assert!(
+        text(&third).contains("a cell was running when the session was killed"),
+        "{}",
+        text(&third)
+    );
+    assert!(text(&third).contains("x is 7"), "{}", text(&third));
+    let shown = sponde.command(&["sessions", "show"]).output().unwrap();
+    assert!(text(&shown).contains("(interrupted)"), "{}", text(&shown));
+
+    let ended = sponde
+        .command(&["kernels", "reap", "--kept"])
+        .output()
+        .unwrap();
+    assert!(
+        text(&ended).contains("killed the kernel"),
+        "{}",
+        text(&ended)
+    );
+    sponde.assert_nothing_is_left();
+}
+
+#[test]
+fn a_session_has_one_writer() {
+    let sponde = sponde();
+    chat(&sponde, &[], "!x = 1\n");
+    let mut command = sponde.command(&["resume", "--fresh", "--model", "m"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let is_open = || {
+        let listed = sponde.command(&["sessions", "list", "--json"]).output();
+        let listed: Value = serde_json::from_slice(&listed.unwrap().stdout).unwrap();
+        listed[0]["process"] == child.id()
+    };
+    eventually(is_open);
+    let second = sponde
+        .command(&["resume", "--model", "m"])
+        .output()
+        .unwrap();
+    let words = format!("is open in another process ({})", child.id());
+    assert!(text(&second).contains(&words), "{}", text(&second));
+    assert_eq!(second.status.code(), Some(1));
+    // It can be looked at, and forked.
+    let shown = sponde.command(&["sessions", "list"]).output().unwrap();
+    assert!(text(&shown).contains("[open]"), "{}", text(&shown));
+    let forked = sponde.command(&["fork", "!x"]).output().unwrap();
+    assert_eq!(forked.status.code(), Some(2));
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    sponde.assert_nothing_is_left();
+}
+
+#[test]
+fn shells_can_complete_sessions() {
+    let sponde = sponde();
+    chat(&sponde, &[], "!x = 1\n");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = sponde.run(&["completions", shell]);
+        assert_eq!(script.code, Some(0), "{script}");
+        assert!(script.stdout.contains("COMPLETE"), "{script}");
+    }
+    let all = list(&sponde);
+    let short = all[0]["short"].as_str().unwrap();
+    // As the script asks.
+    let asked = sponde
+        .command(&["--", "sponde", "resume", &short[..2]])
+        .env("COMPLETE", "fish")
+        .output()
+        .unwrap();
+    assert!(text(&asked).contains(short), "{}", text(&asked));
+}
