@@ -6,7 +6,7 @@ use super::filter::{self, Filter};
 use super::picture::Protocol;
 use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
 use super::totals;
-use crate::agent::{EventKind, OutputChange, TurnEnd};
+use crate::agent::{EventKind, KernelOffer, OutputChange, TurnEnd};
 use crate::error::Failure;
 use crate::jupyter::mime::{Audience, MimeBundle, joined};
 use crate::jupyter::nbformat::Output;
@@ -97,15 +97,7 @@ impl Renderer {
                 kernels,
                 ..
             } => {
-                self.language = kernels
-                    .first()
-                    .map(|offer| offer.language.clone())
-                    .unwrap_or_default();
-                let model = model.as_deref().unwrap_or("no model");
-                self.note(
-                    DIM,
-                    &filter::plain(&format!("sponde: {model} with kernel {kernel}")),
-                );
+                self.began(model.as_deref(), kernel, kernels);
             }
             EventKind::KernelReady { .. }
             | EventKind::SessionResumed { .. }
@@ -125,10 +117,7 @@ impl Renderer {
                 self.note(BAD, &filter::plain(&format!("kernel {kernel}: {reason}")));
             }
             EventKind::KernelFailed { message, log, .. } => {
-                self.note(BAD, &format!("kernel: {}", filter::plain(message)));
-                if let Some(log) = log {
-                    self.note(DIM, &filter::plain(log));
-                }
+                self.kernel_failed(message, log.as_deref());
             }
             EventKind::Retrying {
                 message,
@@ -136,15 +125,7 @@ impl Renderer {
                 attempt,
                 of,
                 ..
-            } => {
-                // What was being written comes again from its beginning.
-                self.shown_code.clear();
-                let seconds = wait_ms.div_ceil(1000);
-                let again = format!("{message}; trying again in {seconds} s, {attempt} of {of}");
-                self.note(WARN, &filter::plain(&again));
-                self.section = Section::Output(String::new());
-                self.status("waiting");
-            }
+            } => self.asked_again(message, *wait_ms, *attempt, *of),
             EventKind::ModelChanged { model, .. } => {
                 self.note(DIM, &filter::plain(&format!("from now on: {model}")));
             }
@@ -209,6 +190,31 @@ impl Renderer {
                 self.turn_finished(end, totals, notebook.as_deref());
             }
         }
+    }
+
+    fn began(&mut self, model: Option<&str>, kernel: &str, kernels: &[KernelOffer]) {
+        let language = kernels.first().map(|offer| offer.language.clone());
+        self.language = language.unwrap_or_default();
+        let model = model.unwrap_or("no model");
+        let words = format!("sponde: {model} with kernel {kernel}");
+        self.note(DIM, &filter::plain(&words));
+    }
+
+    fn kernel_failed(&mut self, message: &str, log: Option<&str>) {
+        self.note(BAD, &format!("kernel: {}", filter::plain(message)));
+        if let Some(log) = log {
+            self.note(DIM, &filter::plain(log));
+        }
+    }
+
+    fn asked_again(&mut self, message: &str, wait_ms: u64, attempt: u32, of: u32) {
+        // What was being written comes again from its beginning.
+        self.shown_code.clear();
+        let seconds = wait_ms.div_ceil(1000);
+        let again = format!("{message}; trying again in {seconds} s, {attempt} of {of}");
+        self.note(WARN, &filter::plain(&again));
+        self.section = Section::Output(String::new());
+        self.status("waiting");
     }
 
     /// Ends the line that was begun, so that something else can be printed.
