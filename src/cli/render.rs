@@ -140,8 +140,7 @@ impl Renderer {
             EventKind::Text { text, .. } => self.text(text),
             EventKind::Reasoning { text } => {
                 self.open(Section::Reasoning, "");
-                let text = paint(DIM, &filter::plain(text), self.colours);
-                self.err(&text);
+                self.err(&paint(DIM, &filter::plain(text), self.colours));
             }
             EventKind::CodeDelta { cell, text } => {
                 self.open(Section::Code(cell.clone()), "code");
@@ -470,14 +469,12 @@ impl Renderer {
     /// A line of ours.
     pub(super) fn note(&mut self, style: anstyle::Style, text: &str) {
         self.end_line();
-        let text = paint(style, text, self.colours);
-        self.err(&format!("{text}\n"));
+        self.err(&format!("{}\n", paint(style, text, self.colours)));
     }
 
     fn status(&mut self, what: &str) {
         if self.status_line && self.fresh {
-            let text = paint(DIM, &format!("{what} …"), self.colours);
-            self.err(&text);
+            self.err(&paint(DIM, &format!("{what} …"), self.colours));
             self.status_shown = true;
         }
     }
