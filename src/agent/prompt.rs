@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     /// At most so many tokens has a system prompt with all that is added to it; tokenizers make one of three to five
-    /// letters of English and of each mark. Qwen's own makes NNN of the longest.
+    /// letters of English and of each mark.
     #[test]
     fn a_system_prompt_is_short() {
         use crate::llm::constrained::ConstrainedOptions;

@@ -6,7 +6,7 @@ use super::filter::{self, Filter};
 use super::picture::Protocol;
 use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
 use super::totals;
-use crate::agent::{EventKind, OutputChange, TurnEnd};
+use crate::agent::{EventKind, KernelOffer, OutputChange, TurnEnd};
 use crate::error::Failure;
 use crate::jupyter::mime::{Audience, MimeBundle, joined};
 use crate::jupyter::nbformat::Output;
@@ -98,18 +98,7 @@ impl Renderer {
                 instructions,
                 ..
             } => {
-                self.language = kernels
-                    .first()
-                    .map(|offer| offer.language.clone())
-                    .unwrap_or_default();
-                let model = model.as_deref().unwrap_or("no model");
-                let with = instructions
-                    .iter()
-                    .fold(String::new(), |all, it| all + ", " + it);
-                self.note(
-                    DIM,
-                    &filter::plain(&format!("sponde: {model} with kernel {kernel}{with}")),
-                );
+                self.began(model.as_deref(), kernel, kernels, instructions);
             }
             EventKind::KernelReady { .. }
             | EventKind::SessionResumed { .. }
@@ -129,10 +118,7 @@ impl Renderer {
                 self.note(BAD, &filter::plain(&format!("kernel {kernel}: {reason}")));
             }
             EventKind::KernelFailed { message, log, .. } => {
-                self.note(BAD, &format!("kernel: {}", filter::plain(message)));
-                if let Some(log) = log {
-                    self.note(DIM, &filter::plain(log));
-                }
+                self.kernel_failed(message, log.as_deref());
             }
             EventKind::Retrying {
                 message,
@@ -140,15 +126,7 @@ impl Renderer {
                 attempt,
                 of,
                 ..
-            } => {
-                // What was being written comes again from its beginning.
-                self.shown_code.clear();
-                let seconds = wait_ms.div_ceil(1000);
-                let again = format!("{message}; trying again in {seconds} s, {attempt} of {of}");
-                self.note(WARN, &filter::plain(&again));
-                self.section = Section::Output(String::new());
-                self.status("waiting");
-            }
+            } => self.asked_again(message, *wait_ms, *attempt, *of),
             EventKind::ModelChanged { model, .. } => {
                 self.note(DIM, &filter::plain(&format!("from now on: {model}")));
             }
@@ -163,8 +141,7 @@ impl Renderer {
             EventKind::Text { text, .. } => self.text(text),
             EventKind::Reasoning { text } => {
                 self.open(Section::Reasoning, "");
-                let text = paint(DIM, &filter::plain(text), self.colours);
-                self.err(&text);
+                self.err(&paint(DIM, &filter::plain(text), self.colours));
             }
             EventKind::CodeDelta { cell, text } => {
                 self.open(Section::Code(cell.clone()), "code");
@@ -213,6 +190,43 @@ impl Renderer {
                 self.turn_finished(end, totals, notebook.as_deref());
             }
         }
+    }
+
+    fn began(
+        &mut self,
+        model: Option<&str>,
+        kernel: &str,
+        kernels: &[KernelOffer],
+        instructions: &[String],
+    ) {
+        let language = kernels.first().map(|offer| offer.language.clone());
+        self.language = language.unwrap_or_default();
+        let mut words = format!(
+            "sponde: {} with kernel {kernel}",
+            model.unwrap_or("no model")
+        );
+        for named in instructions {
+            words.push_str(", ");
+            words.push_str(named);
+        }
+        self.note(DIM, &filter::plain(&words));
+    }
+
+    fn kernel_failed(&mut self, message: &str, log: Option<&str>) {
+        self.note(BAD, &format!("kernel: {}", filter::plain(message)));
+        if let Some(log) = log {
+            self.note(DIM, &filter::plain(log));
+        }
+    }
+
+    fn asked_again(&mut self, message: &str, wait_ms: u64, attempt: u32, of: u32) {
+        // What was being written comes again from its beginning.
+        self.shown_code.clear();
+        let seconds = wait_ms.div_ceil(1000);
+        let again = format!("{message}; trying again in {seconds} s, {attempt} of {of}");
+        self.note(WARN, &filter::plain(&again));
+        self.section = Section::Output(String::new());
+        self.status("waiting");
     }
 
     /// Ends the line that was begun, so that something else can be printed.
@@ -468,14 +482,12 @@ impl Renderer {
     /// A line of ours.
     pub(super) fn note(&mut self, style: anstyle::Style, text: &str) {
         self.end_line();
-        let text = paint(style, text, self.colours);
-        self.err(&format!("{text}\n"));
+        self.err(&format!("{}\n", paint(style, text, self.colours)));
     }
 
     fn status(&mut self, what: &str) {
         if self.status_line && self.fresh {
-            let text = paint(DIM, &format!("{what} …"), self.colours);
-            self.err(&text);
+            self.err(&paint(DIM, &format!("{what} …"), self.colours));
             self.status_shown = true;
         }
     }

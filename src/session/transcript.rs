@@ -273,6 +273,11 @@ impl Transcript {
             }
             Edit::Carry(file) => self.file = *file,
             Edit::Keep { step, native } => {
+                // The notebook says it in the first cell of the reply.
+                let mut cells = self.cells().iter();
+                if let Some(at) = cells.position(|cell| cell.step() == Some(step)) {
+                    self.cells.touch(at);
+                }
                 self.natives.insert(step, native);
             }
             Edit::Spend(usage) => self.spend(usage),

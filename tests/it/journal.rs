@@ -74,7 +74,7 @@ fn session(dir: &Path, opened: Opened, connection_file: &Path) -> crate::agent::
     start_with(ipykernel(), Approval::Never, replies, |options, _| {
         options.kernel = launch_options(ipykernel(), dir);
         options.kernel.existing = Some(connection_file.to_owned());
-        options.kernel.socket_root = dir.to_owned();
+        dir.clone_into(&mut options.kernel.socket_root);
         options.notebook = dir.join("s.ipynb");
         options.opened = Some(opened);
         options.stdin = StdinPolicy::Refuse;

@@ -243,8 +243,6 @@ impl Session {
                     outputs.cut(&limits, crate::session::limits::Whole::Nowhere(None));
                 }
             }
-            // No front end of this replay shows widgets.
-            Some(ExecutionEvent::Comm(_)) => {}
             Some(ExecutionEvent::Finished(outcome)) => {
                 let Some((step, _, outputs)) = replay.running.take() else {
                     return;
@@ -264,6 +262,7 @@ impl Session {
             }
             Some(
                 ExecutionEvent::Started { .. }
+                | ExecutionEvent::Comm(_)
                 | ExecutionEvent::InputRequested(_)
                 | ExecutionEvent::StillRunning { .. },
             ) => {}

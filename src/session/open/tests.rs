@@ -143,7 +143,6 @@ fn ending() -> [Edit; 5] {
             written: 0,
             output: 3,
             cost: Some(Cost::dollars(0.25)),
-            ..Usage::default()
         }),
         Edit::EndTurn { milliseconds: 1500 },
     ]

@@ -143,6 +143,10 @@ impl Transcript {
     fn account(&mut self, change: impl Fn(&mut Spent)) {
         change(&mut self.accounts.session);
         if let Some(question) = self.question().map(str::to_owned) {
+            // The notebook says it in the cell of the question.
+            if let Some(at) = self.cells.position(&question) {
+                self.cells.touch(at);
+            }
             change(self.accounts.turns.entry(question).or_default());
         }
     }
