@@ -272,14 +272,7 @@ impl Transcript {
                 self.cells.truncate(at.ok_or(EditError::NoCell(cell))?);
             }
             Edit::Carry(file) => self.file = *file,
-            Edit::Keep { step, native } => {
-                // The notebook says it in the first cell of the reply.
-                let mut cells = self.cells().iter();
-                if let Some(at) = cells.position(|cell| cell.step() == Some(step)) {
-                    self.cells.touch(at);
-                }
-                self.natives.insert(step, native);
-            }
+            Edit::Keep { step, native } => self.keep(step, native),
             Edit::Spend(usage) => self.spend(usage),
             Edit::EndTurn { milliseconds } => self.end_turn(milliseconds),
             Edit::Reload(notebook) => open::reload(self, *notebook),

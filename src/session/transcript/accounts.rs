@@ -128,6 +128,15 @@ impl Transcript {
             .unwrap_or_default()
     }
 
+    pub(super) fn keep(&mut self, step: u32, native: Native) {
+        // The notebook says it in the first cell of the reply.
+        let mut cells = self.cells().iter();
+        if let Some(at) = cells.position(|cell| cell.step() == Some(step)) {
+            self.cells.touch(at);
+        }
+        self.natives.insert(step, native);
+    }
+
     pub(super) fn spend(&mut self, usage: Usage) {
         self.account(|spent| {
             spent.requests += 1;
