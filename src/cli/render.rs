@@ -1,12 +1,14 @@
 //! Events -> a scrolling terminal that copies and pipes well. The model's words go to stdout, the rest to stderr.
 
+mod notes;
+
 use std::io::{self, IsTerminal as _, Write as _};
 
 use super::filter::{self, Filter};
 use super::picture::Protocol;
 use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
 use super::totals;
-use crate::agent::{EventKind, KernelOffer, OutputChange, TurnEnd};
+use crate::agent::{EventKind, OutputChange, TurnEnd};
 use crate::error::Failure;
 use crate::jupyter::mime::{Audience, MimeBundle, joined};
 use crate::jupyter::nbformat::Output;
@@ -91,15 +93,7 @@ impl Renderer {
     pub(super) fn show(&mut self, event: &EventKind) {
         self.clear_status();
         match event {
-            EventKind::SessionStarted {
-                model,
-                kernel,
-                kernels,
-                instructions,
-                ..
-            } => {
-                self.began(model.as_deref(), kernel, kernels, instructions);
-            }
+            EventKind::SessionStarted { .. } => self.began(event),
             EventKind::KernelReady { .. }
             | EventKind::SessionResumed { .. }
             | EventKind::InputAnswered { .. }
@@ -190,43 +184,6 @@ impl Renderer {
                 self.turn_finished(end, totals, notebook.as_deref());
             }
         }
-    }
-
-    fn began(
-        &mut self,
-        model: Option<&str>,
-        kernel: &str,
-        kernels: &[KernelOffer],
-        instructions: &[String],
-    ) {
-        let language = kernels.first().map(|offer| offer.language.clone());
-        self.language = language.unwrap_or_default();
-        let mut words = format!(
-            "sponde: {} with kernel {kernel}",
-            model.unwrap_or("no model")
-        );
-        for named in instructions {
-            words.push_str(", ");
-            words.push_str(named);
-        }
-        self.note(DIM, &filter::plain(&words));
-    }
-
-    fn kernel_failed(&mut self, message: &str, log: Option<&str>) {
-        self.note(BAD, &format!("kernel: {}", filter::plain(message)));
-        if let Some(log) = log {
-            self.note(DIM, &filter::plain(log));
-        }
-    }
-
-    fn asked_again(&mut self, message: &str, wait_ms: u64, attempt: u32, of: u32) {
-        // What was being written comes again from its beginning.
-        self.shown_code.clear();
-        let seconds = wait_ms.div_ceil(1000);
-        let again = format!("{message}; trying again in {seconds} s, {attempt} of {of}");
-        self.note(WARN, &filter::plain(&again));
-        self.section = Section::Output(String::new());
-        self.status("waiting");
     }
 
     /// Ends the line that was begun, so that something else can be printed.

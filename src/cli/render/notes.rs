@@ -1,0 +1,45 @@
+//! Events that are told in a line of ours.
+
+use super::{BAD, DIM, EventKind, Renderer, Section, WARN, filter};
+
+impl Renderer {
+    pub(super) fn began(&mut self, event: &EventKind) {
+        if let EventKind::SessionStarted {
+            model,
+            kernel,
+            kernels,
+            instructions,
+            ..
+        } = event
+        {
+            self.language = kernels
+                .first()
+                .map(|it| it.language.clone())
+                .unwrap_or_default();
+            let model = model.as_deref().unwrap_or("no model");
+            let all = [
+                vec![format!("sponde: {model} with kernel {kernel}")],
+                instructions.clone(),
+            ]
+            .concat();
+            self.note(DIM, &filter::plain(&all.join(", ")));
+        }
+    }
+
+    pub(super) fn kernel_failed(&mut self, message: &str, log: Option<&str>) {
+        self.note(BAD, &format!("kernel: {}", filter::plain(message)));
+        if let Some(log) = log {
+            self.note(DIM, &filter::plain(log));
+        }
+    }
+
+    pub(super) fn asked_again(&mut self, message: &str, wait_ms: u64, attempt: u32, of: u32) {
+        // What was being written comes again from its beginning.
+        self.shown_code.clear();
+        let seconds = wait_ms.div_ceil(1000);
+        let again = format!("{message}; trying again in {seconds} s, {attempt} of {of}");
+        self.note(WARN, &filter::plain(&again));
+        self.section = Section::Output(String::new());
+        self.status("waiting");
+    }
+}
