@@ -3,6 +3,7 @@
 //! Everything a front end can do is a [`Command`], everything it can see is an [`Event`]. Both are plain data with a
 //! stable JSON form; `sponde ask --json` prints the events, one a line.
 
+mod end;
 mod size;
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,7 @@ use super::undo::UndoTo;
 use crate::jupyter::mime::MimeBundle;
 use crate::jupyter::nbformat::Output;
 use crate::kernel::OutputEvent;
+pub use end::TurnEnd;
 pub(super) use size::send;
 
 /// What a front end can ask for.
@@ -441,45 +443,6 @@ pub enum OutputChange {
     Clear {
         /// When the next output comes, not now.
         wait: bool,
-    },
-}
-
-/// How a turn ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "end", rename_all = "snake_case")]
-pub enum TurnEnd {
-    /// The model was done, or the person's own cell ran well.
-    Done,
-    /// The person's own cell failed.
-    CellFailed,
-    /// The person stopped it.
-    Interrupted,
-    /// The model used all its steps.
-    StepLimit {
-        /// How many it had.
-        steps: u32,
-    },
-    /// The model ran the same failing code for the third time.
-    Repeating,
-    /// The next request would cost more than is left of a budget.
-    Budget {
-        /// How much, in words.
-        message: String,
-    },
-    /// Code was not allowed to run and nobody was there to ask.
-    Declined,
-    /// The model could not be asked.
-    ModelFailed {
-        /// What happened.
-        message: String,
-        /// The environment variable that holds the key, if the key was the problem.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        key_variable: Option<String>,
-    },
-    /// There is no kernel.
-    KernelFailed {
-        /// What happened.
-        message: String,
     },
 }
 

@@ -179,7 +179,7 @@ async fn killed_at_any_instant_nothing_that_was_done_is_lost() {
         .trim()
         .parse()
         .unwrap();
-    assert!(count > 20, "{count}");
+    assert!(count >= 20, "{count}");
 }
 
 /// Returns how many cells came to an end.
