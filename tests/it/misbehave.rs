@@ -13,8 +13,9 @@ use crate::support::{Sponde, ipykernel, launch_options, misbehaving, start};
 
 /// What the program may have of memory, unoptimised, for a notebook of large outputs.
 const MEMORY: u64 = 200 << 20;
-/// The same for what is made to take much memory: several copies of the largest message, above what is kept.
-const BOMBS: u64 = 400 << 20;
+/// The same for what is made to take much memory: several copies of the largest message, and the notebook that is saved
+/// while it runs, above what is kept.
+const BOMBS: u64 = 480 << 20;
 
 fn stdout(text: &str) -> OutputEvent {
     OutputEvent::Stream(Stream {
