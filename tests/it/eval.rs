@@ -1,5 +1,5 @@
 //! The evaluation: its known answers are what pandas computes, no prompt knows its questions, and `scripts/eval` judges
-//! and goes on where it was stopped. What a real model scores is in `docs/eval.md`.
+//! and goes on where it was stopped. No real model has been scored yet.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -196,7 +196,7 @@ async fn the_verdict_on_our_client_is_good_on_every_wire() {
             llmock.queue(json!([behavior, reply])).await;
             let mut outcome = ask(&client, &format!("What is the mean? ({name})")).await;
             let mut verdict = llmock.verdict().await;
-            // On a busy machine llmock has written all of a short reply before it can see that nobody reads it.
+            // Seen to complain under load only, though the question was asked again. Why is not known.
             for _ in 0..4 {
                 if *name != "malformed" || verdict["findings"] == json!([]) {
                     break;
