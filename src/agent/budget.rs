@@ -1,14 +1,15 @@
 //! What a turn and a session may cost, and what the next request would cost on top.
 //!
-//! Checked before a request is sent, because afterwards it is spent. What it will cost can only be estimated: four bytes
-//! are a token, which servers correct with what they count, and a reply is as long as those before it. Caps are kept
+//! Checked before a request is sent, because afterwards it is spent. What it will cost can only be estimated: by
+//! weight ([`tokens`]), which servers correct with what they count, and a reply is as long as those before it. Caps are kept
 //! as far as the estimate holds, which the message names.
 
 use std::fmt;
 
 use serde::Deserialize;
 
-use crate::llm::types::{Cost, Message, Part, Price, Prompt, Usage};
+use crate::llm::tokens;
+use crate::llm::types::{Cost, Price, Prompt, Usage};
 use crate::session::transcript::Spent;
 
 /// Caps of turn and session.
@@ -117,15 +118,13 @@ pub struct Estimator {
     written: u64,
 }
 
-/// Tokens of a picture, whatever its size.
-const PICTURE: usize = 1_500;
 /// Tokens of a reply before there was one.
 const REPLY: u64 = 500;
 
 impl Estimator {
     /// What `prompt` will take.
     pub fn next(&mut self, prompt: &Prompt) -> Usage {
-        self.guess = tokens(prompt);
+        self.guess = tokens::weigh(prompt);
         let input = self.guess * self.ratio.unwrap_or(1000) / 1000;
         Usage {
             input,
@@ -201,35 +200,6 @@ impl Budgets {
     }
 }
 
-/// Tokens of a prompt, roughly.
-fn tokens(prompt: &Prompt) -> u64 {
-    let of_parts = |parts: &[Part]| -> usize {
-        parts
-            .iter()
-            .map(|part| match part {
-                Part::Text(text) => text.len(),
-                Part::Image { .. } => PICTURE * 4,
-            })
-            .sum()
-    };
-    let messages: usize = prompt
-        .messages
-        .iter()
-        .map(|message| match message {
-            Message::User(parts) | Message::ToolResult { parts, .. } => of_parts(parts),
-            Message::Assistant { text, calls, .. } => {
-                text.len() + calls.iter().map(|call| call.arguments.len()).sum::<usize>()
-            }
-        })
-        .sum();
-    let tools: usize = prompt
-        .tools
-        .iter()
-        .map(|tool| tool.description.len() + tool.parameters.to_string().len())
-        .sum();
-    ((prompt.system.len() + messages + tools) / 4) as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,11 +247,11 @@ mod tests {
     #[test]
     fn estimates_learn_from_what_requests_took() {
         let mut estimator = Estimator::default();
-        assert_eq!(estimator.next(&prompt(4000)), usage(1000, 0, 500));
+        assert_eq!(estimator.next(&prompt(4000)), usage(671, 0, 500));
         estimator.took(&usage(2000, 0, 100));
-        assert_eq!(estimator.next(&prompt(6000)), usage(3000, 0, 100));
+        assert_eq!(estimator.next(&prompt(6000)), usage(2991, 0, 100));
         estimator.took(&usage(3000, 1900, 300));
-        assert_eq!(estimator.next(&prompt(8000)), usage(4000, 3000, 200));
+        assert_eq!(estimator.next(&prompt(8000)), usage(3997, 3000, 200));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Everything a front end can do is a [`Command`], everything it can see is an [`Event`]. Both are plain data with a
 //! stable JSON form; `sponde ask --json` prints the events, one a line.
 
+mod command;
 mod end;
 mod size;
 
@@ -12,96 +13,12 @@ use serde_json::{Map, Value};
 use super::restored::{KernelMemory, RestoredBy};
 use super::stdin::AnsweredBy;
 use super::totals::Totals;
-use super::undo::UndoTo;
 use crate::jupyter::mime::MimeBundle;
 use crate::jupyter::nbformat::Output;
 use crate::kernel::OutputEvent;
+pub use command::{Command, Decision};
 pub use end::TurnEnd;
 pub(super) use size::send;
-
-/// What a front end can ask for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "command", rename_all = "snake_case")]
-pub enum Command {
-    /// A question to the model.
-    Submit {
-        /// The words.
-        text: String,
-    },
-    /// The answer to [`EventKind::ApprovalRequested`].
-    Decide {
-        /// Which cell.
-        cell: String,
-        /// What shall happen.
-        decision: Decision,
-    },
-    /// The answer to [`EventKind::InputRequested`].
-    Reply {
-        /// Which cell.
-        cell: String,
-        /// The line, without newline.
-        value: String,
-    },
-    /// Code of the person's own.
-    Run {
-        /// The code.
-        code: String,
-        /// Its language, or the name of a kernel; `None` is the main kernel.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        language: Option<String>,
-    },
-    /// Take turns back: answered by [`EventKind::Undone`], [`EventKind::UndoAsks`] or [`EventKind::UndoRefused`].
-    Undo {
-        /// How far.
-        to: UndoTo,
-        /// Also if not all will be as it was: the answer to [`EventKind::UndoAsks`].
-        #[serde(default)]
-        anyway: bool,
-    },
-    /// What can be gone back to: answered by [`EventKind::Checkpoints`].
-    Checkpoints,
-    /// Let another model answer from the next question on; told by [`EventKind::ModelChanged`] or
-    /// [`EventKind::ModelUnchanged`].
-    SetModel {
-        /// As for `--model`.
-        model: String,
-    },
-    /// The answer to [`EventKind::SessionResumed`] when the kernel's memory is gone. Whoever asks a question instead
-    /// goes on without a replay.
-    Restore {
-        /// Run the session's code again, in order.
-        replay: bool,
-    },
-    /// The answer to [`EventKind::ContinueRequested`].
-    Continue {
-        /// Whether to go on.
-        go_on: bool,
-    },
-    /// Stop what is going on; twice within two seconds restarts the kernel that runs.
-    Interrupt,
-    /// End the session.
-    Shutdown,
-}
-
-/// What shall happen with proposed code.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "decision", rename_all = "snake_case")]
-pub enum Decision {
-    /// Run it.
-    Run,
-    /// Run it, and do not ask again in this session.
-    Always,
-    /// Run this instead.
-    Change {
-        /// The new code.
-        source: String,
-    },
-    /// Do not run it.
-    Decline {
-        /// Words for the model.
-        reason: Option<String>,
-    },
-}
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -212,6 +129,37 @@ pub enum EventKind {
         model: String,
         /// What is in the way, and perhaps what to do.
         message: String,
+    },
+    /// The conversation is being compacted for the model.
+    CompactionStarted {
+        /// Tokens of the prompt, as estimated.
+        tokens: u64,
+        /// The model's context window in tokens, if it is known.
+        window: Option<u64>,
+        /// Why.
+        reason: CompactionReason,
+    },
+    /// It was: from now on the model reads less of what was said before. The notebook keeps all of it.
+    Compacted {
+        /// Tokens of the prompt before, as estimated.
+        tokens_before: u64,
+        /// Tokens of the prompt after.
+        tokens_after: u64,
+        /// The model's context window in tokens, if it is known.
+        window: Option<u64>,
+        /// Who wrote the summary that stands for the cells, `model` or `rules`; `None` if only outputs and pictures
+        /// were left out.
+        summary_by: Option<String>,
+        /// How many cells it is about.
+        cells: usize,
+        /// How many pictures the model no longer sees.
+        pictures: usize,
+        /// How many of the person's own messages the summary has, word for word.
+        words: usize,
+        /// How many files it names.
+        files: usize,
+        /// How many variables of the kernels the model was told of.
+        variables: usize,
     },
     /// A request to the model begins.
     StepStarted {
@@ -416,6 +364,18 @@ pub struct CheckpointInfo {
     pub kind: String,
     /// Memory that only its copy of the kernel has, or the size of its file.
     pub bytes: Option<u64>,
+}
+
+/// Why the conversation is compacted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionReason {
+    /// The next prompt would leave too little room for the reply.
+    NearLimit,
+    /// The model refused the prompt as too long.
+    Refused,
+    /// The person wants it.
+    Requested,
 }
 
 /// A change to a cell's outputs, in the notebook's terms.

@@ -30,7 +30,9 @@ pub mod undo;
 
 pub use approval::AtLimit;
 pub use budget::{Budgets, Cap};
-pub use event::{Command, Decision, Event, EventKind, KernelOffer, OutputChange, TurnEnd};
+pub use event::{
+    Command, CompactionReason, Decision, Event, EventKind, KernelOffer, OutputChange, TurnEnd,
+};
 pub use models::{Models, Opening, Outfit};
 pub use restored::{KernelMemory, RestoredBy};
 pub use run::{Agent, AgentOptions};

@@ -132,7 +132,8 @@ fn find<'a>(cells: &'a [Cell], name: &str) -> Option<&'a Cell> {
         | CellKind::Note
         | CellKind::Assistant { .. }
         | CellKind::Cut
-        | CellKind::Reading(_) => false,
+        | CellKind::Reading(_)
+        | CellKind::Compaction(_) => false,
     };
     let by_id = cells.iter().find(|cell| cell.id == name);
     by_id.or_else(|| cells.iter().rfind(is_numbered))

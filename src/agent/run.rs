@@ -35,12 +35,13 @@ use crate::kernel::{
 };
 use crate::llm::types::{Prompt, Provider, ToolChoice};
 use crate::session::notebook::verdict_name;
-use crate::session::summarize::{Budget, Eye};
+use crate::session::summarize::Eye;
 use crate::session::transcript::{Author, KernelIdentity};
 use crate::session::{CodeStatus, Edit, OutputLimits, Transcript, context};
 
 mod again;
 mod answering;
+mod compacting;
 mod disk;
 mod effects;
 mod guards;
@@ -56,6 +57,7 @@ mod sampled;
 mod undo;
 
 use answering::{Answering, next_answer};
+use compacting::{Room, next_draft};
 use disk::Stamp;
 use guards::Guard;
 use kernel_slot::{MAIN, Slots};
@@ -168,6 +170,7 @@ struct Session {
     running: Option<Running>,
     answering: Option<Answering>,
     switch: Option<Switch>,
+    room: Room,
     /// Outputs of cells that have finished, and which cells those were, latest last.
     late: (mpsc::Sender<Late>, mpsc::Receiver<Late>),
     recent: VecDeque<(String, String)>,
@@ -241,6 +244,7 @@ impl Session {
             running: None,
             answering: None,
             switch: None,
+            room: Room::default(),
             late: late_outputs(),
             recent: VecDeque::new(),
             question: String::new(),
@@ -305,6 +309,7 @@ impl Session {
                 event = next_replayed(self.restoring.as_mut()) => self.replayed(event).await,
                 answer = next_answer(self.answering.as_mut()) => self.answered(answer).await,
                 opened = next_opened(self.switch.as_mut()) => self.opened(opened).await,
+                draft = next_draft(&mut self.room) => self.compacted(draft).await,
                 (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,
                 Some(late) = self.late.1.recv() => self.came_late(late).await,
                 () = sleep_until(flush_at.unwrap_or_else(Instant::now)), if flush_at.is_some() => self.flush().await,
@@ -337,7 +342,10 @@ impl Session {
             Command::Run { code, language } if self.turn.state == State::Idle => {
                 self.run_own(code, language.as_deref()).await;
             }
-            Command::Submit { .. } | Command::Run { .. } => {
+            Command::Compact if self.turn.state == State::Idle => {
+                self.drive(Input::Compact).await;
+            }
+            Command::Submit { .. } | Command::Run { .. } | Command::Compact => {
                 self.notice("still busy with the last turn: interrupt it first")
                     .await;
             }
@@ -387,15 +395,9 @@ impl Session {
     }
 
     fn prompt(&self) -> Prompt {
-        let reads = self.reads();
-        let budget = Budget {
-            text: self.options.output_budget,
-            eye: self.eye.as_deref(),
-            brief: self.options.coaching == Coaching::Small,
-            reads,
-        };
+        let budget = self.model_budget();
         let mut tools = vec![tools::run_code(&self.offers())];
-        tools.extend(reads.then(read_output::tool));
+        tools.extend(budget.reads.then(read_output::tool));
         Prompt {
             system: self.options.system.clone(),
             messages: context::messages(&self.transcript, tools::RUN_CODE, budget),

@@ -1,7 +1,6 @@
 //! What to do next: a pure state machine. `step(state, input) -> (state, effects)`, no I/O, no clock.
 //!
-//! One turn is one question: the model replies, its code runs, it sees the outputs, until it is done. Only here is
-//! decided when code runs, what an interrupt means and when to stop.
+//! One turn is one question, until it is answered. Only here is decided when code runs and when to stop.
 
 use std::collections::VecDeque;
 
@@ -24,6 +23,8 @@ pub enum State {
     Idle,
     /// The model replies.
     Sampling,
+    /// The person wants the conversation compacted.
+    Compacting,
     /// The first of these cells waits for a person's word.
     Deciding(VecDeque<Call>),
     /// The first of these cells runs.
@@ -63,6 +64,10 @@ pub enum Input {
         /// Which cell.
         cell: String,
     },
+    /// The person wants the conversation compacted.
+    Compact,
+    /// It is.
+    Compacted,
     /// The model's reply is complete.
     Replied {
         /// Calls that can run.
@@ -117,8 +122,10 @@ pub enum Input {
 pub enum Effect {
     /// Ask the model.
     Sample,
-    /// Stop asking it.
+    /// Stop asking it, or compacting.
     CancelSampling,
+    /// Compact the conversation.
+    Compact,
     /// Point something out to the model, with the latest cell's outputs.
     Hint(String),
     /// Ask the person about a cell.
@@ -205,6 +212,11 @@ impl Turn {
                 self.state = State::RunningOwn { interrupted: None };
                 vec![Effect::Execute { cell }]
             }
+            (State::Idle, Input::Compact) => {
+                self.state = State::Compacting;
+                vec![Effect::Compact]
+            }
+            (State::Compacting, Input::Compacted) => vec![Effect::End(TurnEnd::Done)],
             (
                 State::Sampling,
                 Input::Replied {
@@ -234,7 +246,7 @@ impl Turn {
             (State::Paused(_), Input::Interrupt { .. }) => {
                 vec![Effect::End(TurnEnd::Interrupted)]
             }
-            (State::Sampling, Input::Interrupt { .. }) => {
+            (State::Sampling | State::Compacting, Input::Interrupt { .. }) => {
                 vec![Effect::CancelSampling, Effect::End(TurnEnd::Interrupted)]
             }
             (State::Deciding(queue), Input::Decided { cell, decision })

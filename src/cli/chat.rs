@@ -4,6 +4,7 @@ mod past;
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
+use std::path::Path;
 
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
@@ -34,6 +35,7 @@ Ask in plain words. A line that ends in \\ goes on in the next.
   /undo [N]         take back the last turn, or N: its cells, variables and files
   /undo #N          go back to a checkpoint of the list
   /checkpoints      list what can be gone back to
+  /compact          make the conversation shorter for the model
   /help             this
   /exit             end (or Ctrl-D)
 Ctrl-C stops what is going on; twice restarts the kernel.
@@ -150,11 +152,7 @@ pub(super) async fn go_on(
         }
     };
     if interactive {
-        let notebook = session.notebook.display();
-        eprint(&format!(
-            "\n{} {notebook}\n",
-            paint(DIM, "notebook:", colours)
-        ));
+        farewell(&session.notebook, colours);
     }
     tokio::select! {
         _ = tokio::time::timeout(interact::END_WITHIN, session::end(session)) => {}
@@ -175,6 +173,11 @@ async fn beginning(
         }
     }
     (Vec::new(), None)
+}
+
+fn farewell(notebook: &Path, colours: bool) {
+    let title = paint(DIM, "notebook:", colours);
+    eprint(&format!("\n{title} {}\n", notebook.display()));
 }
 
 /// One line, or several joined by a backslash; `None` at the end of input.
@@ -227,6 +230,7 @@ fn said(line: Option<String>, own: Option<&KernelOffer>) -> Said {
             let wish = Wish::undo(text.trim_start_matches("/undo"));
             wish.map_or_else(|| Said::Unknown(text.to_owned()), Said::Past)
         }
+        "/compact" => Said::Command(Command::Compact),
         "/kernel" | "/kernels" => Said::Kernel(None),
         "/model" => Said::Model(None),
         _ if text.starts_with("/model ") => {

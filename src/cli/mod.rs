@@ -4,6 +4,7 @@ pub mod args;
 mod ask;
 mod before;
 mod chat;
+mod compaction;
 mod completions;
 mod doctor;
 mod existing;

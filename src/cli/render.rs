@@ -4,6 +4,7 @@ mod notes;
 
 use std::io::{self, IsTerminal as _, Write as _};
 
+use super::compaction;
 use super::filter::{self, Filter};
 use super::picture::Protocol;
 use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
@@ -127,6 +128,12 @@ impl Renderer {
             EventKind::ModelUnchanged { model, message } => {
                 let text = format!("could not change to {model}: {message}");
                 self.note(BAD, &filter::plain(&text));
+            }
+            EventKind::CompactionStarted { .. } => self.status("compacting the conversation"),
+            EventKind::Compacted { .. } => {
+                if let Some(words) = compaction::words(event) {
+                    self.note(DIM, &words);
+                }
             }
             EventKind::StepStarted { .. } => {
                 self.shown_code.clear();

@@ -25,6 +25,7 @@ pub mod providers;
 pub mod retry;
 pub mod rig;
 pub mod scripted;
+pub mod tokens;
 pub mod tuning;
 pub mod types;
 pub mod wording;

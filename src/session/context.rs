@@ -1,12 +1,14 @@
 //! Transcript -> the messages of a prompt.
 //!
 //! A pure function of the transcript, cell by cell: what was sent once is sent again byte for byte, and a step only
-//! appends, so that provider caches hit. Every call of the model is followed by exactly one answer.
+//! appends, so that provider caches hit. Only a compaction ([`super::compaction`]) changes what was sent before. Every
+//! call of the model is followed by exactly one answer.
 
 use serde_json::json;
 
+use super::compaction::{self, Measure, Said, Told};
 use super::summarize::{self, Budget};
-use super::transcript::{Author, Cell, CellKind, CodeCell, Transcript};
+use super::transcript::{Author, Cell, CellKind, CodeCell, CodeStatus, Transcript};
 use crate::llm::types::{Message, Native, Part, ToolCall};
 
 /// The name of the tool that reads more of an output.
@@ -14,69 +16,189 @@ pub const READ_OUTPUT: &str = "read_output";
 
 /// The conversation as a model gets it. `tool` is the name of the tool that runs code.
 pub fn messages(transcript: &Transcript, tool: &str, budget: Budget<'_>) -> Vec<Message> {
-    let mut messages = Vec::new();
-    let mut cells = transcript.cells();
-    while let [first, rest @ ..] = cells {
-        match &first.kind {
-            // An empty cell of a notebook says nothing, and providers refuse empty text.
-            _ if first.is_foreign() && first.source.trim().is_empty() => cells = rest,
-            CellKind::User | CellKind::Note => {
-                user(&mut messages, vec![Part::Text(first.source.clone())]);
-                cells = rest;
-            }
-            CellKind::Cut => cells = rest,
-            CellKind::Code(code) if code.author == Author::Person => {
-                user(&mut messages, person_ran(first, code, budget));
-                cells = rest;
-            }
-            CellKind::Assistant { .. } | CellKind::Code(_) | CellKind::Reading(_) => {
-                let step = step_of(first);
-                let length = cells
-                    .iter()
-                    .take_while(|cell| step_of(cell) == step)
-                    .count();
-                let (reply, later) = cells.split_at(length.max(1));
-                let native = step.and_then(|step| transcript.native(step)).cloned();
-                model(&mut messages, reply, native, tool, budget);
-                cells = later;
+    let mut joined: Vec<Message> = Vec::new();
+    for Exchange {
+        cells, messages, ..
+    } in exchanges(transcript, tool, budget)
+    {
+        let aside = cells.first().is_some_and(is_aside);
+        for message in messages {
+            match (joined.last_mut(), message) {
+                // Not every wire takes two of the person's messages in a row ..
+                (Some(Message::User(last)), Message::User(mut parts)) => last.append(&mut parts),
+                // .. or one between a call's answer and what the model says to it.
+                (Some(Message::ToolResult { parts: last, .. }), Message::User(mut parts))
+                    if aside =>
+                {
+                    last.append(&mut parts);
+                }
+                (_, message) => joined.push(message),
             }
         }
     }
-    if let Some(eye) = budget.eye {
-        summarize::forget(&mut messages, eye.rules().most);
-    }
-    messages
+    joined
 }
 
-/// The reply that a cell is part of.
-fn step_of(cell: &Cell) -> Option<u32> {
+/// Words to the model that no person said.
+fn is_aside(cell: &Cell) -> bool {
     match &cell.kind {
-        CellKind::Assistant { step } => Some(*step),
-        CellKind::Reading(reading) => Some(reading.step),
-        CellKind::Code(code) => match &code.author {
-            Author::Model { step, .. } => Some(*step),
-            Author::Person => None,
-        },
-        CellKind::User | CellKind::Note | CellKind::Cut => None,
+        CellKind::Note | CellKind::Compaction(_) => true,
+        CellKind::User
+        | CellKind::Cut
+        | CellKind::Assistant { .. }
+        | CellKind::Code(_)
+        | CellKind::Reading(_) => false,
     }
 }
 
-/// Consecutive words of the person's side are one message: not every wire takes two in a row.
-fn user(messages: &mut Vec<Message>, mut parts: Vec<Part>) {
-    if let Some(Message::User(last)) = messages.last_mut() {
-        last.append(&mut parts);
-    } else {
-        messages.push(Message::User(parts));
-    }
+/// Cells that are sent together or not at all, and what they are to the model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exchange<'a> {
+    /// The cells: one of the person's or a note, or a reply with its code.
+    pub cells: &'a [Cell],
+    /// Their messages.
+    pub messages: Vec<Message>,
+    /// Whether these are without outputs.
+    pub is_folded: bool,
 }
 
-fn model(
-    messages: &mut Vec<Message>,
-    reply: &[Cell],
-    native: Option<Native>,
+/// The conversation piece by piece, beginning with the latest summary if there is one.
+pub fn exchanges<'a>(
+    transcript: &'a Transcript,
     tool: &str,
     budget: Budget<'_>,
-) {
+) -> Vec<Exchange<'a>> {
+    let mut exchanges = Vec::new();
+    let mut cells = transcript.cells();
+    let folded = folded_until(transcript);
+    if let Some((summary, through)) = latest_summary(cells) {
+        let of = |id: &str| cells.iter().position(|cell| cell.id == id);
+        let (at, last) = (of(&summary.id), of(through));
+        exchanges.push(Exchange {
+            cells: at.map_or(&[][..], |at| cells.get(at..=at).unwrap_or_default()),
+            messages: vec![said(&summary.source)],
+            is_folded: false,
+        });
+        cells = last.map_or(cells, |last| cells.get(last + 1..).unwrap_or_default());
+    }
+    while let [first, ..] = cells {
+        let step = first.step();
+        let length = match step {
+            Some(_) => cells.iter().take_while(|cell| cell.step() == step).count(),
+            None => 1,
+        };
+        let (own, rest) = cells.split_at(length);
+        let at = transcript.cells().len() - cells.len();
+        cells = rest;
+        let teller = Teller {
+            budget,
+            is_folded: at < folded,
+        };
+        let messages = match &first.kind {
+            // An empty cell of a notebook says nothing, and providers refuse empty text.
+            _ if first.is_foreign() && first.source.trim().is_empty() => continue,
+            CellKind::Cut => continue,
+            CellKind::User | CellKind::Note => vec![said(&first.source)],
+            CellKind::Compaction(compaction) => match compaction.measure {
+                Measure::Outputs => vec![said(&first.source)],
+                // The latest stands at the beginning, and stands for those before it.
+                Measure::Summary { .. } => continue,
+            },
+            CellKind::Code(code) if code.author == Author::Person => {
+                vec![Message::User(person_ran(first, code, teller))]
+            }
+            CellKind::Assistant { .. } | CellKind::Code(_) | CellKind::Reading(_) => {
+                let native = step.and_then(|step| transcript.native(step)).cloned();
+                model(own, native, tool, teller)
+            }
+        };
+        exchanges.push(Exchange {
+            cells: own,
+            messages,
+            is_folded: teller.is_folded,
+        });
+    }
+    if let Some(eye) = budget.eye {
+        let messages = exchanges.iter_mut().flat_map(|one| &mut one.messages);
+        summarize::forget(messages, eye.rules().most);
+    }
+    exchanges
+}
+
+/// How many of the first cells the model gets without their outputs.
+fn folded_until(transcript: &Transcript) -> usize {
+    let compactions = transcript
+        .cells()
+        .iter()
+        .filter_map(|cell| match &cell.kind {
+            CellKind::Compaction(compaction) if compaction.measure == Measure::Outputs => {
+                transcript.position(&compaction.through)
+            }
+            _ => None,
+        });
+    compactions.max().map_or(0, |last| last + 1)
+}
+
+/// Tells what became of code.
+#[derive(Clone, Copy)]
+struct Teller<'a> {
+    budget: Budget<'a>,
+    /// Without the outputs.
+    is_folded: bool,
+}
+
+impl Teller<'_> {
+    fn result(self, id: &str, code: &CodeCell) -> Told {
+        let mut told = compaction::told(id, code, self.budget);
+        if self.is_folded {
+            told.parts = compaction::folded(&told.parts);
+        }
+        told
+    }
+}
+
+/// The code cells that the next prompt tells the model about for the first time.
+pub fn untold<'a>(transcript: &'a Transcript, said: &Said) -> Vec<&'a Cell> {
+    let cells = transcript.cells();
+    let after = latest_summary(cells)
+        .and_then(|(_, through)| cells.iter().position(|cell| cell.id == through))
+        .map_or(0, |last| last + 1);
+    let later = cells.get(after..).unwrap_or_default().iter();
+    later
+        .filter_map(|cell| Some((cell, cell.code()?)))
+        .filter(|(cell, code)| {
+            let ended = match code.status {
+                CodeStatus::Proposed | CodeStatus::Running => false,
+                CodeStatus::Finished(_) | CodeStatus::Declined(_) | CodeStatus::NotRun(_) => true,
+            };
+            ended && said.of(&cell.id).is_none()
+        })
+        .map(|(cell, _)| cell)
+        .collect()
+}
+
+/// The latest summary and the last cell that it stands for.
+fn latest_summary(cells: &[Cell]) -> Option<(&Cell, &str)> {
+    cells.iter().rev().find_map(|cell| match &cell.kind {
+        CellKind::Compaction(compaction) => match compaction.measure {
+            Measure::Summary { .. } => Some((cell, compaction.through.as_str())),
+            Measure::Outputs => None,
+        },
+        CellKind::User
+        | CellKind::Note
+        | CellKind::Cut
+        | CellKind::Assistant { .. }
+        | CellKind::Code(_)
+        | CellKind::Reading(_) => None,
+    })
+}
+
+fn said(words: &str) -> Message {
+    Message::User(vec![Part::Text(words.to_owned())])
+}
+
+/// A reply and the answers to its calls.
+fn model(reply: &[Cell], native: Option<Native>, tool: &str, teller: Teller<'_>) -> Vec<Message> {
     let mut text = String::new();
     let mut calls = Vec::new();
     let mut results = Vec::new();
@@ -87,9 +209,13 @@ fn model(
                 name: READ_OUTPUT.to_owned(),
                 arguments: cell.source.clone(),
             });
+            let mut parts = vec![Part::Text(reading.answer.clone())];
+            if teller.is_folded {
+                parts = compaction::folded(&parts);
+            }
             results.push(Message::ToolResult {
                 call_id: reading.call_id.clone(),
-                parts: vec![Part::Text(reading.answer.clone())],
+                parts,
                 is_error: reading.is_error,
             });
             continue;
@@ -110,7 +236,10 @@ fn model(
             name: tool.to_owned(),
             arguments: broken.clone().unwrap_or_else(|| arguments(code, written)),
         });
-        let (mut parts, is_error) = summarize::result(&cell.id, code, budget);
+        let Told {
+            mut parts,
+            is_error,
+        } = teller.result(&cell.id, code);
         if code.original.is_some() {
             parts.insert(
                 0,
@@ -126,12 +255,13 @@ fn model(
             is_error,
         });
     }
-    messages.push(Message::Assistant {
+    let mut messages = vec![Message::Assistant {
         text,
         calls,
         native,
-    });
+    }];
     messages.append(&mut results);
+    messages
 }
 
 /// A call's arguments as the tool's schema has them.
@@ -142,8 +272,8 @@ fn arguments(code: &CodeCell, written: &str) -> String {
     }
 }
 
-fn person_ran(cell: &Cell, code: &CodeCell, budget: Budget<'_>) -> Vec<Part> {
-    let (parts, _) = summarize::result(&cell.id, code, budget);
+fn person_ran(cell: &Cell, code: &CodeCell, teller: Teller<'_>) -> Vec<Part> {
+    let Told { parts, .. } = teller.result(&cell.id, code);
     if cell.is_foreign() {
         let source = &cell.source;
         let said =
@@ -176,6 +306,7 @@ mod tests {
         eye: None,
         brief: false,
         reads: false,
+        said: None,
     };
 
     fn call(cell: &str, step: u32, source: &str) -> Edit {

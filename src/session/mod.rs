@@ -6,7 +6,9 @@
 
 pub mod carried;
 pub mod check;
+pub mod compaction;
 pub mod context;
+mod fold;
 pub mod journal;
 pub mod limits;
 mod marks;

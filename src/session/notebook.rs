@@ -14,6 +14,8 @@
 use serde_json::{Map, Value, json};
 
 use super::carried::{Carried, Shape};
+use super::compaction;
+use super::fold::fold;
 use super::marks;
 use super::transcript::{
     Author, Cell as SessionCell, CellKind, CodeCell, CodeStatus, Reading, Spent, Transcript,
@@ -110,7 +112,15 @@ pub fn render_cell(transcript: &Transcript, index: usize) -> Option<Cell> {
             (Cell::markdown(&cell.id, &cell.source), ours)
         }
         CellKind::Cut => (Cell::markdown(&cell.id, &cell.source), role(CUT_OFF)),
-        CellKind::Note => (Cell::markdown(&cell.id, fold(&cell.source)), role("note")),
+        CellKind::Note => {
+            let folded = fold("Note to the model", &cell.source);
+            (Cell::markdown(&cell.id, folded), role("note"))
+        }
+        CellKind::Compaction(compaction) => {
+            let folded = fold(&compaction.title(), &cell.source);
+            let ours = compaction::metadata(compaction);
+            (Cell::markdown(&cell.id, folded), ours)
+        }
         CellKind::Code(code) => code_cell(cell, code, transcript),
     };
     if let Some(carried) = carried {
@@ -214,22 +224,8 @@ fn merged(carried: &Map<String, Value>, new: Map<String, Value>) -> Map<String, 
     merged
 }
 
-/// A note, folded: it is for the model.
-fn fold(text: &str) -> String {
-    format!("{FOLD}{text}{FOLD_END}")
-}
-
 /// The role of words of a reply that broke off.
 pub(super) const CUT_OFF: &str = "cut off";
-
-const FOLD: &str = "<details><summary>Note to the model</summary>\n\n```text\n";
-const FOLD_END: &str = "\n```\n\n</details>";
-
-/// What was folded.
-pub(super) fn unfold(source: &str) -> Option<String> {
-    let inner = source.strip_prefix(FOLD)?.strip_suffix(FOLD_END)?;
-    Some(inner.to_owned())
-}
 
 /// When the code ran, in nbclient's keys.
 fn timing(code: &CodeCell) -> Map<String, Value> {

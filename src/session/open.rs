@@ -4,16 +4,19 @@
 //! back as they were. What others changed in a file of ours since we wrote it is named ([`super::marks`]), so that the model
 //! can be told.
 
+mod words;
+
 use std::collections::HashSet;
-use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
 use super::carried::{Carried, CarriedFile, Shape};
+use super::compaction;
+use super::fold::unfold;
 use super::limits::{OutputLimits, Place};
 use super::marks::is_copy;
 use super::notebook::CUT_OFF;
-use super::outputs::{Outputs, floor_boundary};
+use super::outputs::Outputs;
 use super::transcript::{
     Accounts, Author, Cell, CellKind, CodeCell, CodeStatus, KernelIdentity, Reading, Restored,
     Transcript,
@@ -22,11 +25,7 @@ use crate::jupyter::nbformat::{self, CellType, MINOR, Notebook, Output};
 use crate::kernel::{ExitReason, Verdict};
 
 pub use super::marks::{Change, changes, is_marked};
-
-/// Code of a changed cell that the model is told, in bytes.
-const TOLD: usize = 2000;
-/// Changes that are told one by one.
-const CHANGES: usize = 20;
+pub use words::words;
 
 /// A notebook as a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -137,7 +136,8 @@ fn is_live(cell: &Cell) -> bool {
         | CellKind::Note
         | CellKind::Assistant { .. }
         | CellKind::Cut
-        | CellKind::Reading(_) => false,
+        | CellKind::Reading(_)
+        | CellKind::Compaction(_) => false,
     }
 }
 
@@ -150,64 +150,6 @@ fn keep_original(own: &Cell, theirs: &mut Cell) {
         let original = old.original.as_ref().unwrap_or(&own.source);
         new.original = Some(original.clone());
     }
-}
-
-/// What the model is told when others changed the notebook; empty if nobody did.
-pub fn words(changes: &[Change], transcript: &Transcript) -> String {
-    if changes.is_empty() {
-        return String::new();
-    }
-    let mut words = "The user changed the notebook outside of this conversation. What stands above is how it is now; code \
-                     that was changed has not run in this kernel since."
-        .to_owned();
-    let mut deleted = 0;
-    for change in changes.iter().take(CHANGES) {
-        let (id, what) = match change {
-            Change::Deleted { .. } => {
-                deleted += 1;
-                continue;
-            }
-            Change::Added { id } => (id, "was added"),
-            Change::Edited {
-                id, source: true, ..
-            } => (id, "was changed"),
-            Change::Edited { id, .. } => (id, "was run elsewhere and has other outputs"),
-        };
-        let Some(cell) = transcript.cell(id) else {
-            continue;
-        };
-        let kind = match &cell.kind {
-            CellKind::User => "A text of the user",
-            CellKind::Note | CellKind::Reading(_) => "A note",
-            CellKind::Assistant { .. } | CellKind::Cut => "A text of yours",
-            CellKind::Code(code) if code.author == Author::Person => "A code cell of the user",
-            CellKind::Code(_) => "A code cell of yours",
-        };
-        let kind = match cell.is_foreign() {
-            true if matches!(cell.kind, CellKind::Code(_)) => "A code cell",
-            true => "A text cell",
-            false => kind,
-        };
-        let end = floor_boundary(&cell.source, TOLD);
-        let shown = cell.source.get(..end).unwrap_or_default();
-        let dots = if end < cell.source.len() {
-            " [...]"
-        } else {
-            ""
-        };
-        let _ = write!(words, "\n- {kind} {what}. It is now:\n{shown}{dots}");
-    }
-    match deleted {
-        0 => {}
-        1 => words.push_str("\n- One cell was deleted."),
-        many => {
-            let _ = write!(words, "\n- {many} cells were deleted.");
-        }
-    }
-    if let more @ 1.. = changes.len().saturating_sub(CHANGES) {
-        let _ = write!(words, "\n- And {more} more changes.");
-    }
-    words
 }
 
 fn saved<'a>(notebook: &'a Notebook, key: &str) -> Option<&'a str> {
@@ -294,7 +236,7 @@ fn restore(mut cell: nbformat::Cell, steps: &mut Steps) -> (Cell, Value) {
         },
         (CUT_OFF, CellType::Markdown) => CellKind::Cut,
         ("note", CellType::Markdown) => {
-            if let Some(inner) = super::notebook::unfold(&source) {
+            if let Some(inner) = unfold(&source) {
                 source = inner;
             }
             CellKind::Note
@@ -307,6 +249,16 @@ fn restore(mut cell: nbformat::Cell, steps: &mut Steps) -> (Cell, Value) {
                 answer: text("answer").unwrap_or_default(),
                 is_error: ours.get("is_error").and_then(Value::as_bool) == Some(true),
             }))
+        }
+        ("compaction", CellType::Markdown) => {
+            let compaction = compaction::of_metadata(&ours);
+            match (compaction, unfold(&source)) {
+                (Some(compaction), Some(inner)) => {
+                    source = inner;
+                    CellKind::Compaction(Box::new(compaction))
+                }
+                _ => CellKind::Note,
+            }
         }
         ("assistant", CellType::Raw) => {
             let author = model(steps, Some(std::mem::take(&mut source)));

@@ -14,6 +14,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::compaction::Said;
 use super::limits::Place;
 use super::transcript::{CodeCell, CodeStatus};
 use crate::jupyter::mime::{Audience, MimeBundle, TEXT_PLAIN, joined};
@@ -35,6 +36,8 @@ pub struct Budget<'a> {
     pub brief: bool,
     /// Whether it can read what is hidden.
     pub reads: bool,
+    /// What it was told before.
+    pub said: Option<&'a Said>,
 }
 
 /// Lines of a traceback that are kept, counted from its end.
@@ -84,6 +87,15 @@ pub fn result(id: &str, cell: &CodeCell, budget: Budget<'_>) -> (Vec<Part>, bool
     (parts, is_error)
 }
 
+/// Outputs by themselves.
+pub fn outputs(outputs: &[Output], budget: Budget<'_>) -> Vec<Part> {
+    let budget = Budget {
+        reads: false,
+        ..budget
+    };
+    Summary::of(outputs, &[], budget).parts("", budget)
+}
+
 /// All text of a cell's outputs, as [`result`] counts its lines; tracebacks are whole.
 pub fn whole_text(cell: &CodeCell) -> String {
     let budget = Budget {
@@ -91,6 +103,7 @@ pub fn whole_text(cell: &CodeCell) -> String {
         eye: None,
         brief: false,
         reads: true,
+        said: None,
     };
     let all = cell.outputs.to_notebook();
     Summary::of(&all, &cell.pictures, budget)
@@ -369,6 +382,7 @@ mod tests {
         eye: None,
         brief: false,
         reads: false,
+        said: None,
     };
 
     fn png(width: u32, height: u32) -> Vec<u8> {

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::carried::{Carried, CarriedFile};
+use super::compaction::Compaction;
 use super::limits::{OutputLimits, Place};
 use super::open;
 use super::outputs::Outputs;
@@ -92,6 +93,8 @@ pub enum CellKind {
     Code(Box<CodeCell>),
     /// The model reads more of a cell's output than it was shown. The source says what it asked for.
     Reading(Box<Reading>),
+    /// Cells before this one were compacted; the source is what the model reads about it.
+    Compaction(Box<Compaction>),
 }
 
 /// Code, where it came from and what became of it.
@@ -199,18 +202,7 @@ impl Transcript {
                 language,
                 source,
             } => {
-                let code = CodeCell {
-                    author,
-                    language,
-                    status: CodeStatus::Proposed,
-                    count: None,
-                    outputs: Outputs::default(),
-                    started: None,
-                    finished: None,
-                    original: None,
-                    hint: None,
-                    pictures: Vec::new(),
-                };
+                let code = CodeCell::proposed(author, language);
                 self.add(cell, CellKind::Code(Box::new(code)), source)?;
             }
             Edit::Change { cell, source } => self.change_code(&cell, |code, old| {
@@ -242,6 +234,16 @@ impl Transcript {
                 let own = self.cell(&cell).map_or(0, cells::kept);
                 let limits = self.limits.of_cell(self.cells.bytes() - own);
                 self.change_code(&cell, |code, _| code.outputs.cut(&limits, whole))?;
+            }
+            Edit::Compact {
+                cell,
+                text,
+                compaction,
+            } => {
+                if self.cell(&compaction.through).is_none() {
+                    return Err(EditError::NoCell(compaction.through));
+                }
+                self.add(cell, CellKind::Compaction(Box::new(compaction)), text)?;
             }
             Edit::Finish { cell, status, at } => self.change_code(&cell, |code, _| {
                 code.status = status;

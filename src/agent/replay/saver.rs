@@ -1,8 +1,8 @@
 //! The notebook's file while a run goes on: whoever looks, or finds it after a crash, sees every cell that has finished,
 //! and what the running one has put out.
 //!
-//! Saving writes all of it, so it is done at most so often that it takes a twentieth of the time, and while the kernel
-//! works on the next cell.
+//! Saving writes all of it, so it is done at most twice a second and takes at most a twentieth of the time, and while the
+//! kernel works on the next cell.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,8 @@ use crate::jupyter::nbformat::{CellType, Notebook, Output};
 
 /// Between two saves lies so many times what the last one took.
 const SPACING: u32 = 20;
+/// .. and at least this.
+const LEAST: Duration = Duration::from_millis(500);
 
 /// See the module.
 #[derive(Debug)]
@@ -60,8 +62,7 @@ impl Saver {
             }
         }
         let written = write_atomically_with(&self.path, |file| notebook.write_to(file));
-        let took = begun.elapsed().max(Duration::from_millis(1));
-        self.next = Instant::now() + took * SPACING;
+        self.next = Instant::now() + (begun.elapsed() * SPACING).max(LEAST);
         let error = written.err()?;
         self.failed = true;
         Some(format!(

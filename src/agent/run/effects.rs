@@ -36,7 +36,11 @@ impl Session {
     async fn perform(&mut self, effect: Effect) -> Option<Input> {
         match effect {
             Effect::Sample => return self.sample().await,
-            Effect::CancelSampling => self.break_off("interrupted"),
+            Effect::Compact => return self.compact().await,
+            Effect::CancelSampling => {
+                self.room.cancel();
+                self.break_off("interrupted");
+            }
             Effect::Hint(text) => self.hint(text),
             Effect::Ask { cell } => self.tell(EventKind::ApprovalRequested { cell }).await,
             Effect::AskToGoOn(end) => self.tell(EventKind::ContinueRequested { end }).await,
@@ -80,13 +84,17 @@ impl Session {
         None
     }
 
-    async fn sample(&mut self) -> Option<Input> {
+    /// Asks the model, or makes room first, after which it is asked.
+    pub(super) async fn sample(&mut self) -> Option<Input> {
         let Some(provider) = self.options.provider.clone() else {
             return Some(Input::ModelFailed {
                 message: "no model is configured".to_owned(),
                 key_variable: None,
             });
         };
+        if !self.has_room().await {
+            return None;
+        }
         let prompt = self.prompt();
         if let Some(input) = self.over_budget(&prompt) {
             return Some(input);
@@ -95,6 +103,7 @@ impl Session {
         let step = self.steps;
         self.between_cells();
         self.tell(EventKind::StepStarted { step }).await;
+        self.room.asking(&prompt);
         self.sampling = Some(Sampling::new(provider.stream(prompt), step));
         None
     }
@@ -295,6 +304,7 @@ impl Session {
         };
         let cell = cell.clone();
         let change = OutputChange::from(late.output.clone());
+        self.heard_late(&cell, &late.output);
         self.emit(cell.clone(), late.output).await;
         self.tell(EventKind::Output { cell, change }).await;
     }
@@ -389,6 +399,9 @@ impl Session {
             .rev()
             .find(|cell| matches!(cell.kind, CellKind::Code(_)))
             .map(|cell| cell.id.clone());
+        if let Some(cell) = &latest {
+            self.room.said.again(cell);
+        }
         self.edit(match latest {
             Some(cell) => Edit::Hint { cell, text },
             None => Edit::Note {

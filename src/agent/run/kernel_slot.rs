@@ -97,6 +97,17 @@ impl Slots {
             .is_some_and(|slot| matches!(slot.state, KernelSlot::Starting { .. }))
     }
 
+    /// All kernels that can take code, with their languages.
+    pub(super) fn all_ready(&self) -> Vec<(String, Kernel)> {
+        let ready = self.slots.iter().filter_map(|slot| match &slot.state {
+            KernelSlot::Ready(kernel) => {
+                Some((slot.options.kernel.spec.language.clone(), kernel.clone()))
+            }
+            KernelSlot::Asleep | KernelSlot::Starting { .. } | KernelSlot::Failed(_) => None,
+        });
+        ready.collect()
+    }
+
     /// Its kernelspec's name.
     pub(super) fn name(&self, index: usize) -> String {
         self.slots

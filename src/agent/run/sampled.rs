@@ -51,6 +51,7 @@ impl Session {
                 Progress::Nothing => {}
                 Progress::Again { why, cell } => self.asked_again(why, cell).await,
                 Progress::Complete { usage } => {
+                    self.room.replied(usage);
                     self.spend(usage);
                     if let Some(sampling) = self.sampling.take() {
                         self.replied(sampling).await;
@@ -59,6 +60,11 @@ impl Session {
             },
             Some(Err(error)) => {
                 self.break_off("cut off");
+                if let ProviderError::ContextTooLong { message } = &error
+                    && self.refused(message).await
+                {
+                    return;
+                }
                 self.drive(model_failed(&error)).await;
             }
             None => {

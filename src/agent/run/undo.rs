@@ -442,7 +442,11 @@ fn begins_turn(cell: &Cell) -> bool {
     match &cell.kind {
         CellKind::User => true,
         CellKind::Code(code) => code.author == Author::Person,
-        CellKind::Note | CellKind::Cut | CellKind::Assistant { .. } | CellKind::Reading(_) => false,
+        CellKind::Note
+        | CellKind::Cut
+        | CellKind::Assistant { .. }
+        | CellKind::Reading(_)
+        | CellKind::Compaction(_) => false,
     }
 }
 
@@ -452,15 +456,8 @@ pub(super) fn ran_in_main(cell: &Cell) -> bool {
 
 /// The language of a cell that another kernel ran.
 fn ran_elsewhere(cell: &Cell) -> Option<&str> {
-    match &cell.kind {
-        CellKind::Code(code) if code.started.is_some() => code.language.as_deref(),
-        CellKind::Code(_)
-        | CellKind::User
-        | CellKind::Note
-        | CellKind::Cut
-        | CellKind::Assistant { .. }
-        | CellKind::Reading(_) => None,
-    }
+    let code = cell.code().filter(|code| code.started.is_some())?;
+    code.language.as_deref()
 }
 
 fn first_line(source: &str) -> String {

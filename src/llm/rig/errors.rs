@@ -17,16 +17,35 @@ use super::super::types::ProviderError;
 /// As much of a server's words as an error carries.
 const MESSAGE_LIMIT: usize = 600;
 
-/// How servers say that a prompt is too long: OpenAI, Anthropic, Gemini, llama-server, vLLM, LM Studio.
-const TOO_LONG: [&str; 8] = [
+/// How servers say that a prompt is too long.
+const TOO_LONG: [&str; 19] = [
+    // OpenAI, and most that speak its wires.
     "context_length_exceeded",
-    "prompt is too long",
-    "exceeds the maximum number of tokens",
-    "exceed_context_size_error",
+    "exceeds the context window",
     "maximum context length",
+    "reduce the length of the messages",
+    // Anthropic: the prompt alone, the prompt with the reply, in a stream; Bedrock.
+    "prompt is too long",
+    "exceed context limit",
     "model_context_window_exceeded",
+    "input is too long",
+    // Gemini.
+    "exceeds the maximum number of tokens",
+    // llama-server.
+    "exceed_context_size_error",
+    "available context size",
+    // LM Studio.
     "context length of only",
     "greater than the context length",
+    // Ollama.
+    "exceeds the context length",
+    // vLLM.
+    "maximum model length",
+    // xAI, Cohere, Moonshot, MiniMax.
+    "maximum prompt length",
+    "too many tokens",
+    "exceeded model token limit",
+    "context window exceeds limit",
 ];
 
 /// How servers say that they have no such model: OpenAI, Groq, vLLM and LM Studio; DeepSeek; OpenRouter; Mistral; Azure;
@@ -506,6 +525,34 @@ mod tests {
                     &[],
                 ),
                 too_long("the request exceeds the available context size"),
+            ),
+            (
+                answered(
+                    400,
+                    r#"{"error":{"message":"input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000"}}"#,
+                    &[],
+                ),
+                too_long(
+                    "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000",
+                ),
+            ),
+            (
+                answered(
+                    400,
+                    r#"{"error":{"message":"Your input exceeds the context window of this model.","code":null}}"#,
+                    &[],
+                ),
+                too_long("Your input exceeds the context window of this model."),
+            ),
+            (
+                answered(
+                    422,
+                    r#"{"object":"error","message":"Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length"}"#,
+                    &[],
+                ),
+                too_long(
+                    "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+                ),
             ),
             // OpenAI, Ollama, Anthropic, Gemini, OpenRouter, Azure.
             (

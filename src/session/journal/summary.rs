@@ -47,7 +47,8 @@ impl Summary {
                 CellKind::Note
                 | CellKind::Assistant { .. }
                 | CellKind::Cut
-                | CellKind::Reading(_) => {}
+                | CellKind::Reading(_)
+                | CellKind::Compaction(_) => {}
             },
             _ => {}
         }

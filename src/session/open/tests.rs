@@ -17,6 +17,7 @@ const BUDGET: Budget<'static> = Budget {
     eye: None,
     brief: false,
     reads: true,
+    said: None,
 };
 
 /// A conversation with all that can become of code.

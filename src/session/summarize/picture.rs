@@ -94,8 +94,8 @@ impl Eye {
 
 /// Takes the oldest pictures out of a conversation that has more than a request may have. Several at a time: each time
 /// the conversation is no longer what the provider has cached.
-pub fn forget(messages: &mut [Message], most: usize) {
-    let parts = messages.iter_mut().flat_map(|message| match message {
+pub fn forget<'a>(messages: impl Iterator<Item = &'a mut Message>, most: usize) {
+    let parts = messages.flat_map(|message| match message {
         Message::User(parts) | Message::ToolResult { parts, .. } => parts.as_mut_slice(),
         Message::Assistant { .. } => &mut [],
     });
@@ -348,7 +348,7 @@ mod tests {
             let mut messages: Vec<Message> = (0..count)
                 .map(|n| Message::User(vec![Part::Text("plot".to_owned()), picture(n)]))
                 .collect();
-            forget(&mut messages, 4);
+            forget(messages.iter_mut(), 4);
             messages
                 .iter()
                 .filter(|message| matches!(message, Message::User(parts) if matches!(parts[1], Part::Image { .. })))

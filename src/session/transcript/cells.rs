@@ -138,6 +138,7 @@ pub(super) fn kept(cell: &Cell) -> usize {
         | CellKind::Note
         | CellKind::Assistant { .. }
         | CellKind::Cut
-        | CellKind::Reading(_) => 0,
+        | CellKind::Reading(_)
+        | CellKind::Compaction(_) => 0,
     }
 }

@@ -14,6 +14,7 @@ use crate::jupyter::nbformat::Notebook;
 use crate::kernel::OutputEvent;
 use crate::llm::types::{Native, Usage};
 use crate::session::carried::CarriedFile;
+use crate::session::compaction::Compaction;
 use crate::session::limits::{Place, Whole};
 
 /// A change to a transcript.
@@ -118,6 +119,15 @@ pub enum Edit {
         arguments: String,
         /// What it got.
         reading: Reading,
+    },
+    /// Cells are compacted for the model.
+    Compact {
+        /// Id of the new cell.
+        cell: String,
+        /// What the model reads.
+        text: String,
+        /// Which cells, and what becomes of them.
+        compaction: Compaction,
     },
     /// The end of the code.
     Finish {

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::{Accounts, Author, Cell, CellKind, Cells, CodeCell, KernelIdentity, Transcript};
+use super::{
+    Accounts, Author, Cell, CellKind, Cells, CodeCell, CodeStatus, KernelIdentity, Transcript,
+};
 use crate::llm::types::Native;
 use crate::session::carried::CarriedFile;
 use crate::session::limits::OutputLimits;
+use crate::session::outputs::Outputs;
 
 /// What a transcript is made of.
 pub(in crate::session) struct Restored {
@@ -66,6 +69,24 @@ impl Transcript {
     }
 }
 
+impl CodeCell {
+    /// Code that nobody has decided on.
+    pub(super) fn proposed(author: Author, language: Option<String>) -> Self {
+        Self {
+            author,
+            language,
+            status: CodeStatus::Proposed,
+            count: None,
+            outputs: Outputs::default(),
+            started: None,
+            finished: None,
+            original: None,
+            hint: None,
+            pictures: Vec::new(),
+        }
+    }
+}
+
 impl Cell {
     /// Whether it is a person's, from a notebook that the session continues: it is written back as it was.
     pub fn is_foreign(&self) -> bool {
@@ -82,7 +103,8 @@ impl Cell {
             | CellKind::Note
             | CellKind::Assistant { .. }
             | CellKind::Cut
-            | CellKind::Reading(_) => None,
+            | CellKind::Reading(_)
+            | CellKind::Compaction(_) => None,
         }
     }
 
@@ -95,7 +117,7 @@ impl Cell {
                 Author::Model { step, .. } => Some(*step),
                 Author::Person => None,
             },
-            CellKind::User | CellKind::Note | CellKind::Cut => None,
+            CellKind::User | CellKind::Note | CellKind::Cut | CellKind::Compaction(_) => None,
         }
     }
 }

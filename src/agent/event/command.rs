@@ -1,0 +1,91 @@
+//! What a front end can ask of a session.
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::undo::UndoTo;
+
+/// What a front end can ask for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum Command {
+    /// A question to the model.
+    Submit {
+        /// The words.
+        text: String,
+    },
+    /// The answer to [`super::EventKind::ApprovalRequested`].
+    Decide {
+        /// Which cell.
+        cell: String,
+        /// What shall happen.
+        decision: Decision,
+    },
+    /// The answer to [`super::EventKind::InputRequested`].
+    Reply {
+        /// Which cell.
+        cell: String,
+        /// The line, without newline.
+        value: String,
+    },
+    /// Code of the person's own.
+    Run {
+        /// The code.
+        code: String,
+        /// Its language, or the name of a kernel; `None` is the main kernel.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        language: Option<String>,
+    },
+    /// Take turns back: answered by [`super::EventKind::Undone`], [`super::EventKind::UndoAsks`] or [`super::EventKind::UndoRefused`].
+    Undo {
+        /// How far.
+        to: UndoTo,
+        /// Also if not all will be as it was: the answer to [`super::EventKind::UndoAsks`].
+        #[serde(default)]
+        anyway: bool,
+    },
+    /// What can be gone back to: answered by [`super::EventKind::Checkpoints`].
+    Checkpoints,
+    /// Let another model answer from the next question on; told by [`super::EventKind::ModelChanged`] or
+    /// [`super::EventKind::ModelUnchanged`].
+    SetModel {
+        /// As for `--model`.
+        model: String,
+    },
+    /// The answer to [`super::EventKind::SessionResumed`] when the kernel's memory is gone. Whoever asks a question instead
+    /// goes on without a replay.
+    Restore {
+        /// Run the session's code again, in order.
+        replay: bool,
+    },
+    /// The answer to [`super::EventKind::ContinueRequested`].
+    Continue {
+        /// Whether to go on.
+        go_on: bool,
+    },
+    /// Compact the conversation for the model now.
+    Compact,
+    /// Stop what is going on; twice within two seconds restarts the kernel that runs.
+    Interrupt,
+    /// End the session.
+    Shutdown,
+}
+
+/// What shall happen with proposed code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "decision", rename_all = "snake_case")]
+pub enum Decision {
+    /// Run it.
+    Run,
+    /// Run it, and do not ask again in this session.
+    Always,
+    /// Run this instead.
+    Change {
+        /// The new code.
+        source: String,
+    },
+    /// Do not run it.
+    Decline {
+        /// Words for the model.
+        reason: Option<String>,
+    },
+}

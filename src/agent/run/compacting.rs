@@ -1,0 +1,480 @@
+//! Keeps the conversation within its model's window: before each request what the model is told is fixed, and if the
+//! prompt would leave too little room for the reply, old cells are compacted first ([`compaction`]).
+//!
+//! Invariants: a compaction is one edit, made only while no code runs and the model is not replying; it never fails
+//! (what the model cannot summarise is said by rules); the request for a summary goes to the session's own model and
+//! nowhere else.
+
+mod asking;
+
+use std::fmt::Write as _;
+use std::pin::Pin;
+
+use asking::{SummaryRequest, inventories};
+
+use super::{Coaching, Edit, EventKind, Input, Prompt, Session, random_cell_id, tools};
+use crate::agent::event::{CompactionReason, OutputChange};
+use crate::kernel::OutputEvent;
+use crate::llm::tokens::{self, Meter};
+use crate::llm::types::{Message, Part, ToolChoice, Usage};
+use crate::session::compaction::{
+    self, Compaction, Inventory, Kind, Measure, Need, Parts, Plan, Said, Scale, Writer,
+};
+use crate::session::summarize::{self, Budget, head_and_tail};
+use crate::session::{Cell, context};
+
+/// Asks for a summary; the number of words is filled in.
+const INSTRUCTION: &str = include_str!("../prompts/compact.md");
+/// Compactions before one request.
+const TRIES: u32 = 2;
+/// Outputs that came late and wait to be told, and bytes of each.
+const LATE: usize = 32;
+const LATE_BYTES: usize = 4 << 10;
+
+/// What is known about the room that there is.
+#[derive(Default)]
+pub(super) struct Room {
+    /// How the model counts.
+    meter: Meter,
+    /// Whose meter that is, and the window that it named when it refused a prompt.
+    model: String,
+    learned: Option<u64>,
+    /// What it was told of cells.
+    pub(super) said: Said,
+    /// The weight of the prompt that the model has.
+    asked: u64,
+    /// It has refused a prompt as too long since its last reply.
+    refused: bool,
+    /// Compactions since its last reply.
+    tried: u32,
+    /// Texts that came for cells that the model has been told about: the cell's number, and the text.
+    late: Vec<(Option<i64>, String)>,
+    work: Option<Compacting>,
+}
+
+/// A compaction on its way.
+struct Compacting {
+    draft: Pin<Box<dyn Future<Output = Draft> + Send>>,
+    plan: Plan,
+    then: Then,
+}
+
+/// What follows a compaction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    /// The model is asked.
+    Ask,
+    /// Nothing.
+    Rest,
+}
+
+/// What a kernel and a model had to say for a compaction.
+pub(super) struct Draft {
+    inventories: Vec<Inventory>,
+    /// What was done, in the model's words.
+    work: Option<String>,
+    /// Why there are none although it was asked.
+    trouble: Option<String>,
+    usage: Usage,
+}
+
+/// The end of a compaction that is on its way.
+pub(super) async fn next_draft(room: &mut Room) -> Draft {
+    match &mut room.work {
+        Some(work) => work.draft.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Room {
+    /// Forgets the compaction that is on its way.
+    pub(super) fn cancel(&mut self) {
+        self.work = None;
+    }
+
+    /// The model gets this prompt.
+    pub(super) fn asking(&mut self, prompt: &Prompt) {
+        self.asked = tokens::weigh(prompt);
+    }
+
+    /// The model has replied and says what it read.
+    pub(super) fn replied(&mut self, usage: Usage) {
+        self.meter.observe(self.asked, usage.input);
+        self.refused = false;
+        self.tried = 0;
+    }
+
+    /// Another model counts otherwise.
+    fn meet(&mut self, model: &str) {
+        if self.model != model {
+            model.clone_into(&mut self.model);
+            self.meter = Meter::default();
+            self.learned = None;
+            self.said.clear();
+        }
+    }
+}
+
+impl Session {
+    /// How much of outputs the model gets.
+    pub(super) fn model_budget(&self) -> Budget<'_> {
+        Budget {
+            text: self.options.output_budget,
+            eye: self.eye.as_deref(),
+            brief: self.options.coaching == Coaching::Small,
+            reads: self.reads(),
+            said: Some(&self.room.said),
+        }
+    }
+
+    /// Fixes what the model is told of cells that have ended, and sees to it that the prompt fits. Whether the model
+    /// can be asked now; if not, it is asked after the compaction that has begun.
+    pub(super) async fn has_room(&mut self) -> bool {
+        self.tell_results();
+        if self.room.tried >= TRIES {
+            return true;
+        }
+        let prompt = self.prompt();
+        if self.room.meter.tokens(tokens::weigh(&prompt)) <= self.limit() {
+            return true;
+        }
+        let need = if self.room.tried == 0 {
+            Need::Room
+        } else {
+            Need::Summary
+        };
+        match self.plan(&prompt, need) {
+            Some(plan) => {
+                self.room.tried += 1;
+                self.begin(plan, prompt, Then::Ask, CompactionReason::NearLimit)
+                    .await;
+                false
+            }
+            None => true,
+        }
+    }
+
+    /// The model refused the prompt as too long. Whether it will be asked again.
+    pub(super) async fn refused(&mut self, message: &str) -> bool {
+        if std::mem::replace(&mut self.room.refused, true) {
+            return false;
+        }
+        let counted = self.room.meter.tokens(self.room.asked);
+        let named = tokens::window_in(message);
+        // It has more tokens than fit; how many more is not known.
+        let window = named.unwrap_or_else(|| self.window().unwrap_or(u64::MAX).min(counted));
+        self.room
+            .meter
+            .observe(self.room.asked, window.max(counted));
+        self.room.learned = Some(window);
+        let prompt = self.prompt();
+        let Some(plan) = self.plan(&prompt, Need::Room) else {
+            return false;
+        };
+        self.room.tried += 1;
+        self.begin(plan, prompt, Then::Ask, CompactionReason::Refused)
+            .await;
+        true
+    }
+
+    /// A person wants it.
+    pub(super) async fn compact(&mut self) -> Option<Input> {
+        self.tell_results();
+        let prompt = self.prompt();
+        let Some(plan) = self.plan(&prompt, Need::Summary) else {
+            self.notice("there is nothing to compact yet").await;
+            return Some(Input::Compacted);
+        };
+        self.begin(plan, prompt, Then::Rest, CompactionReason::Requested)
+            .await;
+        None
+    }
+
+    /// Kernel and model have said what they had to say: the compaction is made.
+    pub(super) async fn compacted(&mut self, draft: Draft) {
+        let Some(Compacting { plan, then, .. }) = self.room.work.take() else {
+            return;
+        };
+        self.spend(draft.usage);
+        if let Some(trouble) = &draft.trouble {
+            self.notice(&format!(
+                "the model did not write a summary ({trouble}): it is put together without it"
+            ))
+            .await;
+        }
+        let made = self.make(&plan, &draft);
+        let Made {
+            text,
+            measure,
+            after,
+            words,
+            files,
+        } = made;
+        if after < plan.before {
+            let by = match &measure {
+                Measure::Outputs => None,
+                Measure::Summary { by, .. } => Some(by.name().to_owned()),
+            };
+            self.edit(Edit::Compact {
+                cell: random_cell_id(),
+                text,
+                compaction: Compaction {
+                    through: plan.through,
+                    measure,
+                    before: plan.before,
+                    after,
+                },
+            });
+            self.tell(EventKind::Compacted {
+                tokens_before: plan.before,
+                tokens_after: after,
+                window: self.window(),
+                summary_by: by,
+                cells: plan.cells,
+                pictures: plan.pictures,
+                words,
+                files,
+                variables: draft.inventories.iter().map(Inventory::len).sum(),
+            })
+            .await;
+        } else if then == Then::Rest {
+            self.notice("the conversation is too short to become shorter")
+                .await;
+        }
+        let next = match then {
+            Then::Ask => self.sample().await,
+            Then::Rest => Some(Input::Compacted),
+        };
+        if let Some(input) = next {
+            self.drive(input).await;
+        }
+    }
+
+    /// Output that came after the end of its cell: what the model was told of that cell stays, so it is told by itself.
+    pub(super) fn heard_late(&mut self, cell: &str, output: &OutputEvent) {
+        let Some(code) = self.transcript.code(cell) else {
+            return;
+        };
+        // A small model's prompt is rewritten in any case.
+        if self.room.said.of(cell).is_none() || self.options.coaching == Coaching::Small {
+            return;
+        }
+        let count = code.count;
+        let OutputChange::Append { output, .. } = OutputChange::from(output.clone()) else {
+            return;
+        };
+        let budget = Budget {
+            text: LATE_BYTES,
+            ..self.model_budget()
+        };
+        let parts = summarize::outputs(&[output], budget);
+        let Some(Part::Text(text)) = parts.into_iter().next() else {
+            return;
+        };
+        let late = &mut self.room.late;
+        if let Some((_, all)) = late
+            .last_mut()
+            .filter(|(last, all)| *last == count && all.len() < LATE_BYTES)
+        {
+            let _ = write!(all, "\n{text}");
+        } else if late.len() < LATE {
+            late.push((count, text));
+        }
+        // What is beyond that is in the notebook.
+    }
+
+    /// From here on the model is told the same of these cells, whatever comes later.
+    fn tell_results(&mut self) {
+        let name = self.options.provider.as_ref();
+        let name = name.map(|provider| provider.info().name.clone());
+        self.room.meet(&name.unwrap_or_default());
+        let mut said = std::mem::take(&mut self.room.said);
+        let untold = context::untold(&self.transcript, &said);
+        said.tell(&untold, self.model_budget());
+        self.room.said = said;
+        for (count, text) in std::mem::take(&mut self.room.late) {
+            let cell = count.map_or_else(|| "an earlier cell".to_owned(), |n| format!("In [{n}]"));
+            let text = format!("[Output of {cell} that came after it had ended]\n{text}");
+            self.edit(Edit::Note {
+                cell: random_cell_id(),
+                text: head_and_tail(&text, LATE_BYTES),
+            });
+        }
+    }
+
+    /// The model's window in tokens, if it is known.
+    fn window(&self) -> Option<u64> {
+        let provider = self.options.provider.as_ref();
+        let known = provider.and_then(|provider| provider.info().context_window);
+        self.room.learned.or(known)
+    }
+
+    /// Tokens that a prompt may have.
+    fn limit(&self) -> u64 {
+        tokens::limit_of(self.window().unwrap_or(tokens::ASSUMED_WINDOW))
+    }
+
+    fn plan(&self, prompt: &Prompt, need: Need) -> Option<Plan> {
+        let scale = Scale {
+            weigh: &tokens::weigh_messages,
+            tokens: &|weight| self.room.meter.tokens(weight),
+            fixed: tokens::weigh_fixed(prompt),
+        };
+        compaction::plan(
+            &self.transcript,
+            tools::RUN_CODE,
+            self.model_budget(),
+            scale,
+            self.limit(),
+            need,
+        )
+    }
+
+    async fn begin(&mut self, plan: Plan, prompt: Prompt, then: Then, reason: CompactionReason) {
+        self.tell(EventKind::CompactionStarted {
+            tokens: plan.before,
+            window: self.window(),
+            reason,
+        })
+        .await;
+        let kernels = self.kernels.all_ready();
+        let request = match plan.kind {
+            Kind::Outputs => None,
+            Kind::Summary => self.summary_request(&plan, prompt),
+        };
+        let draft = Box::pin(async move {
+            let mut draft = Draft {
+                inventories: inventories(kernels).await,
+                work: None,
+                trouble: None,
+                usage: Usage::default(),
+            };
+            if let Some(request) = request {
+                request.ask(&mut draft).await;
+            }
+            draft
+        });
+        self.room.work = Some(Compacting { draft, plan, then });
+    }
+
+    /// What the model is asked for a summary; `None` if it is too small to write one.
+    fn summary_request(&self, plan: &Plan, prompt: Prompt) -> Option<SummaryRequest> {
+        let provider = self.options.provider.clone()?;
+        if self.options.coaching == Coaching::Small || provider.info().small {
+            return None;
+        }
+        let limit = self.limit();
+        let words = (limit / 12).clamp(120, 900);
+        let instruction = INSTRUCTION.replace("{words}", &words.to_string());
+        // Without pictures and outputs, as text: short enough, and no call without its answer.
+        let conversation =
+            compaction::as_text(self.transcript.cells(), &plan.through, bytes(limit));
+        let short = Prompt {
+            messages: vec![Message::User(vec![
+                Part::Text(format!("# The conversation so far\n{conversation}")),
+                Part::Text(instruction.clone()),
+            ])],
+            tool_choice: ToolChoice::None,
+            ..prompt.clone()
+        };
+        // What the provider has in its cache already, if the reply has room.
+        let mut whole = prompt;
+        whole.tool_choice = ToolChoice::None;
+        let words = Part::Text(instruction);
+        match whole.messages.last_mut() {
+            Some(Message::User(parts) | Message::ToolResult { parts, .. }) => parts.push(words),
+            Some(Message::Assistant { .. }) | None => {
+                whole.messages.push(Message::User(vec![words]));
+            }
+        }
+        let window = self.window().unwrap_or(tokens::ASSUMED_WINDOW);
+        let fits = self.room.meter.tokens(tokens::weigh(&whole)) + limit / 6 <= window;
+        let prompts = if fits {
+            vec![whole, short]
+        } else {
+            vec![short]
+        };
+        Some(SummaryRequest { provider, prompts })
+    }
+
+    /// The words of the compaction, and what they weigh.
+    fn make(&self, plan: &Plan, draft: &Draft) -> Made {
+        let limit = self.limit();
+        let cells = self.cells_through(&plan.through);
+        let inventory = self.inventory(&draft.inventories, bytes(limit) / 4);
+        let (text, measure, words, files) = match plan.kind {
+            Kind::Outputs => (
+                compaction::outputs_note(&inventory),
+                Measure::Outputs,
+                0,
+                vec![],
+            ),
+            Kind::Summary => {
+                let (words, pieces) = compaction::person_words(cells, bytes(limit));
+                let files = compaction::files_written(cells);
+                let most = bytes(limit) / 3;
+                let (by, work) = if let Some(work) = &draft.work {
+                    (Writer::Model, head_and_tail(work, most))
+                } else {
+                    let all = self.transcript.cells();
+                    let work = compaction::work_so_far(all, &plan.through, most);
+                    (Writer::Rules, work)
+                };
+                let text = compaction::summary(&Parts {
+                    workspace: &compaction::workspace(self.transcript.cells(), most),
+                    words: &words,
+                    work: &work,
+                    files: &files,
+                    inventory: &inventory,
+                });
+                (text, Measure::Summary { by, work }, pieces, files)
+            }
+        };
+        let said = Message::User(vec![Part::Text(text.clone())]);
+        let fixed = tokens::weigh_fixed(&self.prompt());
+        let weight = fixed + plan.kept + tokens::weigh_messages(&[said]);
+        Made {
+            text,
+            measure,
+            after: self.room.meter.tokens(weight),
+            words,
+            files: files.len(),
+        }
+    }
+
+    /// What lives in the kernels; which kernel it is, is said where there are several.
+    fn inventory(&self, inventories: &[Inventory], limit: usize) -> String {
+        let main = self.language();
+        let mut text = String::new();
+        if !inventories.iter().any(|one| one.language == main) {
+            text.push_str("(none: the kernel is not running)\n");
+        }
+        for one in inventories {
+            if one.language != main {
+                let _ = writeln!(text, "In the {} kernel:", one.language);
+            }
+            text.push_str(&one.lines(limit / inventories.len().max(1)));
+        }
+        text
+    }
+
+    fn cells_through(&self, last: &str) -> &[Cell] {
+        let cells = self.transcript.cells();
+        let at = cells.iter().position(|cell| cell.id == last);
+        at.and_then(|at| cells.get(..=at)).unwrap_or_default()
+    }
+}
+
+/// The words of a compaction.
+struct Made {
+    text: String,
+    measure: Measure,
+    after: u64,
+    words: usize,
+    files: usize,
+}
+
+/// Bytes that may be said for a limit in tokens: about a third of it.
+fn bytes(limit: u64) -> usize {
+    usize::try_from(limit).unwrap_or(usize::MAX)
+}

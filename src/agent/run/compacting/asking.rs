@@ -1,0 +1,88 @@
+//! What a compaction asks of others: a summary of the model, and their variables of the kernels. Every wait has an
+//! end, and what does not come is told, never an error.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Draft;
+use crate::kernel::{Kernel, KernelError};
+use crate::llm::types::{Delta, Prompt, Provider, ProviderError, Usage};
+use crate::session::compaction::{Inventory, Variables};
+
+/// How long a model may write at a summary.
+const SUMMARY_WITHIN: Duration = Duration::from_mins(3);
+/// Bytes of its reply that are looked at.
+const SUMMARY_KEPT: usize = 64 << 10;
+/// How long all kernels may take to list their variables.
+const INVENTORY_WITHIN: Duration = Duration::from_secs(8);
+
+/// A summary that a model is asked for.
+pub(super) struct SummaryRequest {
+    pub(super) provider: Arc<dyn Provider>,
+    /// From the best to the one that surely fits.
+    pub(super) prompts: Vec<Prompt>,
+}
+
+impl SummaryRequest {
+    pub(super) async fn ask(self, draft: &mut Draft) {
+        for prompt in self.prompts {
+            let reply = tokio::time::timeout(SUMMARY_WITHIN, written(&*self.provider, prompt));
+            let trouble = match reply.await {
+                Ok(Ok((text, usage))) => {
+                    draft.usage += usage;
+                    if !text.trim().is_empty() {
+                        draft.work = Some(text.trim().to_owned());
+                        draft.trouble = None;
+                        return;
+                    }
+                    "its reply was empty".to_owned()
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "it took too long".to_owned(),
+            };
+            draft.trouble = Some(trouble);
+        }
+    }
+}
+
+/// All words of a reply.
+async fn written(
+    provider: &dyn Provider,
+    prompt: Prompt,
+) -> Result<(String, Usage), ProviderError> {
+    let mut stream = provider.stream(prompt);
+    let mut text = String::new();
+    while let Some(delta) = futures_util::StreamExt::next(&mut stream).await {
+        match delta? {
+            Delta::Text(more) if text.len() < SUMMARY_KEPT => text.push_str(&more),
+            // What came so far was of a reply that broke off.
+            Delta::Retrying(_) => text.clear(),
+            // It was told to call nothing; what it calls is not run.
+            Delta::Text(_)
+            | Delta::Reasoning(_)
+            | Delta::Native(_)
+            | Delta::CallStart { .. }
+            | Delta::CallArguments { .. } => {}
+            Delta::Finished { usage, .. } => return Ok((text, usage)),
+        }
+    }
+    Ok((text, Usage::default()))
+}
+
+/// The variables of kernels that run, each with its language.
+pub(super) async fn inventories(kernels: Vec<(String, Kernel)>) -> Vec<Inventory> {
+    let asked = kernels.into_iter().map(|(language, kernel)| async move {
+        let listed = tokio::time::timeout(INVENTORY_WITHIN, kernel.variables());
+        let variables = match listed.await {
+            Ok(Ok(all)) => Variables::Listed(all),
+            Ok(Err(KernelError::Dead { .. } | KernelError::Closed)) => Variables::None,
+            Ok(Err(error)) => Variables::Unknown(error.to_string()),
+            Err(_) => Variables::Unknown("the kernel did not answer in time".to_owned()),
+        };
+        Inventory {
+            language,
+            variables,
+        }
+    });
+    futures_util::future::join_all(asked).await
+}

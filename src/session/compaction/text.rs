@@ -1,0 +1,311 @@
+//! The words of a compaction, put together.
+
+use std::fmt::Write as _;
+
+use super::super::summarize::head_and_tail;
+use super::super::transcript::{Author, Cell, CellKind, CodeStatus};
+use crate::kernel::Variable;
+
+/// What a summary is made of. Empty parts are left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parts<'a> {
+    /// What the model was told before the first question.
+    pub workspace: &'a str,
+    /// What the person said ([`person_words`]).
+    pub words: &'a str,
+    /// What was done.
+    pub work: &'a str,
+    /// Files that the code wrote.
+    pub files: &'a [String],
+    /// What lives in the kernels.
+    pub inventory: &'a str,
+}
+
+/// A summary as the model reads it.
+pub fn summary(parts: &Parts<'_>) -> String {
+    let mut text = String::from(
+        "[The earlier conversation was compacted to fit your context window. The user still sees all of it; you see \
+         this summary, and below it the latest messages as they were. The kernel was not restarted: variables, imports \
+         and files are all there. Use them; do not load or compute again what is there.]",
+    );
+    let files: Vec<String> = parts.files.iter().map(|file| format!("- {file}")).collect();
+    for (title, body) in [
+        ("About the workspace", parts.workspace),
+        (
+            "What the user said, in the user's own words, oldest first",
+            parts.words,
+        ),
+        ("What was done so far", parts.work),
+        ("Files that the code wrote", &files.join("\n")),
+        ("Variables in the kernel now", parts.inventory),
+    ] {
+        let body = body.trim();
+        if !body.is_empty() {
+            let _ = write!(text, "\n\n# {title}\n{body}");
+        }
+    }
+    text
+}
+
+/// What the model reads where outputs became notes.
+pub fn outputs_note(inventory: &str) -> String {
+    let mut text = String::from(
+        "[To save room, outputs and pictures of earlier cells are left out above. The user still sees them, and the \
+         variables behind them are still in the kernel.]",
+    );
+    if !inventory.trim().is_empty() {
+        let _ = write!(
+            text,
+            "\n\n# Variables in the kernel now\n{}",
+            inventory.trim()
+        );
+    }
+    text
+}
+
+/// Everything that the person typed in `cells`, word for word: questions, reasons for a refusal, code. Beyond `limit`
+/// bytes the longest pieces are cut in their middle, the short ones never. Also says how many pieces there are.
+pub fn person_words(cells: &[Cell], limit: usize) -> (String, usize) {
+    let pieces: Vec<(&str, &str)> = cells.iter().filter_map(typed).collect();
+    let longest = fair_share(pieces.iter().map(|(_, words)| words.len()), limit);
+    let mut text = String::new();
+    for (number, (what, words)) in pieces.iter().enumerate() {
+        let words = head_and_tail(words, longest);
+        let _ = writeln!(text, "{}. {what}{}", number + 1, words.trim_end());
+    }
+    (text, pieces.len())
+}
+
+/// What the person typed to make this cell what it is, and what that was.
+fn typed(cell: &Cell) -> Option<(&'static str, &str)> {
+    // What a notebook brought along was not said in this conversation.
+    if cell.is_foreign() {
+        return None;
+    }
+    match &cell.kind {
+        CellKind::User => Some(("", &cell.source)),
+        CellKind::Code(code) => match (&code.author, &code.status) {
+            (Author::Person, _) => Some(("(ran code) ", &cell.source)),
+            (Author::Model { .. }, CodeStatus::Declined(Some(words))) => {
+                Some(("(declined code) ", words))
+            }
+            (Author::Model { .. }, _) if code.original.is_some() => {
+                Some(("(changed the code, to) ", &cell.source))
+            }
+            (Author::Model { .. }, _) => None,
+        },
+        CellKind::Note
+        | CellKind::Cut
+        | CellKind::Assistant { .. }
+        | CellKind::Compaction(_)
+        | CellKind::Reading(_) => None,
+    }
+}
+
+/// The length beyond which pieces are cut so that together they keep to `limit`.
+fn fair_share(lengths: impl Iterator<Item = usize>, limit: usize) -> usize {
+    let mut lengths: Vec<usize> = lengths.collect();
+    lengths.sort_unstable();
+    let mut left = limit;
+    for (at, &length) in lengths.iter().enumerate() {
+        let share = left / (lengths.len() - at);
+        if length > share {
+            return share;
+        }
+        left -= length;
+    }
+    usize::MAX
+}
+
+/// What the model was told before the first question, at most `limit` bytes.
+pub fn workspace(cells: &[Cell], limit: usize) -> String {
+    let before = cells.iter().take_while(|cell| cell.kind == CellKind::Note);
+    let notes: Vec<&str> = before.map(|cell| cell.source.trim()).collect();
+    head_and_tail(&notes.join("\n\n"), limit)
+}
+
+/// What lives in one kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inventory {
+    /// The kernel's language.
+    pub language: String,
+    /// Its variables, if it could be asked.
+    pub variables: Variables,
+}
+
+/// What a kernel says of its variables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Variables {
+    /// These.
+    Listed(Vec<Variable>),
+    /// It is not running, so there are none.
+    None,
+    /// It cannot be asked, for this reason; what there is, is there.
+    Unknown(String),
+}
+
+impl Inventory {
+    /// How many variables are known.
+    pub fn len(&self) -> usize {
+        match &self.variables {
+            Variables::Listed(all) => all.len(),
+            Variables::None | Variables::Unknown(_) => 0,
+        }
+    }
+
+    /// Whether none are.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One line a variable: name, type, shape and the beginning of its value, in at most about `limit` bytes; names
+    /// go last.
+    pub fn lines(&self, limit: usize) -> String {
+        /// Bytes of a value that are shown.
+        const HEAD: usize = 100;
+        let all = match &self.variables {
+            Variables::Listed(all) if all.is_empty() => return "(none)\n".to_owned(),
+            Variables::Listed(all) => all,
+            Variables::None => return "(none: the kernel is not running)\n".to_owned(),
+            Variables::Unknown(why) => return format!("(not listed: {why})\n"),
+        };
+        let mut text = String::new();
+        let mut rest = Vec::new();
+        for variable in all {
+            let Variable {
+                name,
+                kind,
+                shape,
+                head,
+            } = variable;
+            let mut line = format!("{name}: {kind}");
+            if !shape.is_empty() {
+                let _ = write!(line, ", {shape}");
+            }
+            let head = head.split_whitespace().collect::<Vec<_>>().join(" ");
+            let shown = head
+                .get(..head.floor_char_boundary(HEAD))
+                .unwrap_or_default();
+            if !shown.is_empty() {
+                let more = if shown.len() < head.len() { "…" } else { "" };
+                let _ = write!(line, " = {shown}{more}");
+            }
+            if text.len() + line.len() <= limit {
+                text.push_str(&line);
+                text.push('\n');
+            } else {
+                rest.push(name.as_str());
+            }
+        }
+        if !rest.is_empty() {
+            let names = head_and_tail(&rest.join(", "), (limit / 4).max(200));
+            let _ = writeln!(text, "and {}: {names}", rest.len());
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variable(name: &str, kind: &str, shape: &str, head: &str) -> Variable {
+        Variable {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            shape: shape.to_owned(),
+            head: head.to_owned(),
+        }
+    }
+
+    fn cell(id: &str, words: &str) -> Cell {
+        Cell {
+            id: id.to_owned(),
+            kind: CellKind::User,
+            source: words.to_owned(),
+            carried: None,
+        }
+    }
+
+    #[test]
+    fn short_words_are_never_cut() {
+        let (short, long) = ("what is the mean?", "row,".repeat(1000));
+        let cells = [
+            cell("a", short),
+            cell("b", &long),
+            cell("c", "why?\nreally?"),
+        ];
+        let (all, pieces) = person_words(&cells, usize::MAX);
+        assert_eq!(
+            (all, pieces),
+            (format!("1. {short}\n2. {long}\n3. why?\nreally?\n"), 3)
+        );
+        let (cut, _) = person_words(&cells, 500);
+        assert!(
+            cut.starts_with("1. what is the mean?\n2. row,row,"),
+            "{cut}"
+        );
+        assert!(cut.ends_with("3. why?\nreally?\n"), "{cut}");
+        assert!(cut.len() < 700, "{}", cut.len());
+    }
+
+    #[test]
+    fn shares_are_fair() {
+        for (lengths, limit, share) in [
+            (vec![10, 10], 20, usize::MAX),
+            (vec![10, 100], 50, 40),
+            (vec![100, 100], 50, 25),
+            (vec![], 5, usize::MAX),
+        ] {
+            assert_eq!(
+                fair_share(lengths.iter().copied(), limit),
+                share,
+                "{lengths:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn variables_beyond_the_limit_are_named() {
+        let inventory = Inventory {
+            language: "python".to_owned(),
+            variables: Variables::Listed(vec![
+                variable("df", "pandas.DataFrame", "3 x 2", "city, rain"),
+                variable("n", "int", "", "7"),
+                variable("text", "str", "10000", &"x".repeat(500)),
+                variable("last", "int", "", "1"),
+            ]),
+        };
+        assert_eq!(
+            inventory.lines(60),
+            "df: pandas.DataFrame, 3 x 2 = city, rain\nn: int = 7\nand 2: text, last\n"
+        );
+        let all = inventory.lines(10_000);
+        assert!(
+            all.contains(&format!(
+                "text: str, 10000 = {}…\nlast: int = 1\n",
+                "x".repeat(100)
+            )),
+            "{all}"
+        );
+    }
+
+    #[test]
+    fn empty_parts_of_a_summary_are_left_out() {
+        let parts = Parts {
+            workspace: "",
+            words: "1. hi\n",
+            work: "",
+            files: &["a.csv".to_owned()],
+            inventory: "n: int = 1\n",
+        };
+        let text = summary(&parts);
+        let (_, body) = text.split_once("]\n\n").unwrap();
+        assert_eq!(
+            body,
+            "# What the user said, in the user's own words, oldest first\n1. hi\n\n\
+             # Files that the code wrote\n- a.csv\n\n\
+             # Variables in the kernel now\nn: int = 1"
+        );
+    }
+}

@@ -1,0 +1,45 @@
+//! Words to the model, folded in a notebook: out of a reader's way, and to be had again as they are.
+
+const START: &str = "<details><summary>";
+const TITLE_END: &str = "</summary>\n\n";
+const END: &str = "\n\n</details>";
+
+/// The words as a Markdown cell has them, under a title.
+pub(super) fn fold(title: &str, words: &str) -> String {
+    // Longer than any fence in the words.
+    let mut longest = 2;
+    let mut run = 0;
+    for c in words.chars() {
+        run = if c == '`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    let fence = "`".repeat(longest + 1);
+    format!("{START}{title}{TITLE_END}{fence}text\n{words}\n{fence}{END}")
+}
+
+/// What was folded.
+pub(super) fn unfold(source: &str) -> Option<String> {
+    let (_, body) = source.strip_prefix(START)?.split_once(TITLE_END)?;
+    let (fence, body) = body.strip_suffix(END)?.split_once("text\n")?;
+    let words = body.strip_suffix(fence)?.strip_suffix('\n')?;
+    let is_fence = fence.len() >= 3 && fence.chars().all(|c| c == '`');
+    is_fence.then(|| words.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_folded_comes_back() {
+        for words in ["", "one\ntwo", "a fence:\n```text\nx\n```\n", "`````"] {
+            let folded = fold("Note", words);
+            assert_eq!(unfold(&folded).as_deref(), Some(words), "{folded}");
+        }
+        assert_eq!(unfold("text"), None);
+        assert_eq!(
+            fold("Note to the model", "x"),
+            "<details><summary>Note to the model</summary>\n\n```text\nx\n```\n\n</details>"
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! Changes that others made to a notebook, in words for the model.
+
+use std::fmt::Write as _;
+
+use super::Change;
+use crate::session::outputs::floor_boundary;
+use crate::session::transcript::{Author, CellKind, Transcript};
+
+/// Code of a changed cell that the model is told, in bytes.
+const TOLD: usize = 2000;
+/// Changes that are told one by one.
+const CHANGES: usize = 20;
+
+/// What the model is told when others changed the notebook; empty if nobody did.
+pub fn words(changes: &[Change], transcript: &Transcript) -> String {
+    if changes.is_empty() {
+        return String::new();
+    }
+    let mut words = "The user changed the notebook outside of this conversation. What stands above is how it is now; code \
+                     that was changed has not run in this kernel since."
+        .to_owned();
+    let mut deleted = 0;
+    for change in changes.iter().take(CHANGES) {
+        let (id, what) = match change {
+            Change::Deleted { .. } => {
+                deleted += 1;
+                continue;
+            }
+            Change::Added { id } => (id, "was added"),
+            Change::Edited {
+                id, source: true, ..
+            } => (id, "was changed"),
+            Change::Edited { id, .. } => (id, "was run elsewhere and has other outputs"),
+        };
+        let Some(cell) = transcript.cell(id) else {
+            continue;
+        };
+        let kind = match &cell.kind {
+            CellKind::User => "A text of the user",
+            CellKind::Note | CellKind::Reading(_) | CellKind::Compaction(_) => "A note",
+            CellKind::Assistant { .. } | CellKind::Cut => "A text of yours",
+            CellKind::Code(code) if code.author == Author::Person => "A code cell of the user",
+            CellKind::Code(_) => "A code cell of yours",
+        };
+        let kind = match cell.is_foreign() {
+            true if matches!(cell.kind, CellKind::Code(_)) => "A code cell",
+            true => "A text cell",
+            false => kind,
+        };
+        let end = floor_boundary(&cell.source, TOLD);
+        let shown = cell.source.get(..end).unwrap_or_default();
+        let dots = if end < cell.source.len() {
+            " [...]"
+        } else {
+            ""
+        };
+        let _ = write!(words, "\n- {kind} {what}. It is now:\n{shown}{dots}");
+    }
+    match deleted {
+        0 => {}
+        1 => words.push_str("\n- One cell was deleted."),
+        many => {
+            let _ = write!(words, "\n- {many} cells were deleted.");
+        }
+    }
+    if let more @ 1.. = changes.len().saturating_sub(CHANGES) {
+        let _ = write!(words, "\n- And {more} more changes.");
+    }
+    words
+}
