@@ -160,7 +160,7 @@ pub async fn replay(
         }
         let failed = stops_the_run(&outcome.verdict, cell, options.allow_errors);
         papermill::cell_ends(cell, failed && !is_exit(&outcome.verdict));
-        results.changed(index);
+        results.changed();
         if failed && is_exit(&outcome.verdict) {
             passed = index + 1;
             break;

@@ -38,7 +38,10 @@ pub fn write_atomically_with(
         if let Ok(metadata) = std::fs::metadata(&target) {
             file.set_permissions(metadata.permissions())?;
         }
-        write(&mut file)?;
+        let mut buffered = io::BufWriter::new(&mut file);
+        write(&mut buffered)?;
+        io::Write::flush(&mut buffered)?;
+        drop(buffered);
         file.sync_all()?;
         std::fs::rename(&temporary, &target)
     })();

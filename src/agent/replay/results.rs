@@ -61,10 +61,8 @@ impl Results {
         } = output
         {
             for at in 0..self.cells.len() {
-                if let Some(Some(outputs)) = self.cells.get_mut(at)
-                    && outputs.update(display_id, data, metadata)
-                {
-                    self.changed(at);
+                if let Some(Some(outputs)) = self.cells.get_mut(at) {
+                    outputs.update(display_id, data, metadata);
                 }
             }
             // One that grew is cut; its own cell's files are not open any more.
@@ -74,14 +72,14 @@ impl Results {
         } else if let Some(Some(outputs)) = self.cells.get_mut(index) {
             outputs.apply(output);
         }
-        self.changed(index);
+        self.changed();
         self.fit(index, id, output)
     }
 
-    /// Something about the cell is new.
-    pub(super) fn changed(&mut self, index: usize) {
+    /// Something is new.
+    pub(super) fn changed(&mut self) {
         if let Some(saver) = &mut self.files.saver {
-            saver.changed(index);
+            saver.changed();
         }
     }
 

@@ -4,12 +4,11 @@
 //! Saving writes all of it, so it is done at most twice a second and takes at most a twentieth of the time, and while the
 //! kernel works on the next cell.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::agent::write_atomically_with;
-use crate::jupyter::nbformat::{CellType, Notebook, Output};
+use crate::jupyter::nbformat::{Cell, CellType, Notebook, Output};
 
 /// Between two saves lies so many times what the last one took.
 const SPACING: u32 = 20;
@@ -20,8 +19,8 @@ const LEAST: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Saver {
     path: PathBuf,
-    /// Cells that are newer than the file.
-    changed: BTreeSet<usize>,
+    /// Whether there is something that the file has not.
+    is_newer: bool,
     next: Instant,
     failed: bool,
 }
@@ -31,18 +30,18 @@ impl Saver {
     pub fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
-            changed: BTreeSet::new(),
+            is_newer: false,
             next: Instant::now(),
             failed: false,
         }
     }
 
-    pub(super) fn changed(&mut self, index: usize) {
-        self.changed.insert(index);
+    pub(super) fn changed(&mut self) {
+        self.is_newer = true;
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
-        (!self.changed.is_empty() && !self.failed).then_some(self.next)
+        (self.is_newer && !self.failed).then_some(self.next)
     }
 
     /// Writes `notebook` with the outputs that `outputs_of` gives. When that fails the person is told once: what
@@ -53,15 +52,21 @@ impl Saver {
         outputs_of: impl Fn(usize) -> Option<Vec<Output>>,
     ) -> Option<String> {
         let begun = Instant::now();
-        for index in std::mem::take(&mut self.changed) {
-            if let Some(CellType::Code { outputs, .. }) =
-                notebook.cells.get_mut(index).map(|cell| &mut cell.kind)
-                && let Some(now) = outputs_of(index)
-            {
-                *outputs = now;
+        self.is_newer = false;
+        let (before, after) = notebook.frame();
+        let written = write_atomically_with(&self.path, |file| {
+            file.write_all(before.as_bytes())?;
+            for (index, cell) in notebook.cells.iter_mut().enumerate() {
+                let now = outputs_of(index).and_then(|now| put(cell, now));
+                let written = cell.write_piece(index == 0, file);
+                // They are kept once: outputs can be large, and those of one cell at a time are copied.
+                if let Some(stored) = now {
+                    put(cell, stored);
+                }
+                written?;
             }
-        }
-        let written = write_atomically_with(&self.path, |file| notebook.write_to(file));
+            file.write_all(after.as_bytes())
+        });
         self.next = Instant::now() + (begun.elapsed() * SPACING).max(LEAST);
         let error = written.err()?;
         self.failed = true;
@@ -69,5 +74,15 @@ impl Saver {
             "could not write `{}`: {error}; it is tried again at the end",
             self.path.display()
         ))
+    }
+}
+
+/// Puts outputs into a code cell, and gives those that it had.
+fn put(cell: &mut Cell, outputs: Vec<Output>) -> Option<Vec<Output>> {
+    match &mut cell.kind {
+        CellType::Code {
+            outputs: stored, ..
+        } => Some(std::mem::replace(stored, outputs)),
+        CellType::Markdown | CellType::Raw | CellType::Other { .. } => None,
     }
 }

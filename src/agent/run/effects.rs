@@ -150,6 +150,8 @@ impl Session {
                             cell: cell.clone(),
                             at: now(),
                         });
+                        // Whoever finds the session after a crash is to know that the kernel has it.
+                        self.keep().await;
                         self.tell(EventKind::CodeStarted { cell }).await;
                     }
                     // It died between two cells: start it again, the cell waits.
