@@ -124,6 +124,10 @@ pub struct SessionArgs {
     /// Keep the notebook here instead of with the other sessions; one that is there goes on.
     #[arg(long, value_name = "NOTEBOOK.ipynb")]
     pub notebook: Option<PathBuf>,
+    /// Of a session or a notebook that goes on: run its code again first, in order, so that its variables are there, and
+    /// say what comes out differently.
+    #[arg(long, conflicts_with = "existing")]
+    pub replay: bool,
     /// How often the model may be asked for one question.
     #[arg(long, value_name = "N")]
     pub max_steps: Option<u32>,

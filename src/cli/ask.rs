@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use super::args::AskArgs;
 use super::interact::{self, Ended};
 use super::render::Renderer;
+use super::resume::Coming;
 use super::session::{self, Past};
 use super::signals::{self, Ask};
 use super::{Context, print, style};
@@ -37,6 +38,16 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
         started = session::start(&args.session, interactive, Past::Forgotten, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
+    if session.may_replay && args.json {
+        replay_as_json(&mut session.agent).await?;
+    } else if session.may_replay {
+        let mut renderer = Renderer::new(false);
+        let coming = Coming::Back(Some(true));
+        let back = coming.back(&mut session.agent, &mut renderer, None, &mut signals);
+        if let Some(exit) = back.await {
+            return session::end_soon(session, exit).await;
+        }
+    }
     let submitted = session
         .agent
         .commands
@@ -65,6 +76,22 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
         Some(_) = signals.recv() => {}
     }
     outcome(ended, interactive)
+}
+
+/// Has the notebook's code run again, and prints every event of it.
+async fn replay_as_json(agent: &mut Agent) -> Result<(), Failure> {
+    while let Some(event) = agent.events.recv().await {
+        let line = serde_json::to_string(&event).unwrap_or_default();
+        print(&format!("{line}\n"))?;
+        match event.kind {
+            EventKind::SessionResumed { .. } => {
+                let _ = agent.commands.send(Command::Restore { replay: true }).await;
+            }
+            EventKind::SessionRestored { .. } | EventKind::KernelFailed { .. } => break,
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Prints every event. Nobody is there to approve code, so what needs it is declined.

@@ -90,12 +90,14 @@ impl Before {
         options
     }
 
-    /// The session, whose kernels start as `main` says. `old` is the notebook that goes on, if one does.
+    /// The session, whose kernels start as `main` says. `old` is the notebook that goes on, if one does; `may_replay`
+    /// if somebody may want its code to run again.
     pub(super) fn open(
         self,
         main: &LaunchOptions,
         notebook: &Path,
         old: Option<Old>,
+        may_replay: bool,
         limits: OutputLimits,
         context: &Context,
     ) -> Opened {
@@ -116,7 +118,14 @@ impl Before {
             forked_from: None,
         };
         match old {
-            Some(old) => Opened::continuing(&dir, begin, old.opened.transcript),
+            Some(old) => {
+                let opened = Opened::continuing(&dir, begin, old.opened.transcript);
+                if may_replay {
+                    opened.with_replay()
+                } else {
+                    opened
+                }
+            }
             None => Opened::new(&dir, begin, limits),
         }
     }

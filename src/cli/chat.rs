@@ -77,6 +77,7 @@ pub(super) async fn go_on(
     let mut renderer = Renderer::new(true);
     let mut typed = BufReader::new(tokio::io::stdin()).lines();
     let (kernels, mut answering) = beginning(&mut session.agent, &mut renderer).await;
+    let coming = coming.or_replay(session.may_replay, args.replay);
     let asked = interactive.then_some(&mut typed);
     let back = coming.back(&mut session.agent, &mut renderer, asked, &mut signals);
     if let Some(exit) = back.await {

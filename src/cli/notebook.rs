@@ -30,7 +30,7 @@ pub(super) struct Old {
     /// Its name, for people.
     name: String,
     /// Whether it has code that ran.
-    has_run: bool,
+    pub has_run: bool,
 }
 
 /// The notebook of session `id`. What `named` means is read if it is there, else a new one, whose directory is there.
@@ -89,9 +89,18 @@ fn read(path: &Path, limits: OutputLimits) -> Result<Old, Failure> {
         } => execution_count.is_some() || !outputs.is_empty(),
         CellType::Markdown | CellType::Raw | CellType::Other { .. } => false,
     });
+    let metadata = notebook.metadata.clone();
+    let opened = open::open(notebook, limits);
+    if !opened.changes.is_empty() {
+        let text = format!(
+            "note: `{shown}` was changed since its last session ({}): the model is told\n",
+            open::summary(&opened.changes)
+        );
+        eprint(&paint(WARN, &filter::plain(&text), style::stderr_colours()));
+    }
     Ok(Old {
-        metadata: notebook.metadata.clone(),
-        opened: open::open(notebook, limits),
+        metadata,
+        opened,
         name: path
             .file_name()
             .map_or_else(|| shown.clone(), |name| name.to_string_lossy().into_owned()),
@@ -164,8 +173,8 @@ impl Old {
         }
     }
 
-    /// What the model is told before the next question.
-    pub(super) fn words(&self, kernel_runs: bool) -> String {
+    /// What the model is told before the next question; `told` if the session itself will say what is in the kernel.
+    pub(super) fn words(&self, kernel_runs: bool, told: bool) -> String {
         let mut words = if self.opened.is_foreign {
             format!(
                 "The cells above are the notebook `{}`, which this conversation continues. ",
@@ -174,7 +183,9 @@ impl Old {
         } else {
             "The conversation above is an earlier one, which goes on now. ".to_owned()
         };
-        words.push_str(if kernel_runs {
+        words.push_str(if told && self.has_run {
+            ""
+        } else if kernel_runs {
             "The kernel ran before it: look which variables exist before you use them."
         } else if self.has_run {
             "The kernel is new: no variable, function or import of that code exists any more. Run again what you need \

@@ -42,7 +42,6 @@ pub(super) async fn resume(args: ResumeArgs, context: &Context) -> Result<Exit, 
     let ResumeArgs {
         session: wanted,
         last: _,
-        replay,
         fresh,
         session_args,
     } = args;
@@ -80,7 +79,7 @@ pub(super) async fn resume(args: ResumeArgs, context: &Context) -> Result<Exit, 
     eprint(&tail(&opened.transcript));
     let resumed = Resumed {
         opened,
-        replay: match (replay, fresh) {
+        replay: match (session_args.replay, fresh) {
             (true, _) => Some(true),
             (_, true) => Some(false),
             (false, false) => None,
@@ -126,6 +125,14 @@ impl Coming {
             }
             Some(Resumed { opened, .. }) => (Some(opened), Self::Not),
             None => (None, Self::Not),
+        }
+    }
+
+    /// The same of a session that is not resumed but continues a notebook: `wanted` if its code shall run again.
+    pub(super) fn or_replay(self, may_replay: bool, wanted: bool) -> Self {
+        match self {
+            Self::Not if may_replay => Self::Back(wanted.then_some(true)),
+            other => other,
         }
     }
 
@@ -189,7 +196,7 @@ async fn ask(
     } else {
         format!("its {cells} cells of code")
     };
-    eprint("The kernel of this session is gone, and its variables with it.\n");
+    eprint("The kernel that ran this is gone, and its variables with it.\n");
     loop {
         let question = format!("[r]un {what} again, or go on [f]resh?");
         eprint(&format!("{} ", paint(HINT, &question, stderr_colours())));

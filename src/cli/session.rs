@@ -43,6 +43,8 @@ pub(super) struct Session {
     pub notebook: PathBuf,
     /// Opens other models, and has the server of a local one; ends with the session.
     models: Arc<Switchboard>,
+    /// Whether a notebook goes on whose code may run again first: the session waits to be told.
+    pub may_replay: bool,
 }
 
 /// Whether a session remembers what was, so that turns can be taken back.
@@ -105,6 +107,8 @@ pub(super) async fn start_from(
         project::instructions(&here, args.trust_project, interactive, context).await?;
     let added = instructions.iter().map(|it| it.source.clone()).collect();
     let models = Switchboard::new(context, args.code_mode, &kernel.spec.language, instructions);
+    let wanted = args.replay || interactive && past == Past::Kept;
+    let may_replay = wanted && existing.is_none() && old.as_ref().is_some_and(|old| old.has_run);
     let named = args.model.as_deref().or(before.model.as_deref());
     let name = named.or(context.config.model.as_deref());
     let Outfit {
@@ -122,7 +126,9 @@ pub(super) async fn start_from(
         own: models.has_own(),
     };
     let kernels: Vec<&KernelSource> = std::iter::once(&kernel).chain(&others).collect();
-    let words = old.as_ref().map(|old| old.words(existing.is_some()));
+    let words = old
+        .as_ref()
+        .map(|old| old.words(existing.is_some(), may_replay));
     let facts = workspace.facts(words, named_files, &kernels);
     let main = before.adopting(LaunchOptions {
         oversize: spill::oversize(&notebook, &limits),
@@ -139,7 +145,7 @@ pub(super) async fn start_from(
         })
     };
     let others = others.into_iter().map(adopting).collect();
-    let opened = before.open(&main, &notebook, old, limits, context);
+    let opened = before.open(&main, &notebook, old, may_replay, limits, context);
     let switchboard: Arc<dyn Models> = Arc::new(Arc::clone(&models));
     let agent = Agent::start(AgentOptions {
         provider: Some(provider),
@@ -172,6 +178,7 @@ pub(super) async fn start_from(
         agent,
         notebook,
         models,
+        may_replay,
     })
 }
 

@@ -25,7 +25,7 @@ use crate::jupyter::nbformat::{self, CellType, MINOR, Notebook, Output};
 use crate::kernel::{ExitReason, Verdict};
 
 pub use super::marks::{Change, changes, is_marked};
-pub use words::words;
+pub use words::{summary, words};
 
 /// A notebook as a session.
 #[derive(Debug, Clone, PartialEq)]

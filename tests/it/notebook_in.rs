@@ -6,13 +6,14 @@ use std::process::Command as Process;
 use serde_json::{Value, json};
 use sponde::agent::approval::Approval;
 use sponde::agent::{Command, EventKind, TurnEnd};
-use sponde::jupyter::nbformat::{Notebook, random_cell_id};
+use sponde::jupyter::nbformat::{Cell, CellType, Notebook, Output, random_cell_id};
 use sponde::llm::scripted::Reply;
 use sponde::llm::types::{Message, Part};
 use sponde::session::OutputLimits;
 use sponde::session::open::open;
 
 use crate::agent::{Session, start_with};
+use crate::aimock::Aimock;
 use crate::support::{Sponde, assert_is_valid_notebook, ipykernel, python_prefix};
 
 /// A notebook with what a session has no use for.
@@ -305,4 +306,64 @@ fn a_notebook_whose_kernel_is_not_there() {
     hint: leave --kernel out; or name a kernel for misbehave first and `python3` after it, to use both
     ");
     assert_eq!(sponde.read("mine.ipynb"), notebook("misbehave"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notebooks_code_is_run_again_first_if_that_is_wanted() {
+    let call = json!({"toolCalls": [
+        {"name": "run_code", "arguments": json!({"code": "print(x + 1)"}).to_string()}]});
+    let replies = json!([
+        {"match": {"turnIndex": 0}, "response": call},
+        {"match": {"turnIndex": 1}, "response": {"content": "Done."}},
+    ]);
+    let mut cell = Cell::code("a1", "import os\nx = 42\nprint(x)");
+    if let CellType::Code {
+        execution_count,
+        outputs,
+    } = &mut cell.kind
+    {
+        *execution_count = Some(1);
+        outputs.push(Output::stream("stdout", "41\n"));
+    }
+    let mut notebook = Notebook::new();
+    notebook.cells.push(cell);
+    for (arguments, printed, told) in [
+        (&["--replay"][..], "43\n", "other output"),
+        (&[][..], "NameError", ""),
+    ] {
+        let mock = Aimock::start(&replies).await;
+        let sponde = Sponde::new()
+            .with("OPENAI_BASE_URL", &format!("{}/v1", mock.url))
+            .with("OPENAI_API_KEY", "sk-hunter2");
+        sponde.write("mine.ipynb", notebook.to_json());
+        let all = [
+            "ask",
+            "and now?",
+            "--yes",
+            "--model",
+            "gpt-4o",
+            "--notebook",
+        ];
+        let all = [&all[..], &["mine.ipynb"], arguments].concat();
+        let ended = tokio::task::block_in_place(|| sponde.run(&all));
+        let requests = mock.journal().await;
+        mock.stop().await;
+        assert_eq!(ended.code, Some(0), "{ended}");
+        assert!(ended.stderr.contains(told), "{ended}");
+        let cells = read(&sponde.path("mine.ipynb")).cells;
+        let ours = cells.iter().find(|cell| cell.source == "print(x + 1)");
+        let output = ours.unwrap().outputs()[0].clone();
+        match output {
+            Output::Stream { text, .. } => assert_eq!(text, printed),
+            Output::Error { ename, .. } => assert_eq!(ename, printed),
+            other => panic!("{other:?}"),
+        }
+        // What the model is told about the kernel is true.
+        let first = requests[0]["body"]["messages"].to_string();
+        assert_eq!(
+            first.contains("The kernel is new"),
+            arguments.is_empty(),
+            "{first}"
+        );
+    }
 }

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use super::{Edit, Session, random_cell_id};
 use crate::jupyter::nbformat::Notebook;
-use crate::session::open::{self, Change};
+use crate::session::open;
 
 /// What tells one state of a file from another without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Session {
         });
         let message = format!(
             "the notebook was changed by another program ({}): that is kept, and the model is told",
-            summary(&changes)
+            open::summary(&changes)
         );
         self.notice(&message).await;
     }
@@ -95,33 +95,6 @@ impl Session {
         self.stamp = None;
         self.notice(&message).await;
     }
-}
-
-/// How many of each, in words.
-pub(in crate::agent) fn summary(changes: &[Change]) -> String {
-    let count = |test: fn(&Change) -> bool| changes.iter().filter(|change| test(change)).count();
-    let parts = [
-        (
-            count(|change| matches!(change, Change::Edited { .. })),
-            "changed",
-        ),
-        (
-            count(|change| matches!(change, Change::Added { .. })),
-            "added",
-        ),
-        (
-            count(|change| matches!(change, Change::Deleted { .. })),
-            "deleted",
-        ),
-    ];
-    let parts = parts.iter().filter(|(count, _)| *count > 0);
-    let parts: Vec<String> = parts
-        .map(|(count, what)| {
-            let cells = if *count == 1 { "cell" } else { "cells" };
-            format!("{count} {cells} {what}")
-        })
-        .collect();
-    parts.join(", ")
 }
 
 fn read(path: &Path) -> Found {

@@ -28,6 +28,8 @@ pub struct Opened {
     /// What was not as it should be.
     pub mended: Mended,
     from: Origin,
+    /// Whether somebody may want the code of a notebook to run again.
+    may_replay: bool,
 }
 
 /// Where a transcript comes from.
@@ -132,6 +134,7 @@ impl Opened {
             begin,
             mended: Mended::default(),
             from: Origin::Nothing,
+            may_replay: false,
         }
     }
 
@@ -146,6 +149,7 @@ impl Opened {
             begin,
             mended: Mended::default(),
             from: Origin::Notebook,
+            may_replay: false,
         }
     }
 
@@ -169,12 +173,20 @@ impl Opened {
             begin: Entries::new(Path::new(""), "", limits).begin,
             mended: Mended::default(),
             from,
+            may_replay: false,
         }
     }
 
-    /// Whether it went on before, with a kernel that may still be there.
+    /// The same of a notebook whose code somebody may want to have run again, as that of a session that is resumed.
+    #[must_use]
+    pub fn with_replay(mut self) -> Self {
+        self.may_replay = true;
+        self
+    }
+
+    /// Whether it went on before, with a kernel that may still be there, or one that may get its variables back.
     pub fn is_resumed(&self) -> bool {
-        self.from == Origin::Journal && !self.transcript.cells().is_empty()
+        (self.from == Origin::Journal || self.may_replay) && !self.transcript.cells().is_empty()
     }
 
     /// Whether the transcript has all that is in the notebook's file.
@@ -275,6 +287,7 @@ impl Opened {
             begin,
             mended,
             from: Origin::Journal,
+            may_replay: false,
         })
     }
 

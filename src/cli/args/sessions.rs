@@ -77,12 +77,9 @@ pub struct ResumeArgs {
     /// The latest one.
     #[arg(long, conflicts_with = "session")]
     pub last: bool,
-    /// If its kernel is gone: run its code again, in order, and say what comes out differently.
-    #[arg(long, conflicts_with = "fresh")]
-    pub replay: bool,
-    /// If its kernel is gone: go on with an empty one. Without either, you are asked; where nobody is at the terminal,
+    /// If its kernel is gone: go on with an empty one. Without this and --replay, you are asked; where nobody is at the terminal,
     /// it is this.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "replay")]
     pub fresh: bool,
     /// How.
     #[command(flatten)]

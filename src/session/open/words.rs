@@ -68,3 +68,30 @@ pub fn words(changes: &[Change], transcript: &Transcript) -> String {
     }
     words
 }
+
+/// How many of each, in words.
+pub fn summary(changes: &[Change]) -> String {
+    let count = |test: fn(&Change) -> bool| changes.iter().filter(|change| test(change)).count();
+    let parts = [
+        (
+            count(|change| matches!(change, Change::Edited { .. })),
+            "changed",
+        ),
+        (
+            count(|change| matches!(change, Change::Added { .. })),
+            "added",
+        ),
+        (
+            count(|change| matches!(change, Change::Deleted { .. })),
+            "deleted",
+        ),
+    ];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts
+        .map(|(count, what)| {
+            let cells = if *count == 1 { "cell" } else { "cells" };
+            format!("{count} {cells} {what}")
+        })
+        .collect();
+    parts.join(", ")
+}
