@@ -14,7 +14,7 @@ use crate::kernel::Verdict;
 use crate::llm::types::ToolChoice;
 use crate::session::{Cell, CellKind, CodeStatus};
 
-pub use repair::line_breaks as repair_line_breaks;
+pub use repair::torn as repair_torn;
 
 /// Whether to help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

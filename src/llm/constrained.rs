@@ -36,6 +36,7 @@ const ANSWER: &str = "answer";
 #[derive(Clone)]
 pub struct Constrained {
     inner: Arc<dyn Provider>,
+    info: ModelInfo,
     options: Arc<ConstrainedOptions>,
 }
 
@@ -76,8 +77,14 @@ impl Default for ConstrainedOptions {
 impl Constrained {
     /// `inner`, asked as `options` say. `inner` must honour [`Prompt::reply_schema`].
     pub fn new(inner: Arc<dyn Provider>, options: ConstrainedOptions) -> Self {
+        let info = ModelInfo {
+            // Whatever the model could: here it is offered none.
+            tools: Some(false),
+            ..inner.info().clone()
+        };
         Self {
             inner,
+            info,
             options: Arc::new(options),
         }
     }
@@ -85,7 +92,7 @@ impl Constrained {
 
 impl Provider for Constrained {
     fn info(&self) -> &ModelInfo {
-        self.inner.info()
+        &self.info
     }
 
     /// A prompt with tools is taken to have one, which runs code; one without is asked for free text.

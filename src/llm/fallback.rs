@@ -35,7 +35,11 @@ impl Fallback {
 
 impl Provider for Fallback {
     fn info(&self) -> &ModelInfo {
-        self.first.info()
+        if self.refused.load(Ordering::Relaxed) {
+            self.second.info()
+        } else {
+            self.first.info()
+        }
     }
 
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Delta, ProviderError>> {

@@ -28,6 +28,7 @@ pub(super) use translation::translated;
 #[derive(Clone)]
 pub struct Fenced {
     inner: Arc<dyn Provider>,
+    info: ModelInfo,
     options: Arc<FencedOptions>,
 }
 
@@ -76,8 +77,14 @@ impl FencedOptions {
 impl Fenced {
     /// `inner`, asked as `options` say.
     pub fn new(inner: Arc<dyn Provider>, options: FencedOptions) -> Self {
+        let info = ModelInfo {
+            // Whatever the model could: here it is offered none.
+            tools: Some(false),
+            ..inner.info().clone()
+        };
         Self {
             inner,
+            info,
             options: Arc::new(options),
         }
     }
@@ -85,7 +92,7 @@ impl Fenced {
 
 impl Provider for Fenced {
     fn info(&self) -> &ModelInfo {
-        self.inner.info()
+        &self.info
     }
 
     /// A prompt with tools is taken to have one, which runs code; one without is asked for words.

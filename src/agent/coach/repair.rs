@@ -1,80 +1,115 @@
-//! Line breaks that a small model meant as `\n`.
-//!
-//! In JSON a `\n` inside a Python literal needs two backslashes; a small model writes one, and the literal is torn apart.
-//! A line break within '...' or "..." is never valid Python, so it can only have been meant as an escape.
+//! Code that a small model tore on its way through JSON.
+
+/// `code` with what cannot be Python mended: line breaks that were meant as `\n`, and the brace that was to end the JSON
+/// around it. Unchanged where that was not the trouble.
+pub fn torn(code: &str) -> String {
+    let whole = line_breaks(code);
+    match without_last_brace(&whole) {
+        Some(shorter) => shorter.to_owned(),
+        None => whole,
+    }
+}
 
 /// `code` with line breaks inside single-line literals written as `\n`; unchanged if that leaves a literal open, because
 /// then the break was not the trouble.
-pub fn line_breaks(code: &str) -> String {
-    let chars: Vec<char> = code.chars().collect();
+///
+/// In JSON a `\n` inside a Python literal needs two backslashes; a small model writes one, and the literal is torn apart.
+/// A line break within '...' or "..." is never valid Python, so it can only have been meant as an escape.
+fn line_breaks(code: &str) -> String {
+    let Some(pieces) = pieces(code) else {
+        return code.to_owned();
+    };
     let mut repaired = String::with_capacity(code.len());
-    let mut literal: Option<(char, bool)> = None;
-    let mut at = 0;
-    while let Some(&c) = chars.get(at) {
-        let triple = |quote: char| {
-            chars
-                .get(at..at + 3)
-                .is_some_and(|next| next.iter().all(|&n| n == quote))
-        };
-        match literal {
-            None => match c {
-                '#' => {
-                    while let Some(&c) = chars.get(at).filter(|&&c| c != '\n') {
-                        repaired.push(c);
-                        at += 1;
-                    }
-                    continue;
-                }
-                '\'' | '"' if triple(c) => {
-                    literal = Some((c, true));
-                    repaired.extend([c, c, c]);
-                    at += 3;
-                    continue;
-                }
-                '\'' | '"' => literal = Some((c, false)),
-                _ => {}
-            },
-            Some((quote, is_triple)) => match c {
-                '\\' => {
-                    repaired.push(c);
-                    at += 1;
-                    if let Some(&escaped) = chars.get(at) {
-                        repaired.push(escaped);
-                        at += 1;
-                    }
-                    continue;
-                }
-                _ if is_triple && triple(quote) => {
-                    literal = None;
-                    repaired.extend([c, c, c]);
-                    at += 3;
-                    continue;
-                }
-                _ if !is_triple && c == quote => literal = None,
-                '\n' if !is_triple => {
-                    repaired.push_str("\\n");
-                    at += 1;
-                    continue;
-                }
-                _ => {}
-            },
+    for (kind, text) in pieces {
+        if kind != Kind::Literal {
+            repaired.push_str(text);
+            continue;
         }
-        repaired.push(c);
-        at += 1;
+        let mut is_escaped = false;
+        for c in text.chars() {
+            match c {
+                '\n' if !is_escaped => repaired.push_str("\\n"),
+                _ => repaired.push(c),
+            }
+            is_escaped = c == '\\' && !is_escaped;
+        }
     }
-    if literal.is_some() {
-        code.to_owned()
-    } else {
-        repaired
+    repaired
+}
+
+/// `code` without the brace at its end, if nothing opened that.
+fn without_last_brace(code: &str) -> Option<&str> {
+    let shorter = code.trim_end().strip_suffix('}')?.trim_end();
+    let pieces = pieces(code)?;
+    let (last, _) = pieces.last()?;
+    let braces = |brace: char| -> usize {
+        let code = pieces.iter().filter(|(kind, _)| *kind == Kind::Code);
+        code.map(|(_, text)| text.matches(brace).count()).sum()
+    };
+    (*last == Kind::Code && braces('}') == braces('{') + 1).then_some(shorter)
+}
+
+/// What a piece of Python is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Code,
+    Comment,
+    /// Within one line.
+    Literal,
+    LongLiteral,
+}
+
+/// `code` in pieces; `None` if a literal has no end.
+fn pieces(code: &str) -> Option<Vec<(Kind, &str)>> {
+    let mut pieces = Vec::new();
+    let mut rest = code;
+    while let Some(first) = rest.chars().next() {
+        let (kind, length) = match first {
+            '#' => (Kind::Comment, rest.find('\n').unwrap_or(rest.len())),
+            '\'' | '"' => {
+                let long = ["'''", "\"\"\""]
+                    .into_iter()
+                    .find(|&long| rest.starts_with(long));
+                match long {
+                    Some(quotes) => (Kind::LongLiteral, end_of_literal(rest, quotes)?),
+                    None => (Kind::Literal, end_of_literal(rest, rest.get(..1)?)?),
+                }
+            }
+            _ => (
+                Kind::Code,
+                rest.find(['#', '\'', '"']).unwrap_or(rest.len()),
+            ),
+        };
+        let (piece, later) = rest.split_at_checked(length)?;
+        pieces.push((kind, piece));
+        rest = later;
+    }
+    Some(pieces)
+}
+
+/// How long the literal is that `text` begins with.
+fn end_of_literal(text: &str, quotes: &str) -> Option<usize> {
+    let mut at = quotes.len();
+    loop {
+        let rest = text.get(at..)?;
+        if rest.starts_with(quotes) {
+            return Some(at + quotes.len());
+        }
+        let mut next = rest.chars();
+        let c = next.next()?;
+        at += c.len_utf8();
+        if c == '\\' {
+            at += next.next()?.len_utf8();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::line_breaks;
+    use super::torn;
 
     #[test]
-    fn only_torn_literals_are_mended() {
+    fn only_what_is_torn_is_mended() {
         for (code, expected) in [
             ("print('a\nb')\nx = 1", "print('a\\nb')\nx = 1"),
             (
@@ -87,8 +122,14 @@ mod tests {
                 "s = f\"{d['k']}\"\nt = ''\nu = 'é\n'",
                 "s = f\"{d['k']}\"\nt = ''\nu = 'é\\n'",
             ),
+            ("print(x)}", "print(x)"),
+            ("d = {1: 2}\nprint(d)\n}\n", "d = {1: 2}\nprint(d)"),
+            ("d = {1: 2}", "d = {1: 2}"),
+            ("print('{')}", "print('{')"),
+            ("x = 1 # }", "x = 1 # }"),
+            ("print('}')", "print('}')"),
         ] {
-            assert_eq!(line_breaks(code), expected);
+            assert_eq!(torn(code), expected);
         }
     }
 }

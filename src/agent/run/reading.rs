@@ -9,9 +9,11 @@ use crate::session::transcript::Reading;
 use crate::session::{Cell, CellKind};
 
 impl Session {
-    /// Whether the model gets the tool `read_output`: a small one has enough to do with one tool.
+    /// Whether the model gets the tool `read_output`: a small one has enough to do with one tool, and some call none.
     pub(super) fn reads(&self) -> bool {
-        self.options.coaching == Coaching::Off
+        let provider = self.options.provider.as_ref();
+        let calls = provider.is_none_or(|provider| provider.info().tools != Some(false));
+        calls && self.options.coaching == Coaching::Off
     }
 
     /// Answers a call of `read_output`.

@@ -124,7 +124,7 @@ impl Session {
             return (code, None);
         }
         let code = if self.language() == "python" {
-            coach::repair_line_breaks(&code)
+            coach::repair_torn(&code)
         } else {
             code
         };
