@@ -8,6 +8,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::mpsc;
 
 use super::event::{self, EventKind, OutputChange};
@@ -15,7 +16,7 @@ use super::spill::Spill;
 use crate::jupyter::nbformat::{Cell, CellType, Notebook};
 use crate::kernel::{
     ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, Late, Outcome, OutputEvent,
-    Verdict,
+    Verdict, late_outputs,
 };
 use crate::session::notebook::{foreign, verdict_name};
 use crate::session::parameters::has_tag;
@@ -86,15 +87,60 @@ pub struct Report {
     pub out_of_time: bool,
 }
 
-/// Runs all code cells of `notebook` in `kernel`; events name cells by their id. Outputs of earlier runs are taken
-/// away first, also of cells that are then not reached.
-///
-/// # Errors
-/// Only when the kernel is gone before a cell could be sent.
-pub async fn replay(
+/// What is run.
+pub struct Job {
+    /// The notebook.
+    pub notebook: Notebook,
+    /// Its kernel.
+    pub kernel: Kernel,
+    /// Those of cells of other languages.
+    pub others: OtherKernels,
+}
+
+impl Job {
+    /// Runs all code cells in their kernels; events name cells by their id. Outputs of earlier runs are taken away
+    /// first, also of cells that are then not reached.
+    ///
+    /// On a task of its own, so that cells follow each other without waiting for who looks on.
+    ///
+    /// # Errors
+    /// Only when the kernel is gone before a cell could be sent.
+    pub async fn run(
+        mut self,
+        options: ReplayOptions,
+        files: Files,
+        mut control: mpsc::Receiver<Control>,
+        events: mpsc::Sender<EventKind>,
+    ) -> (Self, Result<Report, KernelError>) {
+        let task = tokio::spawn(async move {
+            let Self {
+                notebook,
+                kernel,
+                others,
+            } = &mut self;
+            let report = replay(
+                notebook,
+                kernel,
+                others,
+                options,
+                files,
+                &mut control,
+                events,
+            );
+            let report = report.await;
+            (self, report)
+        });
+        match task.await {
+            Ok(done) => done,
+            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+        }
+    }
+}
+
+async fn replay(
     notebook: &mut Notebook,
     kernel: &Kernel,
-    others: &mut OtherKernels<'_>,
+    others: &mut OtherKernels,
     options: ReplayOptions,
     files: Files,
     control: &mut mpsc::Receiver<Control>,
@@ -109,7 +155,9 @@ pub async fn replay(
     }
     clear(notebook);
     papermill::begin(notebook);
-    let mut results = Results::new(notebook.cells.len(), options.limits, files);
+    let late = late_outputs();
+    kernel.send_late(&late.0).await?;
+    let mut results = Results::new(notebook.cells.len(), options.limits, files, late);
     let mut report = Report {
         ran: 0,
         failed: None,
@@ -131,7 +179,11 @@ pub async fn replay(
         report.ran += 1;
         let other = match others.of(cell, control).await {
             Found::Main => None,
-            Found::Other(kernel) => Some(kernel?),
+            Found::Other(kernel) => {
+                let kernel = kernel?;
+                kernel.send_late(&results.late.0).await?;
+                Some(kernel)
+            }
             Found::Stopped => {
                 report.failed = Some((index, Verdict::Interrupted));
                 break;
@@ -257,7 +309,6 @@ async fn run_cell(
         .get(index)
         .map(|cell| (cell.id.clone(), cell.source.clone()))
         .unwrap_or_default();
-    kernel.send_late(&results.late.0).await?;
     let execution = kernel
         .execute(ExecuteOptions {
             allow_stdin: options.allow_stdin,
@@ -288,7 +339,7 @@ async fn run_cell(
                 continue;
             }
             Next::Save => {
-                if let Some(message) = results.save(notebook) {
+                if let Some(message) = blocking(|| results.save(notebook)) {
                     tell(events, EventKind::Notice { message }).await;
                 }
                 continue;
@@ -359,6 +410,14 @@ fn judged(verdict: Verdict, in_widget: bool, interrupts: u32) -> Verdict {
         // The cell swallowed it, but the person wanted the run to stop.
         Verdict::Ok if interrupts > 0 => Verdict::Interrupted,
         verdict => verdict,
+    }
+}
+
+/// Does what may wait for a disk, while other tasks go on where that can be.
+fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 

@@ -1,18 +1,18 @@
 //! The kernels of cells that belong to another language than the notebook's: started when the first of them comes.
 
+use std::collections::HashMap;
+
 use tokio::sync::mpsc;
 
 use super::Control;
-use crate::jupyter::nbformat::Cell;
+use crate::jupyter::nbformat::{Cell, Notebook};
 use crate::kernel::{Kernel, KernelError, LaunchOptions};
 use crate::session::notebook::{Foreign, foreign};
 
-/// How the kernel of such a cell is started.
-type Launcher<'a> = dyn Fn(&Foreign<'_>) -> Result<LaunchOptions, KernelError> + Send + Sync + 'a;
-
 /// One kernel for each other language of a notebook.
-pub struct OtherKernels<'a> {
-    launcher: Box<Launcher<'a>>,
+pub struct OtherKernels {
+    /// How those are started that nobody has asked for yet.
+    starts: HashMap<String, Result<LaunchOptions, KernelError>>,
     live: Vec<(String, Kernel)>,
 }
 
@@ -26,35 +26,45 @@ pub(super) enum Found {
     Stopped,
 }
 
-impl<'a> OtherKernels<'a> {
-    /// `launcher` says how the kernel of a cell is started.
+impl OtherKernels {
+    /// Those that the cells of `notebook` need; `launcher` says how the kernel of a cell is started.
     pub fn new(
-        launcher: impl Fn(&Foreign<'_>) -> Result<LaunchOptions, KernelError> + Send + Sync + 'a,
+        notebook: &Notebook,
+        launcher: impl Fn(&Foreign<'_>) -> Result<LaunchOptions, KernelError>,
     ) -> Self {
+        let mut starts = HashMap::new();
+        for cell in notebook.cells.iter().filter_map(foreign) {
+            if !starts.contains_key(cell.language) {
+                starts.insert(cell.language.to_owned(), launcher(&cell));
+            }
+        }
         Self {
-            launcher: Box::new(launcher),
+            starts,
             live: Vec::new(),
         }
     }
 
     /// The kernel for `cell`, started if it is the first of its language.
     pub(super) async fn of(&mut self, cell: &Cell, control: &mut mpsc::Receiver<Control>) -> Found {
-        let Some(cell) = foreign(cell) else {
+        let Some(Foreign { language, .. }) = foreign(cell) else {
             return Found::Main;
         };
-        if let Some((_, kernel)) = self.live.iter().find(|(name, _)| name == cell.language) {
-            return Found::Other(Ok(kernel.clone()));
-        }
-        let options = match (self.launcher)(&cell) {
-            Ok(options) => options,
-            Err(error) => return Found::Other(Err(error)),
+        let options = match self.starts.remove(language) {
+            Some(Ok(options)) => options,
+            Some(Err(error)) => return Found::Other(Err(error)),
+            None => {
+                let live = self.live.iter().find(|(name, _)| name == language);
+                // One that could not start has ended the run.
+                let live = live.map(|(_, kernel)| kernel.clone());
+                return Found::Other(live.ok_or(KernelError::Closed));
+            }
         };
         let launched = tokio::select! {
             launched = Kernel::launch(options) => launched,
             Some(Control::Interrupt | Control::End) = control.recv() => return Found::Stopped,
         };
         if let Ok(kernel) = &launched {
-            self.live.push((cell.language.to_owned(), kernel.clone()));
+            self.live.push((language.to_owned(), kernel.clone()));
         }
         Found::Other(launched)
     }

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::Files;
 use crate::jupyter::nbformat::{CellType, Notebook};
-use crate::kernel::{Late, OutputEvent, late_outputs};
+use crate::kernel::{Late, OutputEvent};
 use crate::session::widgets::Widgets;
 use crate::session::{OutputLimits, Outputs};
 
@@ -23,10 +23,15 @@ pub(super) struct Results {
 
 impl Results {
     /// For a notebook of so many cells.
-    pub(super) fn new(cells: usize, limits: OutputLimits, files: Files) -> Self {
+    pub(super) fn new(
+        cells: usize,
+        limits: OutputLimits,
+        files: Files,
+        late: (mpsc::Sender<Late>, mpsc::Receiver<Late>),
+    ) -> Self {
         Self {
             executions: Vec::new(),
-            late: late_outputs(),
+            late,
             cells: vec![None; cells],
             limits,
             files,

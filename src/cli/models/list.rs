@@ -18,7 +18,7 @@ use crate::llm::catalog::{CatalogError, Setup};
 use crate::llm::endpoint::ProviderKind;
 use crate::llm::http;
 use crate::llm::listing::{self, ListError, Listed};
-use crate::llm::local::{KNOWN_MODELS, LocalModel, installed_models};
+use crate::llm::local::{KNOWN_MODELS, KnownModel, LocalModel, installed_models};
 use crate::llm::providers::Place;
 use crate::llm::types::{ModelInfo, Price};
 
@@ -68,6 +68,8 @@ pub(super) async fn list(args: &ModelListArgs, context: &Context) -> Result<Exit
         .filter(|_| args.providers.is_empty())
         .map(|model| ModelInfo {
             name: format!("local/{model}"),
+            context_window: KnownModel::by_name(&model.to_string())
+                .map(|known| known.context.into()),
             price: Some(Price::FREE),
             known: true,
             ..ModelInfo::default()

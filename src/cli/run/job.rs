@@ -156,28 +156,33 @@ impl Prepared {
             }),
             saver: output.map(Saver::new),
         };
-        let mut notebook = std::mem::take(&mut self.notebook);
-        let mut others = OtherKernels::new(|cell| {
+        let notebook = std::mem::take(&mut self.notebook);
+        let others = OtherKernels::new(&notebook, |cell| {
             let source = match &settings.far {
                 Some(far) => far.for_cell(cell.kernel, cell.language)?,
                 None => kernels::for_cell(cell, settings.context)?,
             };
             Ok(self.launch_options(source, output, settings))
         });
-        let (control_tx, mut control) = mpsc::channel(8);
+        let (control_tx, control) = mpsc::channel(8);
         let (events_tx, events) = mpsc::channel(16);
-        let (result, watched) = tokio::join!(
-            replay::replay(
-                &mut notebook,
-                &kernel,
-                &mut others,
-                options,
-                files,
-                &mut control,
-                events_tx
-            ),
+        let run = replay::Job {
+            notebook,
+            kernel,
+            others,
+        };
+        let (ran, watched) = tokio::join!(
+            run.run(options, files, control, events_tx),
             watch(events, control_tx),
         );
+        let (
+            replay::Job {
+                notebook,
+                kernel,
+                others,
+            },
+            result,
+        ) = ran;
         // What happened is written in any case; then it is time to say how it went.
         let written = write(&notebook, &job.output);
         tokio::join!(kernel.shutdown(), others.shutdown());

@@ -690,16 +690,20 @@ async fn dropping_kills_pip() {
 async fn pulls_at_the_same_time_take_turns() {
     let bench = Arc::new(Bench::new());
     let mut site = Site::new(&[Answer::CutAfter(9000), Answer::Good]).await;
+    bench.left_behind(0);
+    let other = fs::File::open(bench.models().join("tiny.gguf.part")).unwrap();
+    other.lock().unwrap();
     let pulls = [(); 4].map(|()| {
         let (bench, url) = (Arc::clone(&bench), site.url.clone());
         tokio::spawn(async move { bench.pull(Some(&url), None).await })
     });
+    let waiting = |step: &PullProgress| matches!(step, PullProgress::Waiting { .. });
+    until(|| bench.reported.lock().unwrap().iter().any(waiting)).await;
+    drop(other);
     for pull in pulls {
         bench.assert_complete(&pull.await.unwrap());
     }
     assert_eq!(site.asked(), [None, Some(9000)]);
-    let waiting = |step: &PullProgress| matches!(step, PullProgress::Waiting { .. });
-    assert!(bench.reported.lock().unwrap().iter().any(waiting));
 }
 
 #[tokio::test]
