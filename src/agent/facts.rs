@@ -315,11 +315,14 @@ impl Column {
     }
 }
 
-/// Whether a column's name says that its values are not for others.
-fn is_secret(name: &str) -> bool {
-    const WORDS: [&str; 8] = [
+/// Whether the name of a column or a variable says that its values are not for others.
+pub(super) fn is_secret(name: &str) -> bool {
+    const WORDS: [&str; 11] = [
         "password",
         "passwd",
+        "passphrase",
+        "pw",
+        "pwd",
         "secret",
         "token",
         "apikey",

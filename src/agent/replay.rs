@@ -21,11 +21,13 @@ use crate::kernel::{
 use crate::session::notebook::{foreign, verdict_name};
 use crate::session::parameters::has_tag;
 use crate::session::{OutputLimits, Outputs};
+pub use job::Job;
 use others::Found;
 pub use others::OtherKernels;
 use results::Results;
 pub use saver::Saver;
 
+mod job;
 mod others;
 mod papermill;
 mod results;
@@ -87,56 +89,7 @@ pub struct Report {
     pub out_of_time: bool,
 }
 
-/// What is run.
-pub struct Job {
-    /// The notebook.
-    pub notebook: Notebook,
-    /// Its kernel.
-    pub kernel: Kernel,
-    /// Those of cells of other languages.
-    pub others: OtherKernels,
-}
-
-impl Job {
-    /// Runs all code cells in their kernels; events name cells by their id. Outputs of earlier runs are taken away
-    /// first, also of cells that are then not reached.
-    ///
-    /// On a task of its own, so that cells follow each other without waiting for who looks on.
-    ///
-    /// # Errors
-    /// Only when the kernel is gone before a cell could be sent.
-    pub async fn run(
-        mut self,
-        options: ReplayOptions,
-        files: Files,
-        mut control: mpsc::Receiver<Control>,
-        events: mpsc::Sender<EventKind>,
-    ) -> (Self, Result<Report, KernelError>) {
-        let task = tokio::spawn(async move {
-            let Self {
-                notebook,
-                kernel,
-                others,
-            } = &mut self;
-            let report = replay(
-                notebook,
-                kernel,
-                others,
-                options,
-                files,
-                &mut control,
-                events,
-            );
-            let report = report.await;
-            (self, report)
-        });
-        match task.await {
-            Ok(done) => done,
-            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
-        }
-    }
-}
-
+/// See [`Job::run`].
 async fn replay(
     notebook: &mut Notebook,
     kernel: &Kernel,

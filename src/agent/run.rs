@@ -42,6 +42,7 @@ use crate::session::{CodeStatus, Edit, OutputLimits, Transcript, context};
 mod again;
 mod answering;
 mod compacting;
+mod discretion;
 mod disk;
 mod effects;
 mod guards;
@@ -58,6 +59,7 @@ mod undo;
 
 use answering::{Answering, next_answer};
 use compacting::{Room, next_draft};
+use discretion::Passwords;
 use disk::Stamp;
 use guards::Guard;
 use kernel_slot::{MAIN, Slots};
@@ -83,6 +85,8 @@ pub struct AgentOptions {
     pub instructions: Vec<String>,
     /// Facts about the workspace, said to the model before the first question.
     pub facts: Option<String>,
+    /// What it is told before that: what was done in an earlier session.
+    pub before: Option<String>,
     /// Whether the model is helped where it forgets.
     pub coaching: Coaching,
     /// The main kernel.
@@ -174,6 +178,7 @@ struct Session {
     /// Outputs of cells that have finished, and which cells those were, latest last.
     late: (mpsc::Sender<Late>, mpsc::Receiver<Late>),
     recent: VecDeque<(String, String)>,
+    passwords: Passwords,
     question: String,
     guard: Guard,
     /// What the next reply must be.
@@ -247,6 +252,7 @@ impl Session {
             room: Room::default(),
             late: late_outputs(),
             recent: VecDeque::new(),
+            passwords: Passwords::default(),
             question: String::new(),
             guard: Guard::default(),
             choice: ToolChoice::Auto,
@@ -370,6 +376,7 @@ impl Session {
     fn begin_turn(&mut self, text: String) {
         self.question.clone_from(&text);
         self.guard.asked();
+        self.room.turn_begins();
         self.said.clear();
         self.choice = match self.options.coaching {
             Coaching::Off => ToolChoice::Auto,

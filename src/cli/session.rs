@@ -129,7 +129,7 @@ pub(super) async fn start_from(
     let words = old
         .as_ref()
         .map(|old| old.words(existing.is_some(), may_replay));
-    let facts = workspace.facts(words, named_files, &kernels);
+    let facts = workspace.facts(named_files, &kernels);
     let main = before.adopting(LaunchOptions {
         oversize: spill::oversize(&notebook, &limits),
         gateway: far.as_ref().map(Far::options),
@@ -153,6 +153,7 @@ pub(super) async fn start_from(
         system,
         instructions: added,
         facts,
+        before: words,
         coaching,
         others,
         kernel: main,

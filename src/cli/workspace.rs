@@ -53,15 +53,9 @@ pub(super) fn described(files: &[PathBuf], here: &Path, cwd: &Path) -> Result<St
 }
 
 impl Workspace<'_> {
-    /// The words about it, after those about what was done `before`, with those about the files that were `named`, if
-    /// any were.
-    pub(super) fn facts(
-        &self,
-        before: Option<String>,
-        named: String,
-        kernels: &[&KernelSource],
-    ) -> Option<String> {
-        let mut all: Vec<String> = before.into_iter().collect();
+    /// The words about it, with those about the files that were `named`, if any were.
+    pub(super) fn facts(&self, named: String, kernels: &[&KernelSource]) -> Option<String> {
+        let mut all = Vec::new();
         if self.kernel == KernelAt::Here && self.coaching == Coaching::Off {
             let home = std::env::var_os("HOME").map(PathBuf::from);
             all.push(facts::workspace(self.cwd, home.as_deref(), kernels));

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt};
 
+use super::native::refuses_tools;
 use super::types::{BoxStream, Delta, ModelInfo, Prompt, Provider, ProviderError, Retrying};
 
 /// A provider that tries again.
@@ -153,7 +154,8 @@ fn wait(
     elapsed: Duration,
     options: &RetryOptions,
 ) -> Option<Duration> {
-    if !error.is_retryable() || tried >= tries(error, options) {
+    // That does not pass by itself, whatever its status.
+    if refuses_tools(error) || !error.is_retryable() || tried >= tries(error, options) {
         return None;
     }
     let wait = if let ProviderError::Busy {
@@ -379,5 +381,12 @@ mod tests {
         }
         let late = wait(&busy(None), 1, Duration::from_mins(10), &options);
         assert_eq!(late, None);
+        let refused = ProviderError::Busy {
+            endpoint: "http://127.0.0.1:8080/v1".to_owned(),
+            status: 500,
+            message: "tools param requires --jinja flag".to_owned(),
+            retry_after: None,
+        };
+        assert_eq!(wait(&refused, 1, Duration::ZERO, &options), None);
     }
 }

@@ -24,7 +24,7 @@ use crate::llm::types::Part;
 pub use files::written as files_written;
 pub use plan::{Kind, Need, Plan, Scale, plan};
 pub use rules::{as_text, work_so_far};
-pub use text::{Inventory, Parts, Variables, outputs_note, person_words, summary, workspace};
+pub use text::{Inventory, Parts, Variables, outputs_note, person_words, summary};
 
 /// What was done so that a conversation fits its model's window again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +91,8 @@ pub struct Told {
     pub parts: Vec<Part>,
     /// Whether the call failed.
     pub is_error: bool,
+    /// Whether of its outputs there is only a note.
+    pub is_folded: bool,
 }
 
 /// What a model was told of code cells: said once, it is said again byte for byte, whatever comes of them later.
@@ -115,6 +117,26 @@ impl Said {
     /// There is more to be said of a cell.
     pub fn again(&mut self, cell: &str) {
         self.0.remove(cell);
+    }
+
+    /// Cells up to the one named `through` were compacted: pictures need not wait in memory any more.
+    pub fn compacted(&mut self, cells: &[Cell], compaction: &Compaction) {
+        for cell in cells {
+            match compaction.measure {
+                Measure::Summary { .. } => {
+                    self.0.remove(&cell.id);
+                }
+                Measure::Outputs => {
+                    if let Some(told) = self.0.get_mut(&cell.id).filter(|told| !told.is_folded) {
+                        told.parts = folded(&told.parts);
+                        told.is_folded = true;
+                    }
+                }
+            }
+            if cell.id == compaction.through {
+                break;
+            }
+        }
     }
 
     /// Forgets all.
@@ -169,7 +191,11 @@ pub(super) fn told(id: &str, code: &CodeCell, budget: Budget<'_>) -> Told {
         return told.clone();
     }
     let (parts, is_error) = summarize::result(id, code, budget);
-    Told { parts, is_error }
+    Told {
+        parts,
+        is_error,
+        is_folded: false,
+    }
 }
 
 /// What a notebook says of a compaction.

@@ -1,8 +1,8 @@
 //! Transcript -> the messages of a prompt.
 //!
 //! A pure function of the transcript, cell by cell: what was sent once is sent again byte for byte, and a step only
-//! appends, so that provider caches hit. Only a compaction ([`super::compaction`]) changes what was sent before. Every
-//! call of the model is followed by exactly one answer.
+//! appends, so that provider caches hit. What was sent before changes only by a compaction ([`super::compaction`]), and where
+//! there are more pictures than the provider takes. Every call of the model is followed by exactly one answer.
 
 use serde_json::json;
 
@@ -150,7 +150,7 @@ struct Teller<'a> {
 impl Teller<'_> {
     fn result(self, id: &str, code: &CodeCell) -> Told {
         let mut told = compaction::told(id, code, self.budget);
-        if self.is_folded {
+        if self.is_folded && !told.is_folded {
             told.parts = compaction::folded(&told.parts);
         }
         told
@@ -239,6 +239,7 @@ fn model(reply: &[Cell], native: Option<Native>, tool: &str, teller: Teller<'_>)
         let Told {
             mut parts,
             is_error,
+            ..
         } = teller.result(&cell.id, code);
         if code.original.is_some() {
             parts.insert(

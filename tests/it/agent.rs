@@ -55,6 +55,7 @@ pub(crate) fn start_with(
         system: "system".to_owned(),
         instructions: vec![],
         facts: None,
+        before: None,
         coaching: Coaching::Off,
         kernel: launch_options(kernel, dir.path()),
         others: Vec::new(),

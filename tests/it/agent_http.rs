@@ -394,6 +394,20 @@ async fn a_wrong_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_model() {
+    let refusal = json!([{"match": {}, "response": {"status": 404, "error":
+        {"message": "The model `gpt-4o` does not exist", "type": "invalid_request_error", "code": "model_not_found"}}}]);
+    let asked = ask(&refusal, &["-k", "misbehave"]).await;
+    let (_, error) = asked.ended.error();
+    insta::assert_snapshot!(error, @"
+    exit: 5
+    error: `http://127.0.0.1:[PORT]/v1` has no model `gpt-4o`: The model `gpt-4o` does not exist; it has `gpt-4o`, `gpt-4`
+
+    hint: `sponde models` shows what can be reached; -v says more
+    ");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_reply_that_breaks_off_is_asked_for_again() {
     let words = json!({"content": "The answer to this question is a rather long sentence."});
     let replies = json!([

@@ -270,19 +270,34 @@ async fn a_model_that_does_not_see_gets_words_and_a_bomb_is_no_picture() {
         "{}",
         seen[0]
     );
-    let blind = start_with(ipykernel(), Approval::Never, [], |options, _| {
-        let info = ModelInfo {
-            name: "scripted/blind".to_owned(),
-            vision: false,
-            ..ModelInfo::default()
-        };
-        let model = ScriptedProvider::new(info, [call(plot), Reply::text("Done.")]);
-        options.provider = Some(std::sync::Arc::new(model));
+    let info = ModelInfo {
+        name: "scripted/blind".to_owned(),
+        vision: false,
+        ..ModelInfo::default()
+    };
+    let model = ScriptedProvider::new(info, [call(plot), Reply::text("Done.")]);
+    let model = std::sync::Arc::new(model);
+    let provider = std::sync::Arc::clone(&model);
+    let mut blind = start_with(ipykernel(), Approval::Never, [], |options, _| {
+        options.provider = Some(provider);
     });
-    let mut blind = blind;
     blind.submit("go").await;
     let (events, end) = blind.turn().await;
     assert_eq!(end, TurnEnd::Done);
+    let prompts = model.prompts();
+    let told = prompts[1].messages.last().unwrap();
+    assert_eq!(
+        *told,
+        Message::ToolResult {
+            call_id: "id".to_owned(),
+            parts: vec![Part::Text(
+                "[plot 1 shown to the user, 558x418 pixels, Figure size 640x480 with 2 Axes, file \
+                 session_files/plot-1.png; you cannot see it]"
+                    .to_owned()
+            )],
+            is_error: false,
+        }
+    );
     let files = events.iter().find_map(|event| match event {
         EventKind::PicturesSaved { files, .. } => Some(files.clone()),
         _ => None,

@@ -87,6 +87,9 @@ impl Session {
             Some(Message::User(parts)) => parts.push(words),
             _ => prompt.messages.push(Message::User(vec![words])),
         }
+        if let Some(why) = self.too_dear_aside(&prompt) {
+            return self.refuse(&format!("the model is not asked: {why}")).await;
+        }
         self.answering = Some(Answering {
             stream: provider.stream(prompt),
             text: String::new(),
@@ -105,7 +108,7 @@ impl Session {
                 }
             }
             Answer::Delta(Delta::Finished { usage, .. }) => {
-                self.spend(usage);
+                self.spend_aside(usage);
                 if let Some(answering) = self.answering.take() {
                     let line = stdin::line_of(&answering.text);
                     self.give(line, AnsweredBy::Model).await;
@@ -171,6 +174,9 @@ impl Session {
                 change,
             })
             .await;
+        }
+        if password {
+            self.passwords.keep(&line);
         }
         let value = (!password).then(|| line.clone());
         self.tell(EventKind::InputAnswered { cell, value, by })

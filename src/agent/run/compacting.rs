@@ -10,23 +10,21 @@ mod asking;
 use std::fmt::Write as _;
 use std::pin::Pin;
 
-use asking::{SummaryRequest, inventories};
+use asking::inventories;
 
 use super::{Coaching, Edit, EventKind, Input, Prompt, Session, random_cell_id, tools};
 use crate::agent::event::{CompactionReason, OutputChange};
 use crate::kernel::OutputEvent;
 use crate::llm::tokens::{self, Meter};
-use crate::llm::types::{Message, Part, ToolChoice, Usage};
+use crate::llm::types::{Message, Part, Usage};
 use crate::session::compaction::{
     self, Compaction, Inventory, Kind, Measure, Need, Parts, Plan, Said, Scale, Writer,
 };
 use crate::session::summarize::{self, Budget, head_and_tail};
 use crate::session::{Cell, context};
 
-/// Asks for a summary; the number of words is filled in.
-const INSTRUCTION: &str = include_str!("../prompts/compact.md");
 /// Compactions before one request.
-const TRIES: u32 = 2;
+const TRIES: u32 = 3;
 /// Outputs that came late and wait to be told, and bytes of each.
 const LATE: usize = 32;
 const LATE_BYTES: usize = 4 << 10;
@@ -75,7 +73,8 @@ pub(super) struct Draft {
     work: Option<String>,
     /// Why there are none although it was asked.
     trouble: Option<String>,
-    usage: Usage,
+    /// What it took, if it was asked.
+    usage: Option<Usage>,
 }
 
 /// The end of a compaction that is on its way.
@@ -90,6 +89,12 @@ impl Room {
     /// Forgets the compaction that is on its way.
     pub(super) fn cancel(&mut self) {
         self.work = None;
+    }
+
+    /// A person has asked something: what failed before is tried again.
+    pub(super) fn turn_begins(&mut self) {
+        self.refused = false;
+        self.tried = 0;
     }
 
     /// The model gets this prompt.
@@ -119,12 +124,20 @@ impl Session {
     /// How much of outputs the model gets.
     pub(super) fn model_budget(&self) -> Budget<'_> {
         Budget {
-            text: self.options.output_budget,
+            text: self.text_budget(),
             eye: self.eye.as_deref(),
             brief: self.options.coaching == Coaching::Small,
             reads: self.reads(),
             said: Some(&self.room.said),
         }
+    }
+
+    /// Bytes of one cell's text that the model gets: no result may fill a small window.
+    pub(super) fn text_budget(&self) -> usize {
+        /// Bytes of a token, at least.
+        const BYTES: u64 = 3;
+        let quarter = usize::try_from(self.limit() / 4 * BYTES).unwrap_or(usize::MAX);
+        self.options.output_budget.min(quarter)
     }
 
     /// Fixes what the model is told of cells that have ended, and sees to it that the prompt fits. Whether the model
@@ -156,19 +169,24 @@ impl Session {
 
     /// The model refused the prompt as too long. Whether it will be asked again.
     pub(super) async fn refused(&mut self, message: &str) -> bool {
-        if std::mem::replace(&mut self.room.refused, true) {
+        let again = std::mem::replace(&mut self.room.refused, true);
+        if self.room.tried >= TRIES {
             return false;
         }
         let counted = self.room.meter.tokens(self.room.asked);
         let named = tokens::window_in(message);
         // It has more tokens than fit; how many more is not known.
-        let window = named.unwrap_or_else(|| self.window().unwrap_or(u64::MAX).min(counted));
+        let window = named.unwrap_or_else(|| {
+            let most = self.window().unwrap_or(u64::MAX).min(counted);
+            if again { most / 2 } else { most }
+        });
         self.room
             .meter
             .observe(self.room.asked, window.max(counted));
         self.room.learned = Some(window);
         let prompt = self.prompt();
-        let Some(plan) = self.plan(&prompt, Need::Room) else {
+        let need = if again { Need::Summary } else { Need::Room };
+        let Some(plan) = self.plan(&prompt, need) else {
             return false;
         };
         self.room.tried += 1;
@@ -191,17 +209,20 @@ impl Session {
     }
 
     /// Kernel and model have said what they had to say: the compaction is made.
-    pub(super) async fn compacted(&mut self, draft: Draft) {
+    pub(super) async fn compacted(&mut self, mut draft: Draft) {
         let Some(Compacting { plan, then, .. }) = self.room.work.take() else {
             return;
         };
-        self.spend(draft.usage);
+        if let Some(usage) = draft.usage {
+            self.spend_aside(usage);
+        }
         if let Some(trouble) = &draft.trouble {
             self.notice(&format!(
                 "the model did not write a summary ({trouble}): it is put together without it"
             ))
             .await;
         }
+        self.passwords.blot(&mut draft.inventories);
         let made = self.make(&plan, &draft);
         let Made {
             text,
@@ -215,15 +236,19 @@ impl Session {
                 Measure::Outputs => None,
                 Measure::Summary { by, .. } => Some(by.name().to_owned()),
             };
+            let compaction = Compaction {
+                through: plan.through,
+                measure,
+                before: plan.before,
+                after,
+            };
+            self.room
+                .said
+                .compacted(self.transcript.cells(), &compaction);
             self.edit(Edit::Compact {
                 cell: random_cell_id(),
                 text,
-                compaction: Compaction {
-                    through: plan.through,
-                    measure,
-                    before: plan.before,
-                    after,
-                },
+                compaction,
             });
             self.tell(EventKind::Compacted {
                 tokens_before: plan.before,
@@ -338,16 +363,21 @@ impl Session {
         })
         .await;
         let kernels = self.kernels.all_ready();
-        let request = match plan.kind {
+        let mut request = match plan.kind {
             Kind::Outputs => None,
             Kind::Summary => self.summary_request(&plan, prompt),
         };
+        let dear = request.as_ref().and_then(|request| request.prompts.first());
+        let trouble = dear.and_then(|prompt| self.too_dear_aside(prompt));
+        if trouble.is_some() {
+            request = None;
+        }
         let draft = Box::pin(async move {
             let mut draft = Draft {
                 inventories: inventories(kernels).await,
                 work: None,
-                trouble: None,
-                usage: Usage::default(),
+                trouble,
+                usage: None,
             };
             if let Some(request) = request {
                 request.ask(&mut draft).await;
@@ -355,46 +385,6 @@ impl Session {
             draft
         });
         self.room.work = Some(Compacting { draft, plan, then });
-    }
-
-    /// What the model is asked for a summary; `None` if it is too small to write one.
-    fn summary_request(&self, plan: &Plan, prompt: Prompt) -> Option<SummaryRequest> {
-        let provider = self.options.provider.clone()?;
-        if self.options.coaching == Coaching::Small || provider.info().small {
-            return None;
-        }
-        let limit = self.limit();
-        let words = (limit / 12).clamp(120, 900);
-        let instruction = INSTRUCTION.replace("{words}", &words.to_string());
-        // Without pictures and outputs, as text: short enough, and no call without its answer.
-        let conversation =
-            compaction::as_text(self.transcript.cells(), &plan.through, bytes(limit));
-        let short = Prompt {
-            messages: vec![Message::User(vec![
-                Part::Text(format!("# The conversation so far\n{conversation}")),
-                Part::Text(instruction.clone()),
-            ])],
-            tool_choice: ToolChoice::None,
-            ..prompt.clone()
-        };
-        // What the provider has in its cache already, if the reply has room.
-        let mut whole = prompt;
-        whole.tool_choice = ToolChoice::None;
-        let words = Part::Text(instruction);
-        match whole.messages.last_mut() {
-            Some(Message::User(parts) | Message::ToolResult { parts, .. }) => parts.push(words),
-            Some(Message::Assistant { .. }) | None => {
-                whole.messages.push(Message::User(vec![words]));
-            }
-        }
-        let window = self.window().unwrap_or(tokens::ASSUMED_WINDOW);
-        let fits = self.room.meter.tokens(tokens::weigh(&whole)) + limit / 6 <= window;
-        let prompts = if fits {
-            vec![whole, short]
-        } else {
-            vec![short]
-        };
-        Some(SummaryRequest { provider, prompts })
     }
 
     /// The words of the compaction, and what they weigh.
@@ -420,8 +410,9 @@ impl Session {
                     let work = compaction::work_so_far(all, &plan.through, most);
                     (Writer::Rules, work)
                 };
+                let facts = self.options.facts.as_deref().unwrap_or_default();
                 let text = compaction::summary(&Parts {
-                    workspace: &compaction::workspace(self.transcript.cells(), most),
+                    workspace: &head_and_tail(facts.trim(), most),
                     words: &words,
                     work: &work,
                     files: &files,

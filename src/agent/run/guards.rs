@@ -44,12 +44,18 @@ impl Session {
 
     /// A request was paid for. What the provider does not say is reckoned at its prices of now: the next model has
     /// others.
-    pub(super) fn spend(&mut self, mut usage: Usage) {
+    pub(super) fn spend(&mut self, usage: Usage) {
+        let usage = self.spend_aside(usage);
+        self.guard.estimator.took(&usage);
+    }
+
+    /// The same for a request beside the conversation, from which nothing is learned about the next one.
+    pub(super) fn spend_aside(&mut self, mut usage: Usage) -> Usage {
         if usage.cost.is_none() {
             usage.cost = self.price().map(|price| Cost::dollars(price.cost(&usage)));
         }
-        self.guard.estimator.took(&usage);
         self.edit(Edit::Spend(usage));
+        usage
     }
 
     /// Ends the account of the turn. A cell of the person's own costs nothing.
@@ -62,16 +68,27 @@ impl Session {
         self.transcript.spent_lately()
     }
 
+    /// What a request that takes as much would pass.
+    fn would_pass(&self, next: &Usage) -> Option<Over> {
+        self.options.budgets.check(
+            &self.transcript.spent_lately(),
+            &self.transcript.spent(),
+            next,
+            self.price().as_ref(),
+            self.guard.granted,
+        )
+    }
+
+    /// Whether a request beside the conversation is too dear, in words.
+    pub(super) fn too_dear_aside(&self, prompt: &Prompt) -> Option<String> {
+        let next = self.guard.estimator.clone().next(prompt);
+        self.would_pass(&next).map(|over| over.to_string())
+    }
+
     /// What to do instead of sending `prompt`, if that is too dear.
     pub(super) fn over_budget(&mut self, prompt: &Prompt) -> Option<Input> {
         let next = self.guard.estimator.next(prompt);
-        let over = self.options.budgets.check(
-            &self.transcript.spent_lately(),
-            &self.transcript.spent(),
-            &next,
-            self.price().as_ref(),
-            self.guard.granted,
-        )?;
+        let over = self.would_pass(&next)?;
         let message = over.to_string();
         self.guard.over = match over {
             // More money would not help.

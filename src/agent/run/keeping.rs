@@ -23,9 +23,16 @@ impl Session {
 
     /// What the model is told before the first question, and again when it is not what it was.
     pub(super) fn say_facts(&mut self) {
-        let Some(facts) = self.options.facts.clone() else {
+        let (before, facts) = (&self.options.before, &self.options.facts);
+        let all: Vec<&str> = [before, facts]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
+        if all.is_empty() {
             return;
-        };
+        }
+        let facts = all.join("\n\n");
         let notes = self.transcript.cells().iter();
         let mut notes = notes.filter(|cell| cell.kind == CellKind::Note);
         if !notes.any(|note| note.source == facts) {

@@ -19,7 +19,7 @@ impl Session {
     /// Answers a call of `read_output`.
     pub(super) async fn read_output(&mut self, step: u32, call: PartialCall) {
         // As much as the outputs of a cell may have: what is asked for is worth that.
-        let limit = self.options.output_budget;
+        let limit = self.text_budget();
         let asked = reading::parse(&call.arguments);
         let found = asked.and_then(|asked| {
             let source = reading::source(&self.transcript, &self.options.notebook, &asked)?;

@@ -66,7 +66,12 @@ pub fn outputs_note(inventory: &str) -> String {
 /// Everything that the person typed in `cells`, word for word: questions, reasons for a refusal, code. Beyond `limit`
 /// bytes the longest pieces are cut in their middle, the short ones never. Also says how many pieces there are.
 pub fn person_words(cells: &[Cell], limit: usize) -> (String, usize) {
-    let pieces: Vec<(&str, &str)> = cells.iter().filter_map(typed).collect();
+    // What a notebook brought along was not said in this conversation; what was added to it meanwhile was.
+    let ours = cells.iter().position(|cell| !cell.is_foreign());
+    let said = ours
+        .and_then(|first| cells.get(first..))
+        .unwrap_or_default();
+    let pieces: Vec<(&str, &str)> = said.iter().filter_map(typed).collect();
     let longest = fair_share(pieces.iter().map(|(_, words)| words.len()), limit);
     let mut text = String::new();
     for (number, (what, words)) in pieces.iter().enumerate() {
@@ -78,10 +83,6 @@ pub fn person_words(cells: &[Cell], limit: usize) -> (String, usize) {
 
 /// What the person typed to make this cell what it is, and what that was.
 fn typed(cell: &Cell) -> Option<(&'static str, &str)> {
-    // What a notebook brought along was not said in this conversation.
-    if cell.is_foreign() {
-        return None;
-    }
     match &cell.kind {
         CellKind::User => Some(("", &cell.source)),
         CellKind::Code(code) => match (&code.author, &code.status) {
@@ -115,13 +116,6 @@ fn fair_share(lengths: impl Iterator<Item = usize>, limit: usize) -> usize {
         left -= length;
     }
     usize::MAX
-}
-
-/// What the model was told before the first question, at most `limit` bytes.
-pub fn workspace(cells: &[Cell], limit: usize) -> String {
-    let before = cells.iter().take_while(|cell| cell.kind == CellKind::Note);
-    let notes: Vec<&str> = before.map(|cell| cell.source.trim()).collect();
-    head_and_tail(&notes.join("\n\n"), limit)
 }
 
 /// What lives in one kernel.

@@ -7,6 +7,7 @@ use crate::jupyter::content::Stream;
 use crate::jupyter::nbformat::Cell as FileCell;
 use crate::kernel::OutputEvent;
 use crate::llm::types::{Cost, Native, Usage};
+use crate::session::compaction::{Compaction, Measure, Writer};
 use crate::session::marks;
 use crate::session::notebook::render;
 use crate::session::summarize::Budget;
@@ -157,6 +158,62 @@ fn through_file(notebook: &Notebook) -> Notebook {
 
 fn reopened(notebook: &Notebook) -> Opened {
     open(through_file(notebook), OutputLimits::default())
+}
+
+#[test]
+fn a_compacted_session_comes_back_as_short_as_it_was() {
+    let measures = [
+        Measure::Outputs,
+        Measure::Summary {
+            by: Writer::Model,
+            work: "looked\n```\nfenced\n```".to_owned(),
+        },
+    ];
+    let mut session = session();
+    for (number, measure) in measures.into_iter().enumerate() {
+        let whole = context::messages(&session, "run_code", BUDGET);
+        session
+            .apply(Edit::Compact {
+                cell: format!("compact{number}"),
+                text: "# What was said\n1. why?".to_owned(),
+                compaction: Compaction {
+                    through: "read".to_owned(),
+                    measure,
+                    before: 900,
+                    after: 100,
+                },
+            })
+            .unwrap();
+        let notebook = render(&session);
+        assert_eq!(crate::jupyter::nbformat::validate(&notebook), []);
+        let Opened { transcript, .. } = reopened(&notebook);
+        let short = context::messages(&session, "run_code", BUDGET);
+        assert_ne!(short, whole);
+        assert_eq!(context::messages(&transcript, "run_code", BUDGET), short);
+        assert_eq!(render(&transcript), notebook);
+    }
+    // What is not there cannot be compacted, and nothing changes.
+    let before = context::messages(&session, "run_code", BUDGET);
+    let nothing = Compaction {
+        through: "nothing".to_owned(),
+        measure: Measure::Outputs,
+        before: 0,
+        after: 0,
+    };
+    let refused = session.apply(Edit::Compact {
+        cell: "more".to_owned(),
+        text: String::new(),
+        compaction: nothing,
+    });
+    assert!(refused.is_err());
+    assert_eq!(context::messages(&session, "run_code", BUDGET), before);
+    // Taken back, all of it is told again.
+    session
+        .apply(Edit::TakeBack {
+            cell: "compact0".to_owned(),
+        })
+        .unwrap();
+    assert!(context::messages(&session, "run_code", BUDGET).len() > before.len());
 }
 
 #[test]

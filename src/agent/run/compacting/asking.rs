@@ -4,10 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Draft;
+use super::{Draft, bytes};
+use crate::agent::coach::Coaching;
+use crate::agent::run::Session;
 use crate::kernel::{Kernel, KernelError};
-use crate::llm::types::{Delta, Prompt, Provider, ProviderError, Usage};
-use crate::session::compaction::{Inventory, Variables};
+use crate::llm::tokens;
+use crate::llm::types::{Delta, Message, Part, Prompt, Provider, ProviderError, ToolChoice, Usage};
+use crate::session::compaction::{self, Inventory, Plan, Variables};
+
+/// Asks for a summary; the number of words is filled in.
+const INSTRUCTION: &str = include_str!("../../prompts/compact.md");
 
 /// How long a model may write at a summary.
 const SUMMARY_WITHIN: Duration = Duration::from_mins(3);
@@ -29,7 +35,7 @@ impl SummaryRequest {
             let reply = tokio::time::timeout(SUMMARY_WITHIN, written(&*self.provider, prompt));
             let trouble = match reply.await {
                 Ok(Ok((text, usage))) => {
-                    draft.usage += usage;
+                    *draft.usage.get_or_insert_default() += usage;
                     if !text.trim().is_empty() {
                         draft.work = Some(text.trim().to_owned());
                         draft.trouble = None;
@@ -42,6 +48,48 @@ impl SummaryRequest {
             };
             draft.trouble = Some(trouble);
         }
+    }
+}
+
+impl Session {
+    /// What the model is asked for a summary; `None` if it is too small to write one.
+    pub(super) fn summary_request(&self, plan: &Plan, prompt: Prompt) -> Option<SummaryRequest> {
+        let provider = self.options.provider.clone()?;
+        if self.options.coaching == Coaching::Small || provider.info().small {
+            return None;
+        }
+        let limit = self.limit();
+        let words = (limit / 12).clamp(120, 900);
+        let instruction = INSTRUCTION.replace("{words}", &words.to_string());
+        // Without pictures and outputs, as text: short enough, and no call without its answer.
+        let conversation =
+            compaction::as_text(self.transcript.cells(), &plan.through, bytes(limit));
+        let short = Prompt {
+            messages: vec![Message::User(vec![
+                Part::Text(format!("# The conversation so far\n{conversation}")),
+                Part::Text(instruction.clone()),
+            ])],
+            tool_choice: ToolChoice::None,
+            ..prompt.clone()
+        };
+        // What the provider has in its cache already, if the reply has room.
+        let mut whole = prompt;
+        whole.tool_choice = ToolChoice::None;
+        let words = Part::Text(instruction);
+        match whole.messages.last_mut() {
+            Some(Message::User(parts) | Message::ToolResult { parts, .. }) => parts.push(words),
+            Some(Message::Assistant { .. }) | None => {
+                whole.messages.push(Message::User(vec![words]));
+            }
+        }
+        let window = self.window().unwrap_or(tokens::ASSUMED_WINDOW);
+        let fits = self.room.meter.tokens(tokens::weigh(&whole)) + limit / 6 <= window;
+        let prompts = if fits {
+            vec![whole, short]
+        } else {
+            vec![short]
+        };
+        Some(SummaryRequest { provider, prompts })
     }
 }
 

@@ -1,0 +1,58 @@
+//! A notebook with its kernels, and the task that runs it.
+
+use tokio::sync::mpsc;
+
+use super::{Control, Files, OtherKernels, ReplayOptions, Report, replay};
+use crate::agent::event::EventKind;
+use crate::jupyter::nbformat::Notebook;
+use crate::kernel::{Kernel, KernelError};
+
+/// What is run.
+pub struct Job {
+    /// The notebook.
+    pub notebook: Notebook,
+    /// Its kernel.
+    pub kernel: Kernel,
+    /// Those of cells of other languages.
+    pub others: OtherKernels,
+}
+
+impl Job {
+    /// Runs all code cells in their kernels; events name cells by their id. Outputs of earlier runs are taken away
+    /// first, also of cells that are then not reached.
+    ///
+    /// On a task of its own, so that cells follow each other without waiting for who looks on.
+    ///
+    /// # Errors
+    /// Only when the kernel is gone before a cell could be sent.
+    pub async fn run(
+        mut self,
+        options: ReplayOptions,
+        files: Files,
+        mut control: mpsc::Receiver<Control>,
+        events: mpsc::Sender<EventKind>,
+    ) -> (Self, Result<Report, KernelError>) {
+        let task = tokio::spawn(async move {
+            let Self {
+                notebook,
+                kernel,
+                others,
+            } = &mut self;
+            let report = replay(
+                notebook,
+                kernel,
+                others,
+                options,
+                files,
+                &mut control,
+                events,
+            );
+            let report = report.await;
+            (self, report)
+        });
+        match task.await {
+            Ok(done) => done,
+            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+        }
+    }
+}
