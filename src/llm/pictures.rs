@@ -2,7 +2,8 @@
 //! in November 2026.
 //!
 //! A picture that is too large is scaled down by its server, or the whole request is refused; one too many is always
-//! refused. So what is sent is smaller than what is allowed, which also costs fewer tokens.
+//! refused. So what is sent is smaller than what is allowed, which also costs fewer tokens. Where a picture is paid by tiles,
+//! one that is a little too large for them is made to fit: most plots are.
 
 use super::types::PictureRules;
 
@@ -11,6 +12,7 @@ const CAREFUL: PictureRules = PictureRules {
     longest_side: 1024,
     bytes: 1 << 20,
     most: 8,
+    tile: Some(512),
 };
 
 /// By the provider in the name of a model, `provider/model`.
@@ -20,9 +22,9 @@ const PROVIDERS: [(&str, PictureRules); 8] = [
     // Through Converse 3.75 MB and 20 pictures.
     ("bedrock", rules(1568, 3 << 20, 20)),
     // Tiles of 512 pixels within 2048 x 768; many pictures, 50 MB together.
-    ("openai", rules(1536, 2 << 20, 20)),
+    ("openai", tiled(rules(1536, 2 << 20, 20))),
     // The same models, but 10 pictures.
-    ("azure", rules(1536, 2 << 20, 10)),
+    ("azure", tiled(rules(1536, 2 << 20, 10))),
     // Tiles of 768 pixels; 20 MB for the whole request.
     ("gemini", rules(1536, 700 << 10, 20)),
     // 4 MB in base64, 5 pictures.
@@ -30,7 +32,7 @@ const PROVIDERS: [(&str, PictureRules); 8] = [
     // 1540 pixels, 8 pictures.
     ("mistral", rules(1536, 2 << 20, 8)),
     // Whatever is behind it.
-    ("openrouter", rules(1024, 1 << 20, 8)),
+    ("openrouter", tiled(rules(1024, 1 << 20, 8))),
 ];
 
 /// Servers at home: a picture is hundreds of tokens that a processor reads.
@@ -41,6 +43,15 @@ const fn rules(longest_side: u32, bytes: usize, most: usize) -> PictureRules {
         longest_side,
         bytes,
         most,
+        tile: None,
+    }
+}
+
+/// In OpenAI's tiles.
+const fn tiled(rules: PictureRules) -> PictureRules {
+    PictureRules {
+        tile: Some(512),
+        ..rules
     }
 }
 

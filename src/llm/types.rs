@@ -181,6 +181,8 @@ pub struct PictureRules {
     pub bytes: usize,
     /// How many in one request.
     pub most: usize,
+    /// The side of the squares that pictures are cut into and paid by, in pixels, where they are.
+    pub tile: Option<u32>,
 }
 
 /// A tool as the model sees it.

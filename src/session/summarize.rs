@@ -375,6 +375,7 @@ mod tests {
         longest_side: 1024,
         bytes: 1 << 20,
         most: 8,
+        tile: None,
     };
 
     const BLIND: Budget<'static> = Budget {

@@ -125,14 +125,20 @@ fn decoded(encoded: &[u8]) -> Option<(DynamicImage, ImageFormat)> {
 }
 
 fn scaled(encoded: &[u8], rules: PictureRules) -> Option<Seen> {
-    let (picture, format) = decoded(encoded)?;
+    let (mut picture, format) = decoded(encoded)?;
     let (width, height) = picture.dimensions();
     let media_type = match format {
         ImageFormat::Png => Some("image/png"),
         ImageFormat::Jpeg => Some("image/jpeg"),
         _ => None,
     };
-    let (media_type, data) = match media_type {
+    let smaller = rules
+        .tile
+        .and_then(|tile| within_tiles((width, height), tile));
+    if let Some((width, height)) = smaller {
+        picture = picture.resize(width, height, FilterType::CatmullRom);
+    }
+    let (media_type, data) = match media_type.filter(|_| smaller.is_none()) {
         Some(media_type)
             if width.max(height) <= rules.longest_side && encoded.len() <= rules.bytes =>
         {
@@ -146,6 +152,20 @@ fn scaled(encoded: &[u8], rules: PictureRules) -> Option<Seen> {
         width,
         height,
     })
+}
+
+/// A size at which a picture takes fewer tiles, if it is at most an eighth of a tile too large for them.
+fn within_tiles((width, height): (u32, u32), tile: u32) -> Option<(u32, u32)> {
+    let too_much = |side: u32| {
+        let over = side % tile;
+        (side > tile && over > 0 && over <= tile / 8).then_some((side - over, side))
+    };
+    let ratios = [width, height].into_iter().filter_map(too_much);
+    // The smaller of the two: a / b < c / d.
+    let (to, from) =
+        ratios.min_by_key(|&(to, from)| u64::from(to) * 1_000_000 / u64::from(from))?;
+    let scaled = |side: u32| u32::try_from(u64::from(side) * u64::from(to) / u64::from(from));
+    Some((scaled(width).ok()?.max(1), scaled(height).ok()?.max(1)))
 }
 
 /// Encodes a picture so that it keeps to the rules: as PNG, else as JPEG, else smaller.
@@ -239,6 +259,7 @@ mod tests {
         longest_side: 1024,
         bytes: 1 << 20,
         most: 4,
+        tile: None,
     };
 
     fn png(width: u32, height: u32) -> Vec<u8> {
@@ -356,5 +377,26 @@ mod tests {
         };
         let counts: Vec<usize> = (0..12).map(left).collect();
         assert_eq!(counts, [0, 1, 2, 3, 4, 3, 4, 3, 4, 3, 4, 3]);
+    }
+
+    #[test]
+    fn plots_fit_into_tiles() {
+        for (size, expected) in [
+            ((558, 418), Some((512, 383))),
+            ((512, 512), None),
+            ((640, 480), None),
+            ((1030, 540), Some((976, 512))),
+            ((100, 560), Some((91, 512))),
+        ] {
+            assert_eq!(within_tiles(size, 512), expected, "{size:?}");
+        }
+        let tiled = PictureRules {
+            tile: Some(512),
+            ..RULES
+        };
+        let seen = scaled(&png(558, 418), tiled).unwrap();
+        assert_eq!((seen.width, seen.height), (558, 418));
+        let (picture, _) = decoded(&seen.data).unwrap();
+        assert_eq!(picture.dimensions(), (512, 383));
     }
 }
