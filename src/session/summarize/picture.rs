@@ -136,7 +136,7 @@ fn scaled(encoded: &[u8], rules: PictureRules) -> Option<Seen> {
         .tile
         .and_then(|tile| within_tiles((width, height), tile));
     if let Some((width, height)) = smaller {
-        picture = picture.resize(width, height, FilterType::CatmullRom);
+        picture = picture.resize_exact(width, height, FilterType::CatmullRom);
     }
     let (media_type, data) = match media_type.filter(|_| smaller.is_none()) {
         Some(media_type)
