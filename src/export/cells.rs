@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::jupyter::nbformat::{Cell, CellType, Notebook};
-use crate::session::notebook::foreign;
+use crate::session::notebook::{CUT_OFF, foreign};
 
 /// What a cell is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,8 +12,10 @@ pub(super) enum Part {
     Question,
     /// The model's words.
     Answer,
-    /// A note to the model.
+    /// What only the model reads: a note, a part of an output, what stands for older cells.
     Note,
+    /// The beginning of a reply that broke off.
+    CutOff,
     /// Text of a notebook.
     Text,
     /// Code.
@@ -43,8 +45,10 @@ pub(super) fn part(cell: &Cell) -> Part {
     match (&cell.kind, role) {
         (CellType::Markdown, Some("user")) => Part::Question,
         (CellType::Markdown, Some("assistant")) => Part::Answer,
-        (CellType::Markdown, Some("note")) => Part::Note,
-        (CellType::Markdown, _) => Part::Text,
+        (CellType::Markdown, Some(CUT_OFF)) => Part::CutOff,
+        // A role that a newer version has is no text of a document either: it may hold what a person said.
+        (CellType::Markdown, Some(_)) => Part::Note,
+        (CellType::Markdown, None) => Part::Text,
         (CellType::Raw, Some("assistant")) => Part::Broken,
         (CellType::Raw | CellType::Other { .. }, _) => Part::Raw,
         (CellType::Code { outputs, .. }, _) => Part::Code(match text(cell, "status") {
@@ -94,6 +98,15 @@ pub(super) fn language(notebook: &Notebook) -> String {
 /// The language of a cell: its own, or the notebook's.
 pub(super) fn language_of<'c>(cell: &'c Cell, notebooks: &'c str) -> &'c str {
     text(cell, "language").unwrap_or(notebooks)
+}
+
+/// What a note is, above its text.
+pub(super) fn note_title(cell: &Cell) -> &'static str {
+    match text(cell, "role") {
+        Some("compaction") => "Older cells, compacted for the model",
+        Some("reading") => "The model read more of an output",
+        _ => "Note to the model",
+    }
 }
 
 /// The text of a note, without its folding.

@@ -1,6 +1,7 @@
 //! A notebook without its conversation: answers and code, as if somebody had written it by hand.
 //!
-//! Questions, notes, declined and broken code go, and so does our metadata. Code that failed goes too, unless a later
+//! Questions, notes, whatever else only the model reads, replies that broke off, declined and broken code go, and so does
+//! our metadata. Code that failed goes too, unless a later
 //! cell uses a name that only it gives: then it stays, without its outputs, and is marked as one that raises.
 
 use serde_json::{Map, Value, json};
@@ -16,6 +17,7 @@ pub(super) fn clean(notebook: &Notebook) -> Notebook {
         match part(cell) {
             Part::Question
             | Part::Note
+            | Part::CutOff
             | Part::Broken
             | Part::Code(Fate::Declined | Fate::NotRun)
                 if cell.metadata.contains_key("sponde") => {}
@@ -124,6 +126,9 @@ fn names(source: &str) -> Vec<&str> {
 mod tests {
     use super::*;
     use crate::jupyter::nbformat::Output;
+    use crate::session::compaction::{Compaction, Measure, Writer};
+    use crate::session::transcript::Reading;
+    use crate::session::{Edit, Transcript};
 
     #[test]
     fn names_that_code_gives() {
@@ -204,5 +209,83 @@ mod tests {
             ]
         );
         assert!(clean.metadata.is_empty());
+    }
+
+    #[test]
+    fn nothing_that_the_person_said_is_left() {
+        let secret = "the merger with Acme";
+        let compaction = Compaction {
+            through: "a".to_owned(),
+            measure: Measure::Summary {
+                by: Writer::Rules,
+                work: format!("# {secret}"),
+            },
+            before: 2,
+            after: 1,
+        };
+        let cell = str::to_owned;
+        let mut transcript = Transcript::default();
+        for edit in [
+            Edit::Say {
+                cell: cell("u"),
+                text: format!("# {secret}"),
+            },
+            Edit::Note {
+                cell: cell("n"),
+                text: secret.to_owned(),
+            },
+            Edit::AppendText {
+                cell: cell("x"),
+                step: 1,
+                text: format!("# {secret}"),
+            },
+            Edit::CutOff {
+                cell: cell("x"),
+                reason: "no network".to_owned(),
+            },
+            Edit::AppendText {
+                cell: cell("a"),
+                step: 2,
+                text: "An answer.".to_owned(),
+            },
+            Edit::Read {
+                cell: cell("r"),
+                arguments: secret.to_owned(),
+                reading: Reading {
+                    step: 2,
+                    call_id: "1".to_owned(),
+                    answer: format!("# {secret}"),
+                    is_error: false,
+                },
+            },
+            Edit::Compact {
+                cell: cell("c"),
+                text: format!("# {secret}"),
+                compaction,
+            },
+        ] {
+            transcript.apply(edit).unwrap();
+        }
+        let mut notebook = crate::session::notebook::render(&transcript);
+        // A role that this version does not know.
+        let mut newer = Cell::markdown("f", format!("# {secret}"));
+        newer
+            .metadata
+            .insert("sponde".to_owned(), json!({"role": "newer"}));
+        notebook.cells.push(newer);
+        assert_eq!(clean(&notebook).cells, [Cell::markdown("a", "An answer.")]);
+        let roles: Vec<Part> = notebook.cells.iter().map(part).collect();
+        assert_eq!(
+            roles,
+            [
+                Part::Question,
+                Part::Note,
+                Part::CutOff,
+                Part::Answer,
+                Part::Note,
+                Part::Note,
+                Part::Note,
+            ]
+        );
     }
 }

@@ -129,7 +129,14 @@ fn one(
         Part::Text => {
             let _ = writeln!(html, "<section class=\"text\">{}</section>", text());
         }
-        Part::Note => folded("Note to the model", cells::note_text(cell), html),
+        Part::CutOff => {
+            let _ = writeln!(
+                html,
+                "<article class=\"say model\" aria-label=\"Cut off\">\n<p class=\"who\">Model, cut off</p>\n<div class=\"text\">{}</div>\n</article>",
+                text()
+            );
+        }
+        Part::Note => folded(cells::note_title(cell), cells::note_text(cell), html),
         Part::Broken => folded(
             "A call of the model that could not be read",
             &cell.source,

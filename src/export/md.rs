@@ -23,9 +23,14 @@ pub(super) fn markdown(notebook: &Notebook, files: Option<&mut Files<'_>>) -> St
             Part::Text | Part::Answer => parts.push(writer.attached(cell)),
             Part::Question => parts.push(quoted(&writer.attached(cell))),
             Part::Note => parts.push(format!(
-                "<details><summary>Note to the model</summary>\n\n{}\n\n</details>",
+                "<details><summary>{}</summary>\n\n{}\n\n</details>",
+                cells::note_title(cell),
                 fenced("text", cells::note_text(cell))
             )),
+            Part::CutOff => {
+                parts.push("*A reply of the model that was cut off:*".to_owned());
+                parts.push(writer.attached(cell));
+            }
             Part::Raw if text.is_empty() => {}
             Part::Raw => parts.push(fenced("", text)),
             Part::Broken => {

@@ -23,7 +23,8 @@ pub use md::Files;
 /// What is left of a notebook.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Only answers and code: no questions, no notes, nothing that was declined or failed.
+    /// Only answers and code: no questions, nothing that only the model reads, nothing that was cut off, declined or
+    /// failed.
     pub clean: bool,
 }
 

@@ -34,6 +34,7 @@ pub(super) fn script(notebook: &Notebook) -> String {
                 format!("{comment} %%\n{code}\n")
             }
             Part::Note => format!("{comment} %% [markdown]\n{}", lines(cells::note_text(cell))),
+            Part::CutOff => format!("{comment} %% [markdown] cut off\n{}", lines(&cell.source)),
             Part::Question | Part::Answer | Part::Text => {
                 format!("{comment} %% [markdown]\n{}", lines(&cell.source))
             }

@@ -225,7 +225,7 @@ fn merged(carried: &Map<String, Value>, new: Map<String, Value>) -> Map<String, 
 }
 
 /// The role of words of a reply that broke off.
-pub(super) const CUT_OFF: &str = "cut off";
+pub const CUT_OFF: &str = "cut off";
 
 /// When the code ran, in nbclient's keys.
 fn timing(code: &CodeCell) -> Map<String, Value> {
