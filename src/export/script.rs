@@ -1,4 +1,7 @@
 //! A notebook as a script in percent format: `# %%` before each cell, text and what must not run as comments.
+//!
+//! Invariant: nothing that is a comment here is anything else to the language. What ends a line differs between
+//! languages; each of these ends a comment, and the next line gets its own mark.
 
 use super::cells::{self, Fate, Part, part};
 use crate::jupyter::nbformat::Notebook;
@@ -8,16 +11,23 @@ use crate::session::notebook::foreign;
 pub(super) fn script(notebook: &Notebook) -> String {
     let language = cells::language(notebook);
     let comment = comment_of(&language);
+    // These read `\u000a` as the end of a line, in comments too.
+    let has_escapes = matches!(&*language, "java" | "scala" | "groovy");
     let mut parts = Vec::new();
     for cell in &notebook.cells {
         let lines = |text: &str| -> String {
-            text.lines()
-                .map(|line| format!("{comment} {line}").trim_end().to_owned() + "\n")
-                .collect()
+            let lines = lines(text).map(|line| commented(&line, comment) + "\n");
+            let lines: String = lines.collect();
+            if has_escapes {
+                lines.replace("\\u", "\\ u")
+            } else {
+                lines
+            }
         };
         parts.push(match part(cell) {
             Part::Code(_) if let Some(other) = foreign(cell) => {
-                let language = other.language;
+                let language: String = other.language.chars().filter(|c| !c.is_control()).collect();
+                let language = language.replace(is_break, " ");
                 format!(
                     "{comment} %% language=\"{language}\"\n{}",
                     lines(&cell.source)
@@ -41,15 +51,41 @@ pub(super) fn script(notebook: &Notebook) -> String {
             Part::Broken | Part::Raw => format!("{comment} %% [raw]\n{}", lines(&cell.source)),
         });
     }
-    parts.join("\n")
+    let script = parts.join("\n");
+    // In its first two lines a comment can tell Python how to read the rest.
+    match script.split_once('\n') {
+        Some((first, rest)) if rest.lines().next().is_some_and(|it| it.contains("coding")) => {
+            format!("{first}\n{comment}\n{rest}")
+        }
+        _ => script,
+    }
+}
+
+/// A line as a comment.
+fn commented(line: &str, comment: &str) -> String {
+    format!("{comment} {line}").trim_end().to_owned()
+}
+
+/// The lines as any language may see them.
+fn lines(text: &str) -> std::vec::IntoIter<String> {
+    let text = text.replace("\r\n", "\n");
+    let lines: Vec<String> = text.split_terminator(is_break).map(str::to_owned).collect();
+    lines.into_iter()
+}
+
+/// What ends a line in some language: JavaScript has U+2028 and U+2029, C# U+0085 as well.
+fn is_break(c: char) -> bool {
+    matches!(
+        c,
+        '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+    )
 }
 
 /// The mark of a comment to the end of the line.
 fn comment_of(language: &str) -> &'static str {
     match language {
-        "javascript" | "typescript" | "java" | "rust" | "c++" | "c" | "go" | "scala" | "kotlin" => {
-            "//"
-        }
+        "javascript" | "typescript" | "java" | "rust" | "c++" | "c" | "go" | "scala" | "kotlin"
+        | "c#" | "f#" | "swift" | "dart" | "groovy" => "//",
         "sql" | "haskell" | "lua" => "--",
         "matlab" | "prolog" => "%",
         _ => "#",
@@ -61,9 +97,12 @@ fn without_magics(code: &str, language: &str) -> String {
     if language != "python" && language != "ipython" {
         return code.to_owned();
     }
-    let commented = |line: &str| format!("# {line}").trim_end().to_owned();
+    let all = |text: &str| {
+        let lines = lines(text).map(|line| commented(&line, "#"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
     if code.trim_start().starts_with("%%") {
-        return code.lines().map(commented).collect::<Vec<_>>().join("\n");
+        return all(code);
     }
     // Where a string goes on, a line that begins with these is none.
     let mut quotes = None;
@@ -80,7 +119,7 @@ fn without_magics(code: &str, language: &str) -> String {
         }
         let is_magic = !inside && is_magic(line);
         if is_magic {
-            commented(line)
+            all(line)
         } else {
             line.to_owned()
         }
@@ -141,6 +180,45 @@ mod tests {
              # %% not run\n# rm()\n\n\
              # %% declined, not run\n# rm()\n\n\
              # %%\n# %%time\n# f()\n"
+        );
+    }
+
+    #[test]
+    fn no_line_break_makes_a_comment_code() {
+        let mut declined = Cell::code(
+            "a",
+            "x\rrm(1)\r\nrm(2)\u{2028}rm(3)\u{2029}rm(4)\u{85}rm(5)\u{c}rm(6)\u{b}rm(7) \\u000a rm(8)",
+        );
+        let ours = |metadata| serde_json::Map::from_iter([("sponde".to_owned(), metadata)]);
+        declined.metadata = ours(json!({"role": "assistant", "status": "declined"}));
+        let mut other = Cell::code("b", "ls\rrm()");
+        other.metadata =
+            ours(json!({"status": "ok", "language": "bash\"\nrm()\u{2028}rm()"}));
+        let magic = Cell::code("c", "%%bash\rrm()");
+        let mut notebook = Notebook::new();
+        notebook.cells = vec![declined, other, magic];
+        for (language, mark) in [("python", "#"), ("javascript", "//"), ("java", "//")] {
+            notebook
+                .metadata
+                .insert("language_info".to_owned(), json!({"name": language}));
+            if language != "python" {
+                notebook.cells.truncate(2);
+            }
+            let script = script(&notebook);
+            for line in script.split(is_break).filter(|line| !line.is_empty()) {
+                assert!(line.starts_with(mark), "{language}: {line:?}");
+            }
+            assert!(language != "java" || !script.contains("\\u000a"), "{script}");
+        }
+    }
+
+    #[test]
+    fn text_does_not_say_how_the_script_is_read() {
+        let mut notebook = Notebook::new();
+        notebook.cells = vec![Cell::markdown("a", "coding: utf-7\n+AAo-rm()")];
+        assert_eq!(
+            script(&notebook),
+            "# %% [markdown]\n#\n# coding: utf-7\n# +AAo-rm()\n"
         );
     }
 
