@@ -118,11 +118,7 @@ fn without_magics(code: &str, language: &str) -> String {
             }
         }
         let is_magic = !inside && is_magic(line);
-        if is_magic {
-            all(line)
-        } else {
-            line.to_owned()
-        }
+        if is_magic { all(line) } else { line.to_owned() }
     });
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -192,8 +188,7 @@ mod tests {
         let ours = |metadata| serde_json::Map::from_iter([("sponde".to_owned(), metadata)]);
         declined.metadata = ours(json!({"role": "assistant", "status": "declined"}));
         let mut other = Cell::code("b", "ls\rrm()");
-        other.metadata =
-            ours(json!({"status": "ok", "language": "bash\"\nrm()\u{2028}rm()"}));
+        other.metadata = ours(json!({"status": "ok", "language": "bash\"\nrm()\u{2028}rm()"}));
         let magic = Cell::code("c", "%%bash\rrm()");
         let mut notebook = Notebook::new();
         notebook.cells = vec![declined, other, magic];
@@ -208,7 +203,10 @@ mod tests {
             for line in script.split(is_break).filter(|line| !line.is_empty()) {
                 assert!(line.starts_with(mark), "{language}: {line:?}");
             }
-            assert!(language != "java" || !script.contains("\\u000a"), "{script}");
+            assert!(
+                language != "java" || !script.contains("\\u000a"),
+                "{script}"
+            );
         }
     }
 

@@ -272,6 +272,7 @@ impl Transcript {
             Edit::TakeBack { cell } => {
                 let at = self.cells.position(&cell);
                 self.cells.truncate(at.ok_or(EditError::NoCell(cell))?);
+                self.forget_replies();
             }
             Edit::Carry(file) => self.file = *file,
             Edit::Keep { step, native } => self.keep(step, native),
@@ -529,6 +530,42 @@ mod tests {
             [1, 2, 3].map(|step| transcript.model_of(step)),
             [Some("a/one"), Some("a/one"), Some("b/two")]
         );
+    }
+
+    #[test]
+    fn what_is_kept_of_a_reply_goes_with_it() {
+        let native = |text: &str| Native::new(serde_json::json!({"content": text}));
+        let keep = |step: u32| Edit::Keep {
+            step,
+            native: native(&step.to_string()),
+        };
+        let mut transcript = Transcript::default();
+        for edit in [
+            Edit::SetModel("a/one".to_owned()),
+            say("x", 1),
+            keep(1),
+            say("y", 2),
+            keep(2),
+            Edit::SetModel("b/two".to_owned()),
+            say("z", 3),
+            keep(3),
+            Edit::TakeBack {
+                cell: "y".to_owned(),
+            },
+        ] {
+            transcript.apply(edit).unwrap();
+        }
+        assert_eq!(
+            [1, 2, 3].map(|step| transcript.native(step).cloned()),
+            [Some(native("1")), None, None]
+        );
+        // Who was chosen goes on.
+        assert_eq!(
+            transcript.models(),
+            [("a/one".to_owned(), 1), ("b/two".to_owned(), 2)]
+        );
+        // A session that goes on from here gives the number again.
+        assert_eq!(transcript.last_step(), 1);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::recover::end_what_was_cut_off;
 use super::{OpenError, Opened, Outcome};
 use crate::session::journal::{Begin, VERSION};
-use crate::session::{Edit, OutputLimits};
+use crate::session::{Cell, Edit, OutputLimits};
 
 /// Which session, and how the new one is called.
 #[derive(Debug, Clone, Copy)]
@@ -38,11 +38,14 @@ impl Opened {
         };
         let mut opened = Self::new(dir, begin, limits);
         let mut left = fork.cells.unwrap_or(usize::MAX);
-        for edit in old.snapshot() {
-            match &edit {
-                Edit::Spend(_) => continue,
+        let taken = old.cells().iter().take(left);
+        let last = taken.filter_map(Cell::step).max().unwrap_or(0);
+        for mut edit in old.snapshot() {
+            match &mut edit {
                 Edit::Restore(_) if left == 0 => continue,
                 Edit::Restore(_) => left -= 1,
+                // The new session gives the numbers behind the last one again.
+                Edit::Keep { step, .. } if *step > last => continue,
                 _ => {}
             }
             opened.store.log(&edit);

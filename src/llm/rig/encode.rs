@@ -170,7 +170,7 @@ fn history(messages: &[Message], vision: bool) -> Result<Vec<RigMessage>, EmptyT
             } => {
                 let turn = native
                     .as_ref()
-                    .and_then(|native| native::turn(native, calls));
+                    .and_then(|native| native::turn(native, text, calls));
                 let turn = match turn {
                     Some(turn) => turn,
                     None => AssistantMessage::new(assistant_content(text, calls)?),

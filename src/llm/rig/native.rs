@@ -7,7 +7,7 @@
 
 use rig_core::completion::CompletionResponse;
 use rig_core::message::{AssistantContent, AssistantMessage, ToolFunction};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::super::types::{Native, ToolCall};
 
@@ -21,10 +21,11 @@ pub(super) fn keep(response: &CompletionResponse) -> Option<Native> {
     serde_json::to_value(turn).ok().map(Native::new)
 }
 
-/// The turn that was kept, for a reply whose calls these are; `None` if it is not that reply.
-pub(super) fn turn(native: &Native, calls: &[ToolCall]) -> Option<AssistantMessage> {
+/// The turn that was kept, for a reply with these words and calls; `None` if it is not that reply. Words and code that
+/// were taken back or changed are never sent.
+pub(super) fn turn(native: &Native, text: &str, calls: &[ToolCall]) -> Option<AssistantMessage> {
     let mut turn: AssistantMessage = serde_json::from_value(native.value().clone()).ok()?;
-    if turn.tool_calls().count() != calls.len() {
+    if turn.tool_calls().count() != calls.len() || !says(&turn, text) {
         return None;
     }
     let mut ours = calls.iter();
@@ -33,13 +34,37 @@ pub(super) fn turn(native: &Native, calls: &[ToolCall]) -> Option<AssistantMessa
             continue;
         };
         let written = &ours.next()?.arguments;
-        // Servers refuse what is no object, although their model wrote it.
-        if !serde_json::from_str::<Value>(written).is_ok_and(|value| value.is_object()) {
-            theirs.function = ToolFunction::parse(theirs.function.name.clone(), written);
-            theirs.native = None;
+        match serde_json::from_str(written) {
+            Ok(Value::Object(written)) if !is_same(&written, &theirs.function.arguments) => {
+                return None;
+            }
+            Ok(Value::Object(_)) => {}
+            // Servers refuse what is no object, although their model wrote it.
+            _ => {
+                theirs.function = ToolFunction::parse(theirs.function.name.clone(), written);
+                theirs.native = None;
+            }
         }
     }
     Some(turn)
+}
+
+/// Whether these are its words. Space between its pieces is nobody's.
+fn says(turn: &AssistantMessage, text: &str) -> bool {
+    let texts = turn.content.iter().filter_map(|block| match block {
+        AssistantContent::Text(text) => Some(text.text()),
+        _ => None,
+    });
+    let said = texts.flat_map(str::split_whitespace).flat_map(str::chars);
+    said.eq(text.split_whitespace().flat_map(str::chars))
+}
+
+/// Whether arguments are those that the model wrote. Of code we keep no more than what we need.
+fn is_same(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> bool {
+    match ours.get("code") {
+        Some(code) => theirs.get("code") == Some(code),
+        None => ours == theirs,
+    }
 }
 
 fn needs_keeping(block: &AssistantContent) -> bool {
@@ -50,5 +75,53 @@ fn needs_keeping(block: &AssistantContent) -> bool {
     match block {
         AssistantContent::Reasoning(_) | AssistantContent::Opaque(_) => true,
         _ => signed(block.native_item()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(arguments: &str) -> ToolCall {
+        ToolCall {
+            id: "1".to_owned(),
+            name: "run_code".to_owned(),
+            arguments: arguments.to_owned(),
+        }
+    }
+
+    /// What is kept of a reply must not come back in the place of another.
+    #[test]
+    fn only_the_reply_that_it_was_made_of_gets_it() {
+        let made = AssistantMessage::new(vec![
+            AssistantContent::Text(rig_core::message::Text::new("Let me ")),
+            AssistantContent::Text(rig_core::message::Text::new("see.")),
+            AssistantContent::ToolCall(rig_core::message::ToolCall::from_wire(
+                "1",
+                ToolFunction::parse(
+                    rig_core::message::ToolName::new("run_code").unwrap(),
+                    r#"{"code": "rm()", "language": "r"}"#,
+                ),
+            )),
+        ]);
+        let native = Native::new(serde_json::to_value(&made).unwrap());
+        let is_sent = |text: &str, calls: &[ToolCall]| turn(&native, text, calls).is_some();
+        let same = [call(r#"{"code":"rm()"}"#)];
+        assert!(is_sent("Let me see.", &same));
+        assert!(is_sent("Let me see.\n", &same));
+        assert!(!is_sent("Let me look.", &same));
+        assert!(!is_sent("", &same));
+        assert!(!is_sent("Let me see.", &[call(r#"{"code":"ls()"}"#)]));
+        assert!(!is_sent("Let me see.", &[call(r#"{"cell":"c"}"#)]));
+        assert!(!is_sent("Let me see.", &[]));
+        // What is no object is replaced, so that it may be anything.
+        let mended = turn(&native, "Let me see.", &[call("{\"code\": \"17")]).unwrap();
+        let code: Vec<_> = mended
+            .tool_calls()
+            .map(|it| it.function.arguments.clone())
+            .collect();
+        assert_eq!(code, [Map::from_iter([("code".to_owned(), json!("17"))])]);
     }
 }

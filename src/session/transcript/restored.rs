@@ -50,6 +50,20 @@ impl Transcript {
     pub(in crate::session) fn replace(&mut self, cells: Vec<Cell>, file: CarriedFile) {
         self.cells = Cells::of(cells);
         self.file = file;
+        self.forget_replies();
+    }
+
+    /// What was kept of replies behind the last one goes: a session that is resumed gives their numbers again.
+    pub(super) fn forget_replies(&mut self) {
+        let last = self.last_step();
+        self.natives.retain(|step, _| *step <= last);
+        // Whoever was chosen last answers the next.
+        if let Some((name, from)) = self.models.pop() {
+            self.models.retain(|(_, from)| *from <= last);
+            if self.model() != Some(&name) {
+                self.models.push((name, from.min(last + 1)));
+            }
+        }
     }
 
     /// Takes all cells.
