@@ -44,6 +44,9 @@ impl Opened {
             match &mut edit {
                 Edit::Restore(_) if left == 0 => continue,
                 Edit::Restore(_) => left -= 1,
+                // It has cost nothing yet.
+                Edit::Accounts(_) => continue,
+                Edit::Models(models) => models.retain(|(_, from)| *from <= last + 1),
                 // The new session gives the numbers behind the last one again.
                 Edit::Keep { step, .. } if *step > last => continue,
                 _ => {}

@@ -9,8 +9,9 @@ use crate::jupyter::content::Stream;
 use crate::jupyter::mime::MimeBundle;
 use crate::jupyter::nbformat::{random_cell_id, validate};
 use crate::kernel::{OutputEvent, Verdict};
+use crate::llm::types::{Cost, Native, Usage};
 use crate::session::journal::{KernelChoice, VERSION};
-use crate::session::transcript::Author;
+use crate::session::transcript::{Author, Spent};
 use crate::session::{CodeStatus, OutputLimits};
 
 const NOW: &str = "2026-11-22T00:00:00Z";
@@ -404,7 +405,26 @@ fn a_fork_begins_as_the_other() {
     let mut session = Session::new(dir.path());
     session.say("u");
     session.run("a");
+    let cost = Usage {
+        cost: Some(Cost::dollars(2.0)),
+        ..Usage::default()
+    };
+    session.edit(Edit::SetModel("a/one".to_owned()));
+    session.edit(Edit::Spend(cost));
     session.run("b");
+    let reply = Native::new("undone".into());
+    for step in [1, 2] {
+        session.edit(Edit::AppendText {
+            cell: format!("answer-{step}"),
+            step,
+            text: "so".to_owned(),
+        });
+        session.edit(Edit::Keep {
+            step,
+            native: reply.clone(),
+        });
+    }
+    session.edit(Edit::SetModel("b/two".to_owned()));
     session.assert_saved();
     let fork = Fork {
         from: "s",
@@ -413,8 +433,17 @@ fn a_fork_begins_as_the_other() {
         at: NOW,
     };
     let forked = Opened::fork(dir.path(), fork, OutputLimits::default()).unwrap();
-    assert_eq!(forked.transcript.cells(), &session.transcript.cells()[..2]);
-    drop(forked);
+    let Opened {
+        store,
+        transcript: forked,
+        ..
+    } = forked;
+    drop(store);
+    assert_eq!(forked.cells(), &session.transcript.cells()[..2]);
+    // Whatever `--max-cost` says: it begins at nothing.
+    assert_eq!(forked.spent(), Spent::default());
+    assert_eq!(forked.models(), [("a/one".to_owned(), 1)]);
+    assert_eq!(forked.native(1), None);
     let opened = Opened::open(dir.path(), "f", OutputLimits::default(), NOW).unwrap();
     assert_eq!(opened.begin.forked_from.as_deref(), Some("s"));
     assert_eq!(opened.transcript.cells(), &session.transcript.cells()[..2]);
