@@ -34,7 +34,7 @@ pub use recover::{Mended, OpenError, Opened};
 /// How long an output may wait until it is in the journal.
 pub const EVERY: Duration = Duration::from_millis(100);
 /// Bytes that wait for a disk that takes no more; then only the whole session will do.
-const MOST_WAITING: usize = 128 << 20;
+const MOST_WAITING: usize = if cfg!(test) { 1 << 20 } else { 128 << 20 };
 /// A journal may be this much longer than what it says, and twice as long.
 const SPARE: u64 = if cfg!(test) { 1 << 20 } else { 32 << 20 };
 
@@ -62,7 +62,7 @@ struct Journal {
     waiting: Vec<u8>,
     /// Whether there is anything worth a file: a question or a cell of code.
     is_worth_it: bool,
-    /// Lines are missing: the whole session has to be written.
+    /// Lines are missing: the whole session has to be written, and until then no more of it waits.
     incomplete: bool,
 }
 
@@ -151,7 +151,7 @@ impl Store {
         for edit in transcript.snapshot() {
             self.summary.take_edit(&edit);
             if let Some(journal) = &mut self.journal {
-                journal::write_edit(&edit, &mut journal.waiting);
+                journal.wait_for(&edit);
             }
         }
     }
@@ -166,9 +166,12 @@ impl Store {
             edit,
             Edit::Say { .. } | Edit::Propose { .. } | Edit::Restore(_)
         );
+        if journal.incomplete {
+            return;
+        }
         if !can_be_joined(edit) {
             journal.settle();
-            journal::write_edit(edit, &mut journal.waiting);
+            journal.wait_for(edit);
             return;
         }
         let rest = match &mut journal.last {
@@ -184,7 +187,7 @@ impl Store {
     /// Takes a fact about the session.
     pub fn note(&mut self, entry: &Entry) {
         self.summary.take(entry);
-        if let Some(journal) = &mut self.journal {
+        if let Some(journal) = self.journal.as_mut().filter(|it| !it.incomplete) {
             journal.settle();
             journal::write(entry, &mut journal.waiting);
         }
@@ -349,7 +352,14 @@ impl Journal {
     /// The edit that waits for others like it becomes a line.
     fn settle(&mut self) {
         if let Some(edit) = self.last.take() {
-            journal::write_edit(&edit, &mut self.waiting);
+            self.wait_for(&edit);
+        }
+    }
+
+    /// The edit is written with the next lines. What the whole session will say need not wait.
+    fn wait_for(&mut self, edit: &Edit) {
+        if !self.incomplete {
+            journal::write_edit(edit, &mut self.waiting);
         }
     }
 

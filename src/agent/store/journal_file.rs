@@ -46,6 +46,12 @@ impl JournalFile {
         &self.path
     }
 
+    /// Writes to another file from now on.
+    #[cfg(test)]
+    pub(super) fn stand_in(&mut self, other: File) {
+        self.file = Some(other);
+    }
+
     pub(super) fn length(&self) -> u64 {
         self.length
     }

@@ -1,5 +1,6 @@
 //! Files of a session, in a directory of their own.
 
+use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::Map;
@@ -13,6 +14,12 @@ use crate::llm::types::{Cost, Native, Usage};
 use crate::session::journal::{KernelChoice, VERSION};
 use crate::session::transcript::{Author, Spent};
 use crate::session::{CodeStatus, OutputLimits};
+
+impl Store {
+    fn journal_mut(&mut self) -> &mut Journal {
+        self.journal.as_mut().unwrap()
+    }
+}
 
 const NOW: &str = "2026-11-22T00:00:00Z";
 
@@ -71,6 +78,16 @@ impl Session {
         self.edit(Edit::Emit { cell, output });
     }
 
+    fn print(&mut self, cell: &str, text: &str) {
+        self.emit(
+            cell,
+            OutputEvent::Stream(Stream {
+                name: "stdout".to_owned(),
+                text: text.to_owned(),
+            }),
+        );
+    }
+
     /// A cell that has run and printed its name.
     fn run(&mut self, cell: &str) {
         self.edit(Edit::Propose {
@@ -79,13 +96,7 @@ impl Session {
             language: None,
             source: format!("print('{cell}')"),
         });
-        self.emit(
-            cell,
-            OutputEvent::Stream(Stream {
-                name: "stdout".to_owned(),
-                text: format!("{cell}\n"),
-            }),
-        );
+        self.print(cell, &format!("{cell}\n"));
         self.edit(Edit::Finish {
             cell: cell.to_owned(),
             status: CodeStatus::Finished(Verdict::Ok),
@@ -382,6 +393,37 @@ fn a_journal_of_much_that_is_gone_gets_short_again() {
     let opened = Opened::open(dir.path(), "s", OutputLimits::default(), NOW).unwrap();
     assert_eq!(opened.transcript.cells()[..2], *before.cells());
     assert_eq!(opened.store.summary.title.as_deref(), Some("mine"));
+}
+
+/// A disk that takes no more, for hours.
+#[test]
+fn what_waits_for_a_full_disk_is_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = Session::new(dir.path());
+    session.say("u");
+    session.run("a");
+    session.assert_saved();
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut failed = 0;
+    session.store.journal_mut().file.stand_in(full);
+    for _ in 0..100 {
+        session.print("a", &"x".repeat(1 << 16));
+        failed += usize::from(session.store.flush() != Outcome::Saved(None));
+        let journal = session.store.journal_mut();
+        assert!(journal.waiting.len() < MOST_WAITING + (1 << 17));
+    }
+    assert!(failed > 0);
+    let journal = session.store.journal_mut();
+    assert!(journal.incomplete && journal.waiting.is_empty() && journal.last.is_none());
+    // There is room again: nothing is missing.
+    let words = "the session is saved again".to_owned();
+    assert_eq!(session.save(), Outcome::Saved(Some(words)));
+    session.run("b");
+    session.assert_saved();
+    let before = session.transcript.clone();
+    drop(session);
+    let opened = Opened::open(dir.path(), "s", OutputLimits::default(), NOW).unwrap();
+    assert_eq!(opened.transcript, before);
 }
 
 #[test]
