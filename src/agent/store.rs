@@ -60,6 +60,8 @@ struct Journal {
     last: Option<Edit>,
     /// Lines that are not written yet.
     waiting: Vec<u8>,
+    /// How long it was when it last said each cell once.
+    least: u64,
     /// Whether there is anything worth a file: a question or a cell of code.
     is_worth_it: bool,
     /// Lines are missing: the whole session has to be written, and until then no more of it waits.
@@ -106,6 +108,7 @@ impl Store {
                 lock: None,
                 last: None,
                 waiting,
+                least: 0,
                 is_worth_it: false,
                 incomplete: false,
             }),
@@ -153,6 +156,14 @@ impl Store {
             if let Some(journal) = &mut self.journal {
                 journal.wait_for(&edit);
             }
+        }
+        self.measure();
+    }
+
+    /// What waits says each cell once: the journal's growth counts from here.
+    fn measure(&mut self) {
+        if let Some(journal) = &mut self.journal {
+            journal.least = journal.waiting.len() as u64;
         }
     }
 
@@ -224,9 +235,7 @@ impl Store {
             self.document.first_to_write(changed)
         };
         let anew = self.journal.as_ref().is_some_and(|journal| {
-            journal.incomplete
-                || journal.file.is_gone()
-                || journal.file.length() > 2 * (transcript.bytes() as u64 + SPARE)
+            journal.incomplete || journal.file.is_gone() || journal.is_too_long(transcript)
         });
         let mut notebook = render_from(transcript, first);
         if !self.id.is_empty() {
@@ -349,6 +358,12 @@ impl Store {
 }
 
 impl Journal {
+    /// Whether most of it is about what is gone. What a person's notebook brought is not in the transcript's bytes.
+    fn is_too_long(&self, transcript: &Transcript) -> bool {
+        let says = self.least.max(transcript.bytes() as u64);
+        self.file.length() > 2 * (says + SPARE)
+    }
+
     /// The edit that waits for others like it becomes a line.
     fn settle(&mut self) {
         if let Some(edit) = self.last.take() {
@@ -392,6 +407,7 @@ impl Journal {
         self.last = None;
         self.waiting.clear();
         self.incomplete = false;
+        self.least = self.file.length();
         Ok(())
     }
 

@@ -55,6 +55,7 @@ impl Opened {
             // Each comes from a transcript, so it fits.
             let _ = opened.transcript.apply(edit);
         }
+        opened.store.measure();
         let Self {
             store, transcript, ..
         } = &mut opened;

@@ -256,6 +256,7 @@ impl Opened {
                 lock: Some(lock),
                 last: None,
                 waiting: Vec::new(),
+                least: 0,
                 is_worth_it: true,
                 incomplete: false,
             }),

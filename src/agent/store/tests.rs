@@ -8,7 +8,7 @@ use serde_json::Map;
 use super::*;
 use crate::jupyter::content::Stream;
 use crate::jupyter::mime::MimeBundle;
-use crate::jupyter::nbformat::{random_cell_id, validate};
+use crate::jupyter::nbformat::{Cell, CellType, Output, random_cell_id, validate};
 use crate::kernel::{OutputEvent, Verdict};
 use crate::llm::types::{Cost, Native, Usage};
 use crate::session::journal::{KernelChoice, VERSION};
@@ -393,6 +393,33 @@ fn a_journal_of_much_that_is_gone_gets_short_again() {
     let opened = Opened::open(dir.path(), "s", OutputLimits::default(), NOW).unwrap();
     assert_eq!(opened.transcript.cells()[..2], *before.cells());
     assert_eq!(opened.store.summary.title.as_deref(), Some("mine"));
+}
+
+/// Outputs of a notebook that somebody else made are in the journal, but not in the limits.
+#[test]
+fn a_large_notebook_is_in_the_journal_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut cell = Cell::code("theirs", "print('x' * 10**6 * 5)");
+    cell.kind = CellType::Code {
+        execution_count: Some(1),
+        outputs: vec![Output::stream("stdout", "x".repeat(5 << 20))],
+    };
+    let mut notebook = Notebook::new();
+    notebook.cells.push(cell);
+    std::fs::write(dir.path().join("s.ipynb"), notebook.to_json()).unwrap();
+    let transcript = crate::session::open::open(notebook, OutputLimits::default()).transcript;
+    assert_eq!(transcript.bytes(), 0);
+    let opened = Opened::continuing(dir.path(), begin(dir.path(), "s"), transcript);
+    let mut session = Session::of(dir.path(), opened);
+    session.say("u");
+    for cell in ["a", "b"] {
+        session.run(cell);
+        let change = session.store.change(&session.transcript, false, false);
+        assert!(change.journal.is_none());
+        assert_eq!(session.save(), Outcome::Saved(None));
+    }
+    let length = std::fs::metadata(session.journal()).unwrap().len();
+    assert!(length > 2 * SPARE, "{length}");
 }
 
 /// A disk that takes no more, for hours.
