@@ -1,6 +1,7 @@
 //! A session on disk: its journal, its notebook, and the lock that makes us its only writer.
 //!
-//! `DIR/ID.journal` has every edit, appended when a cell ends and at most [`EVERY`] after an output came; `DIR/ID.ipynb`,
+//! `DIR/ID.journal` has every edit, appended when a cell ends and at most [`EVERY`] after an output came, and is written
+//! anew when most of it is about what is gone, also while a cell runs; `DIR/ID.ipynb`,
 //! or the file that the person named, is a rendering of it and brought up to date when a cell or a turn ends
 //! ([`document`]). Both cost what changed, not what the session is (`docs/adr/0013`).
 //!
@@ -225,6 +226,25 @@ impl Store {
         }
     }
 
+    /// All lines of a shorter journal, if this one says too much about what is gone.
+    pub fn outgrown(&self, transcript: &Transcript) -> Option<Vec<u8>> {
+        let journal = self.journal.as_ref()?;
+        let is_too_long = !journal.incomplete && journal.is_too_long(transcript);
+        is_too_long.then(|| self.anew(transcript)).flatten()
+    }
+
+    /// Puts `lines` in the place of the journal; they say what waits, too. Blocks.
+    pub fn rewrite(&mut self, lines: &[u8]) -> Outcome {
+        if let Some(journal) = &mut self.journal
+            && let Err(error) = journal.replace(lines)
+        {
+            tracing::warn!(%error, "the journal could not be made shorter");
+            // Not again ten times a second.
+            journal.least = journal.file.length();
+        }
+        self.flush()
+    }
+
     /// What [`Store::save`] is to write of `transcript`, or nothing but the notebook's metadata if nothing changed.
     pub fn change(&self, transcript: &Transcript, all: bool, sync: bool) -> Change {
         let changed = transcript.changed_from();
@@ -336,7 +356,8 @@ impl Store {
         };
         let others: Vec<Entry> = title.into_iter().chain(kernels).collect();
         let mut lines = Vec::new();
-        for entry in journal::shortened(&begin, &others, transcript) {
+        let saved = self.document.as_saved();
+        for entry in journal::shortened(&begin, saved, &others, transcript) {
             journal::write(&entry, &mut lines);
         }
         Some(lines)

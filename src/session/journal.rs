@@ -282,13 +282,16 @@ pub fn join(last: &mut Edit, next: Edit) -> Option<Edit> {
     None
 }
 
-/// The lines of a journal that says in one piece what another said in many.
+/// The lines of a journal that says in one piece what another said in many. Before its cells it says how the notebook
+/// was left: that the file is ours, and that all of them may have changed since.
 pub fn shortened<'a>(
     begin: &'a Begin,
+    saved: Option<Saved>,
     others: &'a [Entry],
     transcript: &'a Transcript,
 ) -> impl Iterator<Item = Entry> + 'a {
     std::iter::once(Entry::Begin(begin.clone()))
+        .chain(saved.map(Entry::Saved))
         .chain(transcript.snapshot().map(Entry::Edit))
         .chain(others.iter().cloned())
 }

@@ -68,10 +68,16 @@ impl Session {
         self.keep_at.get_or_insert_with(|| Instant::now() + EVERY);
     }
 
-    /// Writes what waits for the journal.
+    /// Writes what waits for the journal. A cell that prints for hours does not fill the disk with what it keeps none of.
     pub(super) async fn keep(&mut self) {
         self.keep_at = None;
-        if let Some(Outcome::Failed(Some(words))) = self.with_store(Store::flush).await {
+        let store = self.store.as_ref();
+        let shorter = store.and_then(|store| store.outgrown(&self.transcript));
+        let kept = self.with_store(move |store| match shorter {
+            Some(lines) => store.rewrite(&lines),
+            None => store.flush(),
+        });
+        if let Some(Outcome::Failed(Some(words))) = kept.await {
             self.notice(&words).await;
         }
     }

@@ -90,6 +90,14 @@ impl Document {
         &self.path
     }
 
+    /// The file as we left it, if it is known.
+    pub(super) fn as_saved(&self) -> Option<Saved> {
+        match &self.state {
+            State::Known(known) => Some(known.saved),
+            State::Absent | State::Torn => None,
+        }
+    }
+
     /// It will be written anew, whatever is there.
     pub(super) fn is_torn(&mut self) {
         self.state = State::Torn;

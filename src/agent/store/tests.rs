@@ -12,6 +12,7 @@ use crate::jupyter::nbformat::{Cell, CellType, Output, random_cell_id, validate}
 use crate::kernel::{OutputEvent, Verdict};
 use crate::llm::types::{Cost, Native, Usage};
 use crate::session::journal::{KernelChoice, VERSION};
+use crate::session::limits::Whole;
 use crate::session::transcript::{Author, Spent};
 use crate::session::{CodeStatus, OutputLimits};
 
@@ -393,6 +394,65 @@ fn a_journal_of_much_that_is_gone_gets_short_again() {
     let opened = Opened::open(dir.path(), "s", OutputLimits::default(), NOW).unwrap();
     assert_eq!(opened.transcript.cells()[..2], *before.cells());
     assert_eq!(opened.store.summary.title.as_deref(), Some("mine"));
+}
+
+/// Most of what it prints is kept nowhere, nor is it in the journal; and it may be killed at any time.
+#[test]
+fn a_journal_stays_short_while_a_cell_prints() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = Session::new(dir.path());
+    session.say("u");
+    session.run("a");
+    session.assert_saved();
+    session.edit(Edit::Propose {
+        cell: "b".to_owned(),
+        author: Author::Person,
+        language: None,
+        source: "while True: print('x')".to_owned(),
+    });
+    session.edit(Edit::Start {
+        cell: "b".to_owned(),
+        at: NOW.to_owned(),
+    });
+    let limits = OutputLimits {
+        cell_text: 1 << 10,
+        ..OutputLimits::default()
+    };
+    session.transcript = {
+        let mut limited = Transcript::new(limits);
+        for edit in session.transcript.snapshot() {
+            limited.apply(edit).unwrap();
+        }
+        limited
+    };
+    let much = "x".repeat(1 << 16);
+    for number in 0..70 {
+        session.print("b", &much);
+        session.edit(Edit::Cut {
+            cell: "b".to_owned(),
+            whole: Whole::Nowhere(None),
+        });
+        session.print("b", &format!("\n{number}\n"));
+        let kept = match session.store.outgrown(&session.transcript) {
+            Some(lines) => session.store.rewrite(&lines),
+            None => session.store.flush(),
+        };
+        assert_eq!(kept, Outcome::Saved(None));
+        let length = std::fs::metadata(session.journal()).unwrap().len();
+        assert!(length < 2 * SPARE + (1 << 18), "{length}");
+    }
+    let before = session.transcript.code("b").unwrap().outputs.clone();
+    drop(session);
+    let opened = Opened::open(dir.path(), "s", limits, NOW).unwrap();
+    let expected = Mended {
+        was_killed: true,
+        running: Some("b".to_owned()),
+        ..Mended::default()
+    };
+    assert_eq!(opened.mended, expected);
+    assert_eq!(opened.transcript.code("b").unwrap().outputs, before);
+    let mut session = Session::of(dir.path(), opened);
+    session.assert_saved();
 }
 
 /// Outputs of a notebook that somebody else made are in the journal, but not in the limits.
