@@ -39,7 +39,9 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
     if session.may_replay && args.json {
-        replay_as_json(&mut session.agent).await?;
+        if let Some(exit) = replay_as_json(&mut session.agent, &mut signals).await? {
+            return session::end_soon(session, exit).await;
+        }
     } else if session.may_replay {
         let mut renderer = Renderer::new(false);
         let coming = Coming::Back(Some(true));
@@ -78,20 +80,36 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
     outcome(ended, interactive)
 }
 
-/// Has the notebook's code run again, and prints every event of it.
-async fn replay_as_json(agent: &mut Agent) -> Result<(), Failure> {
-    while let Some(event) = agent.events.recv().await {
-        let line = serde_json::to_string(&event).unwrap_or_default();
-        print(&format!("{line}\n"))?;
-        match event.kind {
-            EventKind::SessionResumed { .. } => {
-                let _ = agent.commands.send(Command::Restore { replay: true }).await;
+/// Has the notebook's code run again, and prints every event of it. Ctrl-C ends that and no more. `Some` if the session
+/// ends instead.
+async fn replay_as_json(
+    agent: &mut Agent,
+    signals: &mut mpsc::Receiver<Ask>,
+) -> Result<Option<Exit>, Failure> {
+    loop {
+        let command = tokio::select! {
+            event = agent.events.recv() => {
+                // Whoever asks next is told that it is gone.
+                let Some(event) = event else { return Ok(None) };
+                let line = serde_json::to_string(&event).unwrap_or_default();
+                print(&format!("{line}\n"))?;
+                match event.kind {
+                    EventKind::SessionResumed { .. } => Command::Restore { replay: true },
+                    EventKind::SessionRestored { .. } | EventKind::KernelFailed { .. } => {
+                        return Ok(None);
+                    }
+                    _ => continue,
+                }
             }
-            EventKind::SessionRestored { .. } | EventKind::KernelFailed { .. } => break,
-            _ => {}
+            Some(ask) = signals.recv() => match ask {
+                Ask::Interrupt => Command::Interrupt,
+                Ask::End => return Ok(Some(Exit::Interrupted)),
+            },
+        };
+        if agent.commands.send(command).await.is_err() {
+            return Ok(None);
         }
     }
-    Ok(())
 }
 
 /// Prints every event. Nobody is there to approve code, so what needs it is declined.

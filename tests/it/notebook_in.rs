@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command as Process;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use sponde::agent::approval::Approval;
@@ -14,7 +15,7 @@ use sponde::session::open::open;
 
 use crate::agent::{Session, start_with};
 use crate::aimock::Aimock;
-use crate::support::{Sponde, assert_is_valid_notebook, ipykernel, python_prefix};
+use crate::support::{Sponde, assert_is_valid_notebook, eventually, ipykernel, python_prefix};
 
 /// A notebook with what a session has no use for.
 const FOREIGN: &str = include_str!("../../src/session/open/tests/foreign.ipynb");
@@ -365,5 +366,46 @@ async fn a_notebooks_code_is_run_again_first_if_that_is_wanted() {
             arguments.is_empty(),
             "{first}"
         );
+    }
+}
+
+#[test]
+fn signals_are_heard_while_a_notebooks_code_runs_again() {
+    let sponde = Sponde::new()
+        .with("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+        .with("OPENAI_API_KEY", "sk-hunter2");
+    let code = "import time\nopen('going', 'w').close()\ntime.sleep(600)";
+    let mut cell = Cell::code("a1", code);
+    if let CellType::Code {
+        execution_count, ..
+    } = &mut cell.kind
+    {
+        *execution_count = Some(1);
+    }
+    let mut notebook = Notebook::new();
+    notebook.cells.push(cell);
+    let all = [
+        "ask",
+        "and now?",
+        "--json",
+        "--replay",
+        "--yes",
+        "--model",
+        "gpt-4o",
+        "--notebook",
+        "mine.ipynb",
+    ];
+    for is_to_end in [true, false] {
+        sponde.write("mine.ipynb", notebook.to_json());
+        let mut started = sponde.start(&all);
+        eventually(|| sponde.path("going").exists());
+        if !is_to_end {
+            // One Ctrl-C ends the replay; the question comes after it.
+            started.interrupt();
+            while !started.line().contains("session_restored") {}
+        }
+        started.signal(rustix::process::Signal::TERM);
+        assert_eq!(started.end_within(Duration::from_secs(60)).code, Some(130));
+        std::fs::remove_file(sponde.path("going")).unwrap();
     }
 }
