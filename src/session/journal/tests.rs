@@ -1,13 +1,19 @@
 //! Every entry, whole and torn.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, json};
 
 use super::*;
 use crate::jupyter::content::{ErrorContent, Stream};
 use crate::jupyter::mime::MimeBundle;
+use crate::jupyter::nbformat::{Cell as NotebookCell, Notebook};
 use crate::kernel::{ExitReason, OutputEvent, Verdict};
+use crate::llm::types::Native;
+use crate::session::carried::{Carried, CarriedFile, Shape};
+use crate::session::compaction::{Compaction, Measure, Writer};
 use crate::session::limits::{OutputLimits, Place, Whole};
-use crate::session::transcript::{Author, CodeStatus, KernelIdentity};
+use crate::session::transcript::{Author, Cell, CellKind, CodeStatus, KernelIdentity, Reading};
 
 fn stream(text: &str) -> OutputEvent {
     OutputEvent::Stream(Stream {
@@ -170,7 +176,141 @@ fn session() -> Vec<Edit> {
         }
         edits.push(finish(&cell, status));
     }
+    edits.extend(seldom(place));
     edits
+}
+
+/// What a session has less often.
+fn seldom(place: Place) -> Vec<Edit> {
+    let id = |id: &str| id.to_owned();
+    let some = || Map::from_iter([("k".to_owned(), json!({"a": [1, null]}))]);
+    let say = |cell: &str, step| Edit::AppendText {
+        cell: id(cell),
+        step,
+        text: id("let me"),
+    };
+    let compact = |cell: &str, measure| Edit::Compact {
+        cell: id(cell),
+        text: id("# Before\n- it was said"),
+        compaction: Compaction {
+            through: id("a"),
+            measure,
+            before: 9000,
+            after: 70,
+        },
+    };
+    let summary = |by| Measure::Summary {
+        by,
+        work: id("much"),
+    };
+    let spent = json!({
+        "requests": 2,
+        "usage": Usage { input: 3, cached: 2, output: 1, ..Usage::default() },
+        "milliseconds": 70,
+    });
+    let accounts = json!({"session": spent, "turns": {"u": spent}});
+    let mut theirs = Notebook::new();
+    theirs.metadata = some();
+    theirs
+        .cells
+        .push(NotebookCell::markdown("theirs", "of somebody\n"));
+    vec![
+        say("cut", 1),
+        Edit::CutOff {
+            cell: id("cut"),
+            reason: id("no network"),
+        },
+        Edit::Pictures {
+            cell: id("c"),
+            places: vec![None, Some(place)],
+        },
+        Edit::Read {
+            cell: id("read"),
+            arguments: id("{\"cell\": \"c\"}"),
+            reading: Reading {
+                step: 1,
+                call_id: id("call-2"),
+                answer: id("```text"),
+                is_error: true,
+            },
+        },
+        compact("k1", Measure::Outputs),
+        compact("k2", summary(Writer::Model)),
+        compact("k3", summary(Writer::Rules)),
+        say("gone", 2),
+        Edit::TakeBack { cell: id("gone") },
+        Edit::EndTurn { milliseconds: 70 },
+        Edit::Accounts(Box::new(serde_json::from_value(accounts).unwrap())),
+        Edit::Models(vec![(id("a/y"), 1), (id("local/x"), 2)]),
+        Edit::Restore(Box::new(Cell {
+            id: id("carried"),
+            kind: CellKind::Note,
+            source: id("text"),
+            carried: Some(Box::new(Carried {
+                shape: Some(Shape::Other {
+                    cell_type: id("chart"),
+                    has_source: true,
+                }),
+                metadata: some(),
+                attachments: Some(some()),
+                extra: some(),
+            })),
+        })),
+        Edit::Reload(Box::new(theirs)),
+        Edit::Carry(Box::new(CarriedFile {
+            is_foreign: true,
+            metadata: some(),
+            ours: some(),
+            extra: some(),
+            minor: 7,
+        })),
+        Edit::Keep {
+            step: 1,
+            native: Native::new(json!({"content": [{"signature": "c2ln"}]})),
+        },
+    ]
+}
+
+/// How many variants there are.
+const VARIANTS: usize = 27;
+
+/// A new variant gets the next number, here and in [`VARIANTS`], and an edit in [`session`] or [`seldom`].
+fn number(edit: &Edit) -> usize {
+    match edit {
+        Edit::Say { .. } => 0,
+        Edit::Note { .. } => 1,
+        Edit::AppendText { .. } => 2,
+        Edit::CutOff { .. } => 3,
+        Edit::Propose { .. } => 4,
+        Edit::Change { .. } => 5,
+        Edit::Hint { .. } => 6,
+        Edit::Start { .. } => 7,
+        Edit::Number { .. } => 8,
+        Edit::Emit { .. } => 9,
+        Edit::Cut { .. } => 10,
+        Edit::Pictures { .. } => 11,
+        Edit::Read { .. } => 12,
+        Edit::Compact { .. } => 13,
+        Edit::Finish { .. } => 14,
+        Edit::TakeBack { .. } => 15,
+        Edit::SetKernel(_) => 16,
+        Edit::AddKernel(_) => 17,
+        Edit::SetModel(_) => 18,
+        Edit::Models(_) => 19,
+        Edit::Keep { .. } => 20,
+        Edit::Spend(_) => 21,
+        Edit::EndTurn { .. } => 22,
+        Edit::Accounts(_) => 23,
+        Edit::Restore(_) => 24,
+        Edit::Carry(_) => 25,
+        Edit::Reload(_) => 26,
+    }
+}
+
+#[test]
+fn no_variant_is_forgotten() {
+    let found: BTreeSet<usize> = session().iter().map(number).collect();
+    assert_eq!(found, (0..VARIANTS).collect());
 }
 
 fn limits() -> OutputLimits {
