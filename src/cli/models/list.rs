@@ -90,7 +90,7 @@ pub(super) async fn list(args: &ModelListArgs, context: &Context) -> Result<Exit
     if args.providers.is_empty() {
         text.push_str(&to_pull(context));
     }
-    print(&filter::code(&text))?;
+    print(&text)?;
     Ok(Exit::Done)
 }
 
@@ -201,7 +201,8 @@ async fn reach(
         .unwrap_or_else(|_| Err(unreachable(silent)))
 }
 
-/// One line a model, then what is wrong with those that could not be asked.
+/// One line a model, then what is wrong with those that could not be asked. What servers say is filtered before it is
+/// coloured: afterwards our own colours would be written out too.
 fn table(asked: &[Asked], local: &[ModelInfo], all: bool) -> String {
     let mut rows: Vec<([String; 6], String)> = Vec::new();
     for provider in asked {
@@ -210,6 +211,7 @@ fn table(asked: &[Asked], local: &[ModelInfo], all: bool) -> String {
             (None, Some(key)) => key.clone(),
             (None, None) => provider.base_url.clone(),
         };
+        let place = filter::code(&place);
         let usual = |info: &&ModelInfo| Some(&info.name) == provider.usual.as_ref();
         let shown: Vec<&ModelInfo> = if all || provider.here {
             provider.models.iter().collect()
@@ -218,7 +220,7 @@ fn table(asked: &[Asked], local: &[ModelInfo], all: bool) -> String {
             first.or(provider.models.first()).into_iter().collect()
         };
         if shown.is_empty() {
-            let name = format!("{}/...", provider.name);
+            let name = filter::code(&format!("{}/...", provider.name));
             let unknown = || "?".to_owned();
             let cells = [name, unknown(), unknown(), unknown(), unknown(), unknown()];
             rows.push((cells, place));
@@ -227,7 +229,10 @@ fn table(asked: &[Asked], local: &[ModelInfo], all: bool) -> String {
         let more = provider.models.len() - shown.len();
         for (at, info) in shown.into_iter().enumerate() {
             let place = match (at, more) {
-                (0, 1..) => format!("{place}; {more} more: sponde models list {}", provider.name),
+                (0, 1..) => {
+                    let name = filter::code(&provider.name);
+                    format!("{place}; {more} more: sponde models list {name}")
+                }
                 _ => place.clone(),
             };
             rows.push((cells(info), place));
@@ -292,7 +297,7 @@ fn cells(info: &ModelInfo) -> [String; 6] {
     let yes = |it: bool| if it { "yes" } else { "no" }.to_owned();
     let unknown = || "?".to_owned();
     [
-        info.name.clone(),
+        filter::code(&info.name),
         info.context_window.map_or_else(unknown, tokens),
         info.max_output.map_or_else(unknown, tokens),
         if info.known || info.vision {

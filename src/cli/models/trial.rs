@@ -66,9 +66,10 @@ async fn examine(target: &Target, as_json: bool) -> Result<Exit, Failure> {
     let info = target.provider.info().clone();
     let colours = stdout_colours();
     if !as_json {
-        let name = paint(NAME, &info.name, colours);
-        let place = paint(DIM, &format!("at {}", target.base_url), colours);
-        print(&filter::code(&format!("{name} {place}\n")))?;
+        // Before it is coloured: afterwards our own colours would be written out too.
+        let name = paint(NAME, &filter::code(&info.name), colours);
+        let place = filter::code(&format!("at {}", target.base_url));
+        print(&format!("{name} {}\n", paint(DIM, &place, colours)))?;
     }
     let mut findings = Vec::new();
     let mut usage = Usage::default();
@@ -76,7 +77,7 @@ async fn examine(target: &Target, as_json: bool) -> Result<Exit, Failure> {
         if as_json {
             return Ok(());
         }
-        print(&filter::code(&line(finding, colours)))
+        print(&line(finding, colours))
     };
     for check in [Check::Streaming, Check::ToolCall, Check::Vision] {
         let finding = match check {
@@ -366,7 +367,7 @@ fn line(finding: &Finding, colours: bool) -> String {
         .map(|took| format!(" ({})", seconds(took)))
         .unwrap_or_default();
     let mark = paint(style, &format!("{mark:<3}"), colours);
-    let words = filter::plain(&finding.words);
+    let words = filter::code(&finding.words);
     format!("{mark} {:<10} {words}{took}\n", finding.what)
 }
 
