@@ -170,11 +170,12 @@ pub fn new_id(dir: &Path, day: &str) -> String {
     }
 }
 
-/// Gives the session `id` another title; an empty one is none. `now` is ISO 8601.
+/// Gives the session `id` another title; an empty one is none. It stays where it is among the others: a title is nothing
+/// that happened in it.
 ///
 /// # Errors
 /// [`OpenError`].
-pub fn rename(dir: &Path, id: &str, title: &str, now: &str) -> Result<(), OpenError> {
+pub fn rename(dir: &Path, id: &str, title: &str) -> Result<(), OpenError> {
     let path = journal_path(dir, id);
     let failed = |error| OpenError::Io {
         path: path.clone(),
@@ -189,14 +190,35 @@ pub fn rename(dir: &Path, id: &str, title: &str, now: &str) -> Result<(), OpenEr
     let read = journal::read(from, |entry, _| summary.take(&entry)).map_err(failed)?;
     let title = Entry::Title(title.to_owned());
     summary.take(&title);
-    now.clone_into(&mut summary.at);
     let mut lines = Vec::new();
     journal::write(&title, &mut lines);
     journal::write(&Entry::Closed(summary), &mut lines);
+    let before = std::fs::metadata(&path).and_then(|it| it.modified());
     let mut file = JournalFile::open(path.clone(), read.good).map_err(failed)?;
     file.append(&lines)
         .and_then(|()| file.sync())
-        .map_err(failed)
+        .map_err(failed)?;
+    if let Ok(before) = before {
+        // A date that cannot be kept is no reason to say that the title was not.
+        let _ = File::options()
+            .append(true)
+            .open(&path)
+            .and_then(|file| file.set_modified(before));
+    }
+    Ok(())
+}
+
+/// Whether the notebook of the session `id` was ever written, as its journal says.
+pub fn was_saved(dir: &Path, id: &str) -> bool {
+    let mut saved = false;
+    let Ok(file) = File::open(journal_path(dir, id)) else {
+        return false;
+    };
+    let from = BufReader::with_capacity(BUFFER, file);
+    let read = journal::read(from, |entry, _| {
+        saved |= matches!(entry, Entry::Saved(_) | Entry::Extending { .. });
+    });
+    read.is_ok() && saved
 }
 
 /// Removes a session from `dir`. A notebook that the person keeps elsewhere stays, with what is beside it. Returns the
@@ -311,12 +333,13 @@ fn bare(id: &str, path: &Path) -> Option<Found> {
     })
 }
 
-/// Folders beside a notebook that belong to it: large outputs, pictures.
-fn folders(notebook: &Path) -> [PathBuf; 2] {
+/// Folders beside a notebook that belong to it: large outputs, pictures, what was taken back.
+fn folders(notebook: &Path) -> [PathBuf; 3] {
     let stem = notebook.file_stem().unwrap_or_default().to_string_lossy();
     [
         notebook.with_extension("outputs"),
         notebook.with_file_name(format!("{stem}_files")),
+        notebook.with_extension("undone"),
     ]
 }
 

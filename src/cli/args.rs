@@ -10,7 +10,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::llm::mode::CodeMode;
 
 pub use run::{ProgressArg, RunArgs};
-pub use sessions::{CompletionsArgs, ForkArgs, ResumeArgs, SessionsArgs, SessionsCommand};
+pub use sessions::{
+    CompletionsArgs, ForkArgs, ResumeArgs, SessionListArgs, SessionsArgs, SessionsCommand,
+};
 
 /// Ask in plain words; a model writes code, a real Jupyter kernel on this machine runs it, and the conversation is a
 /// notebook.
@@ -323,7 +325,7 @@ pub struct ModelTestArgs {
 /// `sponde export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// The notebook.
+    /// The notebook, or the id of a session.
     pub notebook: PathBuf,
     /// Into what; default is what the ending of --output says, else script.
     #[arg(long, value_enum)]

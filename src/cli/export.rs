@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 
 use super::args::{ExportArgs, ExportFormat};
-use super::{print, run, session};
-use crate::agent::write_atomically;
+use super::{Context, print, run, session, sessions};
+use crate::agent::{self, write_atomically};
 use crate::error::{Exit, Failure};
 use crate::export::{self, Options};
 
@@ -14,7 +14,12 @@ use crate::export::{self, Options};
 const LARGEST: u64 = 16 << 20;
 
 /// Runs it.
-pub(super) fn export(args: &ExportArgs) -> Result<Exit, Failure> {
+pub(super) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failure> {
+    let args = &ExportArgs {
+        notebook: find(&args.notebook, context)?,
+        output: args.output.clone(),
+        ..*args
+    };
     let shown = args.notebook.display().to_string();
     let output = args
         .output
@@ -59,6 +64,29 @@ pub(super) fn export(args: &ExportArgs) -> Result<Exit, Failure> {
         None => print(&text)?,
     }
     Ok(Exit::Done)
+}
+
+/// The notebook that is meant: a file, else that of a session.
+fn find(named: &Path, context: &Context) -> Result<PathBuf, Failure> {
+    let Some(id) = named.to_str().filter(|_| !named.exists()) else {
+        return Ok(named.to_owned());
+    };
+    if id.contains('/') || named.extension().is_some() {
+        return Ok(named.to_owned());
+    }
+    let all = agent::sessions::list(&context.paths.sessions());
+    let found = sessions::find(&all, Some(id)).map_err(|failure| Failure {
+        message: format!("there is no file `{id}`, and {}", failure.message),
+        ..failure
+    })?;
+    if found.notebook.exists() {
+        return Ok(found.notebook.clone());
+    }
+    let path = found.notebook.display();
+    Err(Failure::usage(format!(
+        "the notebook of session `{id}` is not there: `{path}`"
+    ))
+    .hint("`sponde resume` writes it again from the journal"))
 }
 
 /// What was asked for, else what the name of the output says, else a script.

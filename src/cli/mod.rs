@@ -107,7 +107,7 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
         Some(Command::Resume(args)) => block_on(resume::resume(*args, context)),
         Some(Command::Fork(args)) => sessions::fork(&args, context),
         Some(Command::Completions(args)) => completions::completions(&args),
-        Some(Command::Export(args)) => export::export(&args),
+        Some(Command::Export(args)) => export::export(&args, context),
         Some(Command::KernelProxy(args)) => block_on(proxy::proxy(args, context)),
         Some(Command::Doctor) => block_on(doctor::doctor(context)),
     }

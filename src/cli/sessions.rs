@@ -7,19 +7,16 @@ mod show;
 pub(super) use fork::fork;
 
 use super::args::{SessionsArgs, SessionsCommand};
-use super::{Context, eprint, filter, human, print, session};
+use super::{Context, eprint, filter, human, print};
 use crate::agent::sessions::{self, FindError, Found};
 use crate::agent::store::OpenError;
 use crate::error::{Exit, Failure};
 
 /// Runs it.
 pub(super) fn sessions(args: SessionsArgs, context: &Context) -> Result<Exit, Failure> {
-    let list = SessionsCommand::List {
-        limit: None,
-        json: false,
-    };
+    let list = SessionsCommand::List(args.list);
     match args.command.unwrap_or(list) {
-        SessionsCommand::List { limit, json } => list::list(limit, json, context),
+        SessionsCommand::List(args) => list::list(&args, context),
         SessionsCommand::Show { session, json } => show::show(session.as_deref(), json, context),
         SessionsCommand::Search { words, json } => show::search(&words, json, context),
         SessionsCommand::Rename { session, title } => rename(&session, &title, context),
@@ -62,8 +59,7 @@ fn rename(wanted: &str, title: &str, context: &Context) -> Result<Exit, Failure>
     let dir = context.paths.sessions();
     let all = sessions::list(&dir);
     let found = find(&all, Some(wanted))?;
-    sessions::rename(&dir, &found.id, title.trim(), &session::now())
-        .map_err(|error| not_opened(&error))?;
+    sessions::rename(&dir, &found.id, title.trim()).map_err(|error| not_opened(&error))?;
     Ok(Exit::Done)
 }
 

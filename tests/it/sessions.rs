@@ -127,7 +127,35 @@ fn sessions_are_forked_named_searched_and_removed() {
         found.stdout.contains("!print('apples')") && !found.stdout.contains("Only"),
         "{found}"
     );
-    assert_eq!(sponde.run(&["sessions", "search", "plums"]).code, Some(1));
+    let nothing = sponde.run(&["sessions", "search", "plums"]);
+    insta::assert_snapshot!(nothing, @"
+    exit: 1
+    --- stderr
+    no session has `plums` in it
+    ");
+    // What only the model is told is nothing that anybody looks for.
+    sponde.write("kiwis.csv", "a,b\n1,2\n");
+    chat(&sponde, &["--notebook", "note.ipynb"], "!print('figs')\n");
+    assert!(sponde.read("note.ipynb").contains("kiwis.csv"));
+    assert_eq!(sponde.run(&["sessions", "search", "kiwis"]).code, Some(1));
+    let noted = list(&sponde)[0]["id"].as_str().unwrap().to_owned();
+    // By the id; and what has no notebook.
+    let exported = sponde.run(&["export", &noted]);
+    assert!(exported.stdout.contains("print('figs')"), "{exported}");
+    let unknown = sponde.run(&["export", "nosuch"]);
+    insta::assert_snapshot!(unknown, @"
+    exit: 2
+    --- stderr
+    error: there is no file `nosuch`, and there is no session `nosuch`
+
+    hint: `sponde sessions` lists them
+    ");
+    assert_eq!(sponde.run(&["sessions", "rm", &noted]).code, Some(0));
+    // The list without its name.
+    let one = sponde.run(&["sessions", "-n", "1"]);
+    assert!(one.stderr.contains("and 1 more"), "{one}");
+    let all: Value = serde_json::from_str(&sponde.run(&["sessions", "--json"]).stdout).unwrap();
+    assert_eq!(all, Value::Array(list(&sponde)));
     // By its title, and by a name that nothing has.
     let shown = sponde.run(&["sessions", "show", "only apples", "--json"]);
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
@@ -167,6 +195,11 @@ fn a_kernel_that_is_kept_has_everything() {
     let sponde = sponde();
     let first = chat_and_leave(&sponde, &["--keep-kernel"], "!x = 41\n");
     assert!(first.status.success(), "{}", text(&first));
+    assert!(
+        text(&first).contains("`sponde kernels reap --kept` ends it"),
+        "{}",
+        text(&first)
+    );
     let reaped = sponde.command(&["kernels", "reap"]).output().unwrap();
     let id = "of session ";
     assert!(

@@ -43,7 +43,7 @@ fn sessions_are_found_by_what_a_person_types() {
         dir.join("0192-aaaa-abcdef.ipynb"),
     )
     .unwrap();
-    rename(dir, "20261121-k7m2", "Revenue", NOW).unwrap();
+    rename(dir, "20261121-k7m2", "Revenue").unwrap();
     let all = list(dir);
     let mut seen: Vec<(&str, Option<&str>, bool)> = all
         .iter()
@@ -71,12 +71,46 @@ fn sessions_are_found_by_what_a_person_types() {
 }
 
 #[test]
+fn a_new_title_is_no_news() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    make(dir, "a", "one", true);
+    make(dir, "b", "two", true);
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    for file in ["a.journal", "a.ipynb"] {
+        let file = File::options().append(true).open(dir.join(file)).unwrap();
+        file.set_modified(old).unwrap();
+    }
+    let before = look(dir, "a").unwrap().modified;
+    rename(dir, "a", "the first").unwrap();
+    let all = list(dir);
+    let ids: Vec<&str> = all.iter().map(|found| &*found.id).collect();
+    assert_eq!((ids, all[1].modified), (vec!["b", "a"], before));
+    assert_eq!(all[1].summary.name(), Some("the first"));
+}
+
+#[test]
+fn the_journal_knows_whether_there_was_a_notebook() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    make(dir, "a", "one", true);
+    assert!(was_saved(dir, "a"));
+    let journal = std::fs::read_to_string(dir.join("a.journal")).unwrap();
+    let unsaved = journal.lines().filter(|line| !line.contains("\"saved\""));
+    let unsaved: String = unsaved.map(|line| format!("{line}\n")).collect();
+    std::fs::write(dir.join("b.journal"), unsaved).unwrap();
+    assert!(!was_saved(dir, "b"));
+}
+
+#[test]
 fn removing_takes_all_that_is_ours() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     make(dir, "a", "one", true);
     std::fs::create_dir(dir.join("a.outputs")).unwrap();
     std::fs::write(dir.join("a.outputs/stdout.txt"), "text").unwrap();
+    std::fs::create_dir_all(dir.join("a.undone/1")).unwrap();
+    std::fs::write(dir.join("a.undone/1/data.csv"), "taken back").unwrap();
     let found = look(dir, "a").unwrap();
     assert_eq!(remove(dir, &found).unwrap(), found.bytes);
     assert_eq!(std::fs::read_dir(dir).unwrap().count(), 0);
@@ -106,7 +140,7 @@ fn a_session_that_is_open_is_left_alone() {
         Err(OpenError::Taken { pid: Some(_), .. })
     ));
     assert!(matches!(
-        rename(dir, "a", "x", NOW),
+        rename(dir, "a", "x"),
         Err(OpenError::Taken { .. })
     ));
     drop(opened);

@@ -7,7 +7,11 @@ use crate::cli::completions::{cells, sessions, shells};
 
 /// `sponde sessions`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct SessionsArgs {
+    /// How to list them.
+    #[command(flatten)]
+    pub list: SessionListArgs,
     /// What to do; default is `list`.
     #[command(subcommand)]
     pub command: Option<SessionsCommand>,
@@ -17,14 +21,7 @@ pub struct SessionsArgs {
 #[derive(Debug, Subcommand)]
 pub enum SessionsCommand {
     /// Every session, latest first.
-    List {
-        /// Only this many.
-        #[arg(short = 'n', long, value_name = "N")]
-        limit: Option<usize>,
-        /// As JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    List(SessionListArgs),
     /// What was said and done in one.
     Show {
         /// Which: an id or the beginning of one, a title, or its notebook; default is the latest.
@@ -66,6 +63,17 @@ pub enum SessionsCommand {
         #[arg(long)]
         dry_run: bool,
     },
+}
+
+/// `sponde sessions list`, which `sponde sessions` alone is too.
+#[derive(Debug, Args)]
+pub struct SessionListArgs {
+    /// Only this many.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `sponde resume`.

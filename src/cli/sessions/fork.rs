@@ -1,10 +1,12 @@
 //! `sponde fork`: another session that begins as one did.
 
+use std::path::Path;
+
 use super::super::args::ForkArgs;
 use super::super::{Context, eprint, print, session};
 use super::{find, not_opened, show};
 use crate::agent::sessions;
-use crate::agent::store::{Fork, Opened};
+use crate::agent::store::{Fork, OpenError, Opened};
 use crate::error::{Exit, Failure};
 
 /// Runs it.
@@ -24,7 +26,7 @@ pub(in crate::cli) fn fork(args: &ForkArgs, context: &Context) -> Result<Exit, F
         at: &session::now(),
     };
     let mut opened = Opened::fork(&dir, fork, context.config.limits.resolve())
-        .map_err(|error| not_opened(&error))?;
+        .map_err(|error| not_made(&error, &dir))?;
     opened.store.close(session::now());
     let kept = opened.transcript.cells().len();
     drop(opened);
@@ -35,6 +37,21 @@ pub(in crate::cli) fn fork(args: &ForkArgs, context: &Context) -> Result<Exit, F
         "forked after {kept} cells; go on with `sponde resume {short}`\n"
     ));
     Ok(Exit::Done)
+}
+
+/// Why there is no fork. A session that cannot be written goes on in memory; a fork is nothing but what is written.
+fn not_made(error: &OpenError, dir: &Path) -> Failure {
+    let failure = not_opened(error);
+    let OpenError::Io { error, .. } = error else {
+        return failure;
+    };
+    let words = error.to_string();
+    let cause = words.split("; the session goes on").next();
+    let cause = cause.unwrap_or_default();
+    Failure::new(Exit::Failed, format!("there is no fork: {cause}")).hint(format!(
+        "forks are written to `{}`: make room there, or let it be written",
+        dir.display()
+    ))
 }
 
 /// How many cells `at` means: that many, or up to and with the one of that id.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use jiff::{Timestamp, Zoned};
 use serde_json::{Value, json};
 
+use super::super::args::SessionListArgs;
 use super::super::style::{DIM, NAME, WARN, columns, paint, stdout_colours};
 use super::super::{Context, eprint, filter, human, print};
 use crate::agent::sessions::{self, Found};
@@ -14,11 +15,8 @@ use crate::error::{Exit, Failure};
 const QUESTION: usize = 20;
 
 /// Prints them, as lines or as JSON.
-pub(super) fn list(
-    limit: Option<usize>,
-    as_json: bool,
-    context: &Context,
-) -> Result<Exit, Failure> {
+pub(super) fn list(args: &SessionListArgs, context: &Context) -> Result<Exit, Failure> {
+    let (limit, as_json) = (args.limit, args.json);
     let dir = context.paths.sessions();
     let all = sessions::list(&dir);
     let shown = all.get(..limit.unwrap_or(all.len()).min(all.len()));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::super::style::{DIM, HINT, NAME, WARN, paint, stdout_colours};
-use super::super::{Context, filter, human, print};
+use super::super::{Context, eprint, filter, human, print};
 use super::{find, not_opened};
 use crate::agent::sessions::{self, Found};
 use crate::agent::store::{OpenError, Opened};
@@ -116,6 +116,9 @@ pub(super) fn search(words: &[String], as_json: bool, context: &Context) -> Resu
     if as_json {
         let text = serde_json::to_string_pretty(&values).unwrap_or_default();
         print(&format!("{text}\n"))?;
+    } else if !any {
+        let all = words.join("`, `");
+        eprint(&filter::plain(&format!("no session has `{all}` in it\n")));
     }
     Ok(if any { Exit::Done } else { Exit::Failed })
 }
@@ -148,6 +151,7 @@ fn hits(found: &Found, notebook: &Notebook, words: &[String]) -> Vec<(usize, Str
             .cells
             .iter()
             .enumerate()
+            .filter(|(_, cell)| is_said(cell))
             .map(|(at, cell)| (at + 1, all_text(cell))),
     );
     for (number, text) in texts {
@@ -163,11 +167,24 @@ fn hits(found: &Found, notebook: &Notebook, words: &[String]) -> Vec<(usize, Str
     if missing.is_empty() { hits } else { Vec::new() }
 }
 
+/// Whether a person or the model said it: what only the model is told is nothing that anybody looks for.
+fn is_said(cell: &Cell) -> bool {
+    cell.kind.as_str() == "code" || !matches!(ours(cell, "role"), "note" | "reading" | "compaction")
+}
+
+/// Source and printed text.
 fn all_text(cell: &Cell) -> String {
     let mut text = cell.source.clone();
     for output in cell.outputs() {
         text.push('\n');
-        text.push_str(&output_text(output));
+        match output {
+            Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
+                text.push_str(&data.text_of("text/plain").unwrap_or_default());
+            }
+            Output::Stream { .. } | Output::Error { .. } | Output::Other(_) => {
+                text.push_str(&output_text(output));
+            }
+        }
     }
     text
 }
