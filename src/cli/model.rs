@@ -9,6 +9,7 @@ use crate::agent::coach::Coaching;
 use crate::error::{Exit, Failure};
 use crate::llm::catalog::{self, CatalogError, Resolved, Setup};
 use crate::llm::detect::{self, Found};
+use crate::llm::doubt;
 use crate::llm::endpoint::{Endpoint, Key, KeySource};
 use crate::llm::http;
 use crate::llm::key_command;
@@ -77,7 +78,7 @@ pub(super) async fn choose(
     };
     match resolved {
         Resolved::Served(mut endpoint) => {
-            let client = complete(&mut endpoint).await?;
+            let client = complete(name, &mut endpoint, setup).await?;
             let provider = Arc::new(plain(&endpoint, client));
             Ok(code_mode::ready(provider, endpoint.kind, wanted))
         }
@@ -109,7 +110,7 @@ pub(super) async fn open(
     };
     match catalog::resolve(name, None, setup).map_err(|error| catalog_failure(&error))? {
         Resolved::Served(mut endpoint) => {
-            let client = complete(&mut endpoint).await?;
+            let client = complete(Some(name), &mut endpoint, setup).await?;
             let mut seeing = (*endpoint).clone();
             seeing.info.vision = true;
             Ok(Target {
@@ -160,8 +161,13 @@ async fn find(paths: &Paths, setup: Setup<'_>) -> Result<Resolved, Failure> {
     }
 }
 
-/// What only running something tells: the key that a program prints, and what a server of one's own says of the model.
-async fn complete(endpoint: &mut Endpoint) -> Result<Client, Failure> {
+/// What only running something tells: the key that a program prints, whether a server has what `name` means, and what it
+/// says of the model.
+async fn complete(
+    name: Option<&str>,
+    endpoint: &mut Endpoint,
+    setup: Setup<'_>,
+) -> Result<Client, Failure> {
     if let Some(command) = &endpoint.key_command {
         let provider = endpoint.provider.clone();
         let secret = key_command::run(command, key_command::LIMIT)
@@ -179,6 +185,10 @@ async fn complete(endpoint: &mut Endpoint) -> Result<Client, Failure> {
     }
     let client = http::client(&endpoint.base_url)
         .map_err(|error| Failure::new(Exit::Provider, error.to_string()))?;
+    if let Some(name) = name {
+        let checked = doubt::check(name, endpoint, &client, setup).await;
+        checked.map_err(|error| catalog_failure(&error))?;
+    }
     if endpoint.info.context_window.is_none() || !endpoint.info.known {
         let said = listing::inspect(&client, endpoint);
         if let Ok(Some(said)) = tokio::time::timeout(INSPECT_WITHIN, said).await {
@@ -217,6 +227,18 @@ pub(super) fn catalog_failure(error: &CatalogError) -> Failure {
         CatalogError::NoProvider { near, .. } if !near.is_empty() => failure.hint(format!(
             "write provider/name; there is `{}`",
             near.join("`, `")
+        )),
+        CatalogError::NotListed { name, near, .. } => {
+            let near = match near.as_slice() {
+                [] => String::new(),
+                near => format!("there is `{}`; ", near.join("`, `")),
+            };
+            failure.hint(format!(
+                "{near}if the server in OPENAI_BASE_URL has it all the same, write openai-compatible/{name}"
+            ))
+        }
+        CatalogError::Misspelt { name, meant, .. } => failure.hint(format!(
+            "there is `{meant}`; if the server in OPENAI_BASE_URL is meant, write openai-compatible/{name}"
         )),
         CatalogError::NoProvider { .. } | CatalogError::NoModel { .. } => failure.hint(
             "write provider/name, for example openai/gpt-5.2, ollama/qwen3 or local/qwen2.5-coder-1.5b, or set \

@@ -68,6 +68,26 @@ pub enum CatalogError {
         /// Names of providers that look like what it begins with.
         near: Vec<String>,
     },
+    /// A name with a slash that begins with no provider, and is no model of the server in `OPENAI_BASE_URL`.
+    #[error("model `{name}` names no provider, and `{server}` does not list it")]
+    NotListed {
+        /// The name as given.
+        name: String,
+        /// Where that server is.
+        server: String,
+        /// Names of providers or of its models that look like it.
+        near: Vec<String>,
+    },
+    /// The same of a server that lists nothing, where the name begins nearly like a provider.
+    #[error("model `{name}` names no provider: there is no `{prefix}`")]
+    Misspelt {
+        /// The name as given.
+        name: String,
+        /// What it begins with.
+        prefix: String,
+        /// The provider that is called nearly so.
+        meant: String,
+    },
     /// A provider without a model.
     #[error("`{name}` names no model")]
     NoModel {

@@ -10,6 +10,7 @@
 pub mod catalog;
 pub mod constrained;
 pub mod detect;
+pub mod doubt;
 pub mod endpoint;
 pub mod fallback;
 pub mod fenced;
