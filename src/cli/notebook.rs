@@ -57,6 +57,13 @@ pub(super) fn place(
             old,
         });
     }
+    if !run::is_notebook(path) {
+        return Err(Failure::usage(format!(
+            "`{}` is not the name of a notebook",
+            path.display()
+        ))
+        .hint("notebooks end in .ipynb; `sponde export` makes other files of one"));
+    }
     let parent = path
         .parent()
         .filter(|dir| !dir.as_os_str().is_empty())

@@ -22,6 +22,7 @@ use super::{Context, gateway, print, session, signals, style};
 use crate::error::{Exit, Failure};
 pub(super) use finish::{bad, kernel_failure};
 use job::{Ran, Settings, prepare, write};
+pub(super) use plan::is_notebook;
 use plan::{Job, Target, plan};
 use progress::Progress;
 pub(super) use source::parse;

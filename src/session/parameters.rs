@@ -70,6 +70,28 @@ impl Parameters {
         })
     }
 
+    /// The names in `text` that [`Parameters::fill`] would leave in their braces, each once.
+    pub fn missing<'a>(&self, text: &'a str) -> Vec<&'a str> {
+        let is_name = |name: &&str| {
+            let mut letters = name.chars();
+            letters
+                .next()
+                .is_some_and(|c| c.is_alphabetic() || c == '_')
+                && letters.all(|c| c.is_alphanumeric() || c == '_' || c == '.')
+        };
+        let mut names: Vec<&str> = Vec::new();
+        for piece in text.split('{').skip(1) {
+            let name = piece.split_once('}').map(|(name, _)| name).filter(is_name);
+            if let Some(name) = name
+                && !names.contains(&name)
+                && !self.0.iter().any(|(known, _)| known == name)
+            {
+                names.push(name);
+            }
+        }
+        names
+    }
+
     /// As a notebook's metadata has them.
     fn to_json(&self) -> Value {
         let values = self.iter();

@@ -699,6 +699,33 @@ fn tags_say_which_cells_may_fail_and_which_are_left_out() {
     assert_eq!(outputs(&sponde, "out.ipynb")[1], json!([null, []]));
 }
 
+#[test]
+fn names_of_outputs_are_filled_in() {
+    let sponde = Sponde::new();
+    let cells = [
+        ("parameters", "region = 'south'\nday = f()"),
+        ("", "echo hi"),
+    ];
+    sponde.write_notebook("in.ipynb", "misbehave", &cells);
+    let run = |output: &str| sponde.run(&["run", "in.ipynb", "--prepare-only", "-o", output]);
+    assert_eq!(run("y-{region}.ipynb").code, Some(0));
+    assert!(sponde.path("y-south.ipynb").exists());
+    assert_snapshot!(run("y-{day}.ipynb"), @"
+    exit: 2
+    --- stderr
+    error: `{day}` in -o cannot be filled in: its default is no plain value
+
+    hint: give it with -p day=VALUE
+    ");
+    assert_snapshot!(run("y-{nosuch}.ipynb"), @"
+    exit: 2
+    --- stderr
+    error: `{nosuch}` in -o cannot be filled in: there is no such parameter
+
+    hint: give it with -p nosuch=VALUE
+    ");
+}
+
 /// Number and outputs of each cell.
 fn outputs(sponde: &Sponde, notebook: &str) -> Value {
     let notebook: Value = serde_json::from_str(&sponde.read(notebook)).unwrap();
@@ -865,6 +892,15 @@ fn models() {
     local/qwen2.5-coder-0.5b  (Qwen2.5-Coder 0.5B Instruct, Q4_K_M, 491 MB, Apache-2.0; get it with `sponde models pull qwen2.5-coder-0.5b`)
     local/smollm2-135m  (SmolLM2 135M Instruct, Q4_1 (for tests: too small to write code), 98 MB, Apache-2.0; get it with `sponde models pull smollm2-135m`)
     ");
+    // What is coloured is coloured, and not written out.
+    let sponde = sponde.with("CLICOLOR_FORCE", "1");
+    let coloured = sponde.run(&["models"]).stdout;
+    assert!(
+        coloured.contains("\u{1b}[1manthropic/claude-sonnet-5-5\u{1b}[0m")
+            && !coloured.contains("u{1b}"),
+        "{coloured:?}"
+    );
+    let sponde = Sponde::new();
     assert_snapshot!(sponde.run(&["models", "pull", "gpt-7"]), @"
     exit: 2
     --- stderr
@@ -904,6 +940,44 @@ fn a_question_without_a_model() {
     error: model `local/qwen2.5-coder-1.5b` is not on this machine
 
     hint: get it with `sponde models pull qwen2.5-coder-1.5b`
+    ");
+}
+
+#[test]
+fn a_provider_that_is_misspelt() {
+    let sponde = Sponde::new()
+        .with("OPENAI_BASE_URL", NOBODY)
+        .with("OPENAI_API_KEY", "sk-hunter2");
+    assert_snapshot!(sponde.run(&["ask", "why?", "--model", "antropic/claude"]), @"
+    exit: 2
+    --- stderr
+    error: model `antropic/claude` names no provider: there is no `antropic`
+
+    hint: there is `anthropic`; if the server in OPENAI_BASE_URL is meant, write openai-compatible/antropic/claude
+    ");
+}
+
+#[test]
+fn a_question_that_has_nothing_to_go_on_with() {
+    let sponde = Sponde::new();
+    assert_snapshot!(sponde.run(&["ask", "why?", "--replay"]), @"
+    exit: 2
+    --- stderr
+    error: --replay needs the notebook whose code shall run
+
+    hint: name it with --notebook
+    ");
+    assert_snapshot!(sponde.run(&["ask", "why?", "--replay", "--notebook", "new.ipynb"]), @"
+    exit: 2
+    --- stderr
+    error: there is nothing to run again: `new.ipynb` is not there
+    ");
+    assert_snapshot!(sponde.run(&["ask", "why?", "--notebook", "out.txt"]), @"
+    exit: 2
+    --- stderr
+    error: `out.txt` is not the name of a notebook
+
+    hint: notebooks end in .ipynb; `sponde export` makes other files of one
     ");
 }
 

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::super::args::RunArgs;
 use crate::error::Failure;
-use crate::session::parameters::Parameters;
+use crate::jupyter::nbformat::{Notebook, random_cell_id};
+use crate::session::parameters::{Declared, Parameters, declared};
 
 /// One notebook, script or piece of code.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +101,7 @@ pub(super) fn plan(args: &RunArgs, parameters: &Parameters) -> Result<Vec<Job>, 
     Ok(jobs)
 }
 
-pub(super) fn is_notebook(path: &Path) -> bool {
+pub(in crate::cli) fn is_notebook(path: &Path) -> bool {
     path.extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb"))
 }
@@ -133,7 +134,7 @@ fn single_output(
         }
         return Ok(Target::Stdout);
     }
-    let output = filled(output, parameters);
+    let output = filled(output, parameters, path)?;
     if output.is_dir() {
         let Some(path) = path else {
             return Err(
@@ -154,7 +155,7 @@ fn several_output(args: &RunArgs, path: &Path, parameters: &Parameters) -> Resul
     let Some(dir) = &args.output else {
         return Ok(Target::Nowhere);
     };
-    let dir = filled(dir, parameters);
+    let dir = filled(dir, parameters, Some(path))?;
     if dir.as_os_str() == "-" || dir.is_file() || is_notebook(&dir) {
         return Err(Failure::usage(format!(
             "`{}` is not a directory, which -o must be for several notebooks",
@@ -176,9 +177,39 @@ fn within(dir: &Path, path: &Path) -> PathBuf {
     dir.join(name).with_extension("ipynb")
 }
 
-fn filled(path: &Path, parameters: &Parameters) -> PathBuf {
-    path.to_str()
-        .map_or_else(|| path.to_owned(), |text| parameters.fill(text).into())
+/// The path with `{NAME}` replaced: by the parameter that was given, else by what the notebook `input` declares.
+fn filled(path: &Path, parameters: &Parameters, input: Option<&Path>) -> Result<PathBuf, Failure> {
+    let Some(text) = path.to_str() else {
+        return Ok(path.to_owned());
+    };
+    let missing = parameters.missing(text);
+    if missing.is_empty() {
+        return Ok(parameters.fill(text).into());
+    }
+    // One that cannot be read is told of when it is to be run.
+    let notebook = input
+        .filter(|input| is_notebook(input))
+        .and_then(|input| std::fs::read(input).ok())
+        .and_then(|bytes| Notebook::read(&bytes, &mut random_cell_id).ok());
+    let declared = notebook.and_then(|loaded| declared(&loaded.notebook));
+    let declared = declared.unwrap_or_default();
+    let mut all = parameters.clone();
+    for name in missing {
+        let default = declared.iter().find(|it| it.name == name);
+        let why = match default.map(Declared::literal) {
+            Some(Some(value)) => {
+                all.set(name.to_owned(), value);
+                continue;
+            }
+            Some(None) => "its default is no plain value",
+            None => "there is no such parameter",
+        };
+        return Err(
+            Failure::usage(format!("`{{{name}}}` in -o cannot be filled in: {why}"))
+                .hint(format!("give it with -p {name}=VALUE")),
+        );
+    }
+    Ok(all.fill(text).into())
 }
 
 /// Before anything runs: can the result be written?

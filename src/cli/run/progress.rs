@@ -5,6 +5,8 @@
 
 use std::collections::HashMap;
 use std::io::IsTerminal as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::time::{Duration, Instant};
 
 use unicode_width::UnicodeWidthChar as _;
@@ -40,10 +42,17 @@ impl Mode {
             ProgressArg::Lines => Self::Lines,
             ProgressArg::None => Self::None,
             ProgressArg::Auto if !useful => Self::None,
-            ProgressArg::Auto if terminal => Self::Bar,
+            ProgressArg::Auto if terminal && !prints_to_pipe() => Self::Bar,
             ProgressArg::Auto => Self::NowAndThen,
         }
     }
+}
+
+/// Whether stdout is a pipe: who reads it may print to the same terminal at any time, behind the bar.
+fn prints_to_pipe() -> bool {
+    let stdout = std::io::stdout().as_fd().try_clone_to_owned();
+    let metadata = stdout.and_then(|it| std::fs::File::from(it).metadata());
+    metadata.is_ok_and(|it| it.file_type().is_fifo())
 }
 
 /// A line on stderr that can be taken away.

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{PARAMETERS, has_tag};
+use super::{PARAMETERS, ParamValue, has_tag};
 use crate::jupyter::nbformat::Notebook;
 
 /// A parameter that a notebook declares.
@@ -20,6 +20,27 @@ pub struct Declared {
     pub default: String,
     /// The comment behind it.
     pub help: String,
+}
+
+impl Declared {
+    /// Its default, if that is a number, a truth or text in quotes: what every language writes alike.
+    pub fn literal(&self) -> Option<ParamValue> {
+        let text = self.default.as_str();
+        for quote in ['"', '\''] {
+            let inner = text
+                .strip_prefix(quote)
+                .and_then(|it| it.strip_suffix(quote));
+            if let Some(inner) = inner {
+                let is_plain = !inner.contains(['\\', quote, '$']);
+                return is_plain.then(|| ParamValue::Text(inner.to_owned()));
+            }
+        }
+        match ParamValue::typed(text) {
+            ParamValue::Text(word) => matches!(&*word, "true" | "false" | "TRUE" | "FALSE")
+                .then_some(ParamValue::Text(word)),
+            value => Some(value),
+        }
+    }
 }
 
 /// `name: type = value  # type: type help`

@@ -242,6 +242,38 @@ fn names_of_files() {
         all.fill("out/{region}-{n}-{other}.ipynb"),
         "out/north-3-{other}.ipynb"
     );
+    assert_eq!(
+        all.missing("{other}/{region}-{_x.y}-{other}-{}-{a b}-{2}-{"),
+        ["other", "_x.y"]
+    );
+}
+
+#[test]
+fn defaults_that_are_plain_values() {
+    let literal = |default: &str| {
+        let declared = Declared {
+            name: "x".to_owned(),
+            annotation: None,
+            default: default.to_owned(),
+            help: String::new(),
+        };
+        declared.literal()
+    };
+    for (default, value) in [
+        ("'south'", Some(text("south"))),
+        ("\"a b\"", Some(text("a b"))),
+        ("2024", Some(int("2024"))),
+        ("0.5", Some(ParamValue::Float(0.5))),
+        ("True", Some(ParamValue::Bool(true))),
+        ("true", Some(text("true"))),
+        ("f'{x}'", None),
+        ("'a' + 'b'", None),
+        ("\"$HOME\"", None),
+        ("today()", None),
+        ("[1]", None),
+    ] {
+        assert_eq!(literal(default), value, "{default}");
+    }
 }
 
 #[test]
