@@ -1,16 +1,17 @@
 //! One turn with a person at the terminal: events are shown, questions are asked, Ctrl-C is passed on.
 
-use std::io::Write as _;
-use std::process::Stdio;
+mod edit;
+
 use std::time::Duration;
 
 use rustix::termios::{LocalModes, OptionalActions, QueueSelector, tcgetattr, tcsetattr};
 use tokio::io::{BufReader, Lines, Stdin};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
 
 use super::render::Renderer;
 use super::signals::Ask;
-use super::style::{HINT, paint, stderr_colours};
+use super::style::{HINT, WARN, paint, stderr_colours};
 use crate::agent::{Agent, Command, Decision, EventKind, TurnEnd};
 use crate::error::Failure;
 
@@ -43,7 +44,9 @@ pub(super) async fn turn(
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Ended {
     let mut sources = std::collections::HashMap::new();
+    let mut patience = Patience::default();
     loop {
+        let looks_dead_at = patience.ends;
         tokio::select! {
             event = agent.events.recv() => {
                 let Some(event) = event else { return Ended::Gone };
@@ -55,12 +58,19 @@ pub(super) async fn turn(
                     EventKind::CodeProposed { cell, source, .. } => {
                         sources.insert(cell, source);
                     }
+                    EventKind::CodeStarted { .. } => patience.is_running = true,
+                    EventKind::CodeFinished { .. } => patience = Patience::default(),
                     EventKind::ApprovalRequested { cell } => {
                         let source = sources.get(&cell).cloned().unwrap_or_default();
                         let decision = match &mut typed {
                             Some(typed) => decide(typed, &source, signals).await,
                             None => Ok(Some(Decision::Decline { reason: None })),
                         };
+                        if let Ok(Some(Decision::Change { source: changed })) = &decision
+                            && *changed != source
+                        {
+                            renderer.changed(changed);
+                        }
                         let command = match decision {
                             Ok(Some(decision)) => Command::Decide { cell, decision },
                             Ok(None) | Err(Ask::Interrupt) => Command::Interrupt,
@@ -106,15 +116,44 @@ pub(super) async fn turn(
             }
             Some(ask) = signals.recv() => match ask {
                 Ask::Interrupt => {
+                    patience.interrupted();
                     if agent.commands.send(Command::Interrupt).await.is_err() {
                         return Ended::Gone;
                     }
                 }
                 Ask::End => return Ended::End,
             },
+            () = sleep_until(looks_dead_at.unwrap_or_else(Instant::now)), if looks_dead_at.is_some() => {
+                patience.ends = None;
+                renderer.note(WARN, STILL_RUNNING);
+            }
         }
     }
 }
+
+/// A cell that goes on although it was interrupted looks like a program that is stuck.
+#[derive(Default)]
+struct Patience {
+    is_running: bool,
+    was_interrupted: bool,
+    /// When a person is told.
+    ends: Option<Instant>,
+}
+
+impl Patience {
+    fn interrupted(&mut self) {
+        if self.is_running && !self.was_interrupted {
+            self.was_interrupted = true;
+            self.ends = Some(Instant::now() + LOOKS_DEAD);
+        }
+    }
+}
+
+/// How long a cell may take to obey an interrupt before a person is told that it has not.
+const LOOKS_DEAD: Duration = Duration::from_secs(2);
+
+/// See [`LOOKS_DEAD`]. By then one more Ctrl-C is a first one again.
+const STILL_RUNNING: &str = "still running; Ctrl-C twice in a row restarts the kernel";
 
 /// Asks what shall happen with proposed code; `None` is the end of input.
 ///
@@ -138,9 +177,12 @@ async fn decide(
             "y" | "Y" | "yes" => Decision::Run,
             "n" | "N" | "no" => Decision::Decline { reason: None },
             "a" | "A" | "always" => Decision::Always,
-            "e" | "E" | "edit" => match edit(source).await {
-                Some(source) => Decision::Change { source },
-                None => continue,
+            "e" | "E" | "edit" => match edit::edit(source).await {
+                Ok(source) => Decision::Change { source },
+                Err(error) => {
+                    super::eprint(&super::filter::plain(&format!("{error}\n")));
+                    continue;
+                }
             },
             words => Decision::Decline {
                 reason: Some(words.to_owned()),
@@ -209,36 +251,6 @@ impl Drop for HiddenTyping {
         if let Some(before) = &self.0 {
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
             super::eprint("\n");
-        }
-    }
-}
-
-/// Opens the code in the person's editor; `None` if there is none or it failed.
-async fn edit(source: &str) -> Option<String> {
-    let editor = std::env::var("VISUAL")
-        .or_else(|_| std::env::var("EDITOR"))
-        .unwrap_or_else(|_| "vi".to_owned());
-    let path = std::env::temp_dir().join(format!("sponde-{}.py", uuid::Uuid::new_v4().simple()));
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&path)
-        .ok()?;
-    file.write_all(source.as_bytes()).ok()?;
-    // Through a shell, because EDITOR may have arguments.
-    let status = tokio::process::Command::new("sh")
-        .args(["-c", "exec $0 \"$1\"", &editor])
-        .arg(&path)
-        .stdin(Stdio::inherit())
-        .status()
-        .await;
-    let edited = std::fs::read_to_string(&path).ok();
-    let _ = std::fs::remove_file(&path);
-    match status {
-        Ok(status) if status.success() => edited,
-        _ => {
-            super::eprint(&format!("could not edit with `{editor}`: set EDITOR\n"));
-            None
         }
     }
 }

@@ -114,6 +114,83 @@ async fn the_code_that_runs_is_the_code_that_was_shown() {
     assert_eq!(screen.code, 0, "{}", screen.all);
 }
 
+/// An editor that fails or leaves nothing changes nothing; what it leaves is shown before it runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_editor_leaves_is_shown() {
+    let arguments = json!({ "code": "echo one" }).to_string();
+    let replies = json!([
+        {"match": {"turnIndex": 0}, "response": {"blocks": [
+            {"type": "toolCall", "name": "run_code", "arguments": arguments}]}},
+        {"match": {"turnIndex": 1}, "response": {"content": "That was it."}},
+    ]);
+    let mock = Aimock::start(&replies).await;
+    let sponde = Sponde::new()
+        .with("OPENAI_BASE_URL", &format!("{}/v1", mock.url))
+        .with("OPENAI_API_KEY", "sk-hunter2")
+        .with("EDITOR", "sh editor");
+    // It fails, empties the file, and at last changes it.
+    sponde.write(
+        "editor",
+        "echo x >> times; n=$(wc -l < times); \
+         if [ $n = 1 ]; then exit 7; elif [ $n = 2 ]; then : > \"$1\"; else echo echo two > \"$1\"; fi",
+    );
+    let question = "or say what to do instead:";
+    let screen = tokio::task::block_in_place(|| {
+        play(
+            &sponde,
+            &["--model", "gpt-4o", "-k", "misbehave"],
+            &json!([
+                ["wait", PROMPT],
+                ["type", "go\n"],
+                ["wait", question],
+                ["type", "e\n"],
+                ["wait", "`sh editor` ended with exit status: 7"],
+                ["wait", question],
+                ["type", "e\n"],
+                ["wait", "no code is left"],
+                ["wait", question],
+                ["type", "e\n"],
+                ["wait", "the code, as it will run"],
+                ["wait", "\r\necho two\r\n"],
+                ["wait", "\r\ntwo\r\n"],
+                ["wait", "That was it."],
+                ["wait", PROMPT],
+                ["type", "\u{4}"],
+            ]),
+        )
+    });
+    mock.stop().await;
+    assert_eq!(screen.code, 0, "{}", screen.all);
+}
+
+#[test]
+fn a_cell_that_ignores_ctrl_c_is_said_to_go_on() {
+    let sponde = Sponde::new().with("OPENAI_BASE_URL", "http://127.0.0.1:1/v1");
+    let screen = play(
+        &sponde,
+        &["--model", "gpt-4o", "-k", "misbehave"],
+        &json!([
+            ["wait", PROMPT],
+            ["type", "!echo begun\\\nhang\n"],
+            ["wait", "\r\nbegun\r\n"],
+            ["type", "\u{3}"],
+            [
+                "wait",
+                "still running; Ctrl-C twice in a row restarts the kernel"
+            ],
+            ["type", "\u{3}"],
+            ["type", "\u{3}"],
+            ["wait", "all variables are lost; it is started again"],
+            ["wait", PROMPT],
+            ["type", "!echo back\n"],
+            ["wait", "\r\nback\r\n"],
+            ["wait", PROMPT],
+            ["type", "\u{4}"],
+        ]),
+    );
+    assert_eq!(screen.code, 0, "{}", screen.all);
+}
+
 #[test]
 fn a_password_is_not_shown() {
     let sponde = Sponde::new().with("OPENAI_BASE_URL", "http://127.0.0.1:1/v1");
