@@ -32,6 +32,7 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
     if question.trim().is_empty() {
         return Err(Failure::usage("the question is empty"));
     }
+    session::check_replay(&args.session)?;
     let interactive = style::is_interactive() && !args.json && args.question != "-";
     let (mut signals, _listening) = signals::listen();
     let mut session = tokio::select! {
@@ -172,23 +173,33 @@ fn outcome(ended: Ended, interactive: bool) -> Result<Exit, Failure> {
         | TurnEnd::Budget { .. } => Ok(Exit::Failed),
         TurnEnd::Interrupted => Ok(Exit::Interrupted),
         TurnEnd::Declined if interactive => Ok(Exit::Approval),
-        TurnEnd::Declined => Err(Failure::new(
-            Exit::Approval,
-            "the model's code needs approval and nobody is there to give it",
-        )
-        .hint("run in a terminal, or allow its code with --yes")),
+        TurnEnd::Declined => Err(nobody_to_approve()),
         TurnEnd::ModelFailed {
             message,
             key_variable,
-        } => {
-            let failure = Failure::new(Exit::Provider, message);
-            Err(match key_variable {
-                Some(variable) => failure.hint(format!("check the key in `{variable}`")),
-                None => failure.hint("`sponde models` shows what can be reached; -v says more"),
-            })
-        }
+        } => Err(Failure::new(Exit::Provider, message).hint(model_hint(key_variable.as_deref()))),
         TurnEnd::KernelFailed { message } => {
-            Err(Failure::new(Exit::Kernel, message).hint("`sponde doctor` checks the kernel"))
+            Err(Failure::new(Exit::Kernel, message).hint(KERNEL_HINT))
         }
     }
+}
+
+/// What to do where there is no kernel.
+pub(super) const KERNEL_HINT: &str = "`sponde doctor` checks the kernel";
+
+/// What to do where the model could not be asked; `key_variable` has a key that was refused.
+pub(super) fn model_hint(key_variable: Option<&str>) -> String {
+    match key_variable {
+        Some(variable) => format!("check the key in `{variable}`"),
+        None => "`sponde models` shows what can be reached; -v says more".to_owned(),
+    }
+}
+
+/// Code needed approval where nobody can be asked.
+pub(super) fn nobody_to_approve() -> Failure {
+    Failure::new(
+        Exit::Approval,
+        "the model's code needs approval and nobody is there to give it",
+    )
+    .hint("run in a terminal, or allow its code with --yes")
 }

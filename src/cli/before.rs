@@ -75,6 +75,11 @@ impl Before {
         }
     }
 
+    /// Its id.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
     /// Whether its kernels go on when it ends.
     pub(super) fn keeps_kernels(&self) -> bool {
         self.keep

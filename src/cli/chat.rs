@@ -1,5 +1,8 @@
 //! `sponde`: a chat, line by line. `!code` runs code of one's own in the same kernel, `%%language code` in another.
 
+mod ending;
+mod line;
+mod model;
 mod past;
 
 use std::fmt::Write as _;
@@ -16,12 +19,10 @@ use super::session::{self, Past};
 use super::signals::{self, Ask};
 use super::style::{DIM, HINT, paint, stderr_colours};
 use super::{Context, eprint, filter};
-use crate::agent::{Agent, Command, EventKind, KernelOffer, tools};
+use crate::agent::{Agent, EventKind, KernelOffer, tools};
 use crate::error::{Exit, Failure};
-use past::Wish;
-
-mod model;
-
+use ending::Ending;
+use line::{Said, said};
 use model::Changed;
 
 const WELCOME: &str = "Ask in plain words; /help says more, Ctrl-D ends.\n";
@@ -41,22 +42,9 @@ Ask in plain words. A line that ends in \\ goes on in the next.
 Ctrl-C stops what is going on; twice restarts the kernel.
 ";
 
-/// What a line means.
-enum Said {
-    Command(Command),
-    /// Who answers; `None` names it.
-    Model(Option<String>),
-    /// Which kernel `!` means; `None` lists them.
-    Kernel(Option<String>),
-    Past(Wish),
-    Help,
-    Nothing,
-    Unknown(String),
-    End,
-}
-
 /// Runs it.
 pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, Failure> {
+    session::check_replay(&args)?;
     go_on(args, None, context).await
 }
 
@@ -87,7 +75,7 @@ pub(super) async fn go_on(
     if interactive {
         eprint(&paint(DIM, WELCOME, colours));
     }
-    let mut unread = None;
+    let mut ending = Ending::of(&session, interactive, context);
     let exit = loop {
         if interactive {
             eprint(&format!("\n{} ", paint(HINT, ">", colours)));
@@ -102,7 +90,9 @@ pub(super) async fn go_on(
                 Ask::End => break Exit::Interrupted,
             },
         };
-        let command = match said(line, kernels.get(own)) {
+        let command = match said(line.as_deref(), kernels.get(own), |path| {
+            Path::new(path).exists()
+        }) {
             Said::Command(command) => command,
             Said::Model(name) => {
                 let (agent, now) = (&mut session.agent, answering.as_deref());
@@ -131,8 +121,8 @@ pub(super) async fn go_on(
                 continue;
             }
             Said::Nothing => continue,
-            Said::Unknown(name) => {
-                eprint(&format!("there is no `{name}`; /help lists them\n"));
+            Said::Wrong(words) => {
+                eprint(&filter::plain(&format!("{words}\n")));
                 continue;
             }
             Said::End => break Exit::Done,
@@ -143,23 +133,25 @@ pub(super) async fn go_on(
         // The lines of a pipe are questions; only a person at a terminal can approve.
         let person = interactive.then_some(&mut typed);
         match interact::turn(&mut session.agent, &mut renderer, person, &mut signals).await {
-            Ended::Turn { .. } => {}
+            Ended::Turn { end, saved } => {
+                if let Some(exit) = ending.after_turn(end, saved) {
+                    break exit;
+                }
+            }
             Ended::Gone => break Exit::Failed,
             Ended::Unread(failure) => {
-                unread = Some(failure);
+                ending.failure = Some(failure);
                 break Exit::Failed;
             }
             Ended::End => break Exit::Interrupted,
         }
     };
-    if interactive {
-        farewell(&session.notebook, colours);
-    }
+    ending.begin();
     tokio::select! {
         _ = tokio::time::timeout(interact::END_WITHIN, session::end(session)) => {}
         Some(_) = signals.recv() => {}
     }
-    unread.map_or(Ok(exit), Err)
+    ending.end(exit)
 }
 
 /// The session's first event names kernels and model.
@@ -174,11 +166,6 @@ async fn beginning(
         }
     }
     (Vec::new(), None)
-}
-
-fn farewell(notebook: &Path, colours: bool) {
-    let title = paint(DIM, "notebook:", colours);
-    eprint(&format!("\n{title} {}\n", notebook.display()));
 }
 
 /// One line, or several joined by a backslash; `None` at the end of input.
@@ -217,47 +204,4 @@ fn list(kernels: &[KernelOffer], own: usize) -> String {
         let _ = writeln!(text, "{mark} {} ({})", offer.kernel, offer.language);
     }
     text
-}
-
-fn said(line: Option<String>, own: Option<&KernelOffer>) -> Said {
-    let Some(line) = line else { return Said::End };
-    let text = line.trim();
-    match text {
-        "" => Said::Nothing,
-        "/exit" | "/quit" | "exit" | "quit" => Said::End,
-        "/help" | "/?" | "help" => Said::Help,
-        "/checkpoints" => Said::Past(Wish::Checkpoints),
-        _ if text == "/undo" || text.starts_with("/undo ") => {
-            let wish = Wish::undo(text.trim_start_matches("/undo"));
-            wish.map_or_else(|| Said::Unknown(text.to_owned()), Said::Past)
-        }
-        "/compact" => Said::Command(Command::Compact),
-        "/kernel" | "/kernels" => Said::Kernel(None),
-        "/model" => Said::Model(None),
-        _ if text.starts_with("/model ") => {
-            Said::Model(text.split_once(' ').map(|(_, name)| name.trim().to_owned()))
-        }
-        _ if text.starts_with("/kernel ") => {
-            Said::Kernel(text.split_once(' ').map(|(_, name)| name.trim().to_owned()))
-        }
-        _ if text.starts_with('/') && !text.contains(' ') && !text[1..].contains('/') => {
-            Said::Unknown(text.to_owned())
-        }
-        _ => Said::Command(if let Some(code) = text.strip_prefix('!') {
-            Command::Run {
-                code: code.to_owned(),
-                language: own.map(|offer| offer.language.clone()),
-            }
-        } else if let Some(rest) = text.strip_prefix("%%") {
-            let (language, code) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-            Command::Run {
-                code: code.to_owned(),
-                language: Some(language.to_owned()),
-            }
-        } else {
-            Command::Submit {
-                text: text.to_owned(),
-            }
-        }),
-    }
 }

@@ -19,6 +19,12 @@ pub(super) fn bytes(bytes: u64) -> String {
     format!("{value:.digits$} {}", UNITS.get(unit).unwrap_or(&"TB"))
 }
 
+/// `1 cell`, `2 cells`.
+pub(super) fn count(n: usize, what: &str) -> String {
+    let ending = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{ending}")
+}
+
 /// How long ago a time was: `5 min ago`, `yesterday 14:02`, `12 Nov`, `12 Nov 2025`.
 pub(super) fn ago(then: Timestamp, now: &Zoned) -> String {
     let then = then.to_zoned(now.time_zone().clone());

@@ -4,6 +4,7 @@ mod notes;
 
 use std::io::{self, IsTerminal as _, Write as _};
 
+use super::ask;
 use super::compaction;
 use super::filter::{self, Filter};
 use super::picture::Protocol;
@@ -16,6 +17,8 @@ use crate::jupyter::nbformat::Output;
 
 /// Lines of one cell's output that are shown; the notebook has them all.
 const OUTPUT_LINES: usize = 60;
+/// Stands above code that is not what was shown before.
+const CHANGED: &str = "the code, as it will run";
 /// Bytes of one line that are shown.
 const LINE_BYTES: usize = 2000;
 
@@ -110,7 +113,8 @@ impl Renderer {
                 }
             }
             EventKind::KernelDied { kernel, reason } => {
-                self.note(BAD, &filter::plain(&format!("kernel {kernel}: {reason}")));
+                let text = format!("kernel {kernel}: {reason}; it is started again");
+                self.note(BAD, &filter::plain(&text));
             }
             EventKind::KernelFailed { message, log, .. } => {
                 self.kernel_failed(message, log.as_deref());
@@ -272,11 +276,7 @@ impl Renderer {
             self.open(Section::None, "");
             self.open(
                 Section::Code(String::new()),
-                if shown.is_empty() {
-                    language
-                } else {
-                    "the code, as it will run"
-                },
+                if shown.is_empty() { language } else { CHANGED },
             );
             self.err(&filter::code(source));
         }
@@ -284,6 +284,14 @@ impl Renderer {
         if language != self.language {
             self.note(DIM, &filter::plain(&format!("(for the {language} kernel)")));
         }
+    }
+
+    /// The person changed it in their editor, which is gone from the screen.
+    pub(super) fn changed(&mut self, source: &str) {
+        self.open(Section::None, "");
+        self.open(Section::Code(String::new()), CHANGED);
+        self.err(&filter::code(source));
+        self.end_line();
     }
 
     fn output(&mut self, cell: &str, change: &OutputChange) {
@@ -420,12 +428,11 @@ impl Renderer {
                     self.limit(end);
                 }
             }
-            TurnEnd::ModelFailed { message, .. } | TurnEnd::KernelFailed { message } => {
-                // A single turn's error is the program's, which tells it at its end.
-                if self.chat {
-                    self.note(BAD, &format!("error: {}", filter::plain(message)));
-                }
-            }
+            TurnEnd::ModelFailed {
+                message,
+                key_variable,
+            } => self.turn_failed(message, &ask::model_hint(key_variable.as_deref())),
+            TurnEnd::KernelFailed { message } => self.turn_failed(message, ask::KERNEL_HINT),
         }
         let mut blank = "\n";
         if let Some(totals) = totals {

@@ -64,6 +64,10 @@ pub(super) async fn resume(args: ResumeArgs, context: &Context) -> Result<Exit, 
     {
         opened.move_to(path).map_err(|error| not_opened(&error))?;
     }
+    if opened.mended.notebook_missing && !sessions::was_saved(&dir, &found.id) {
+        // It was killed before there was one: nothing is missing.
+        opened.mended.notebook_missing = false;
+    }
     let name = found
         .summary
         .name()
@@ -225,6 +229,7 @@ pub(super) fn lines(event: &EventKind) -> Vec<(anstyle::Style, String)> {
             let (style, what) = match (&**status, differences.is_empty()) {
                 ("ok", true) => (DIM, "as before"),
                 ("ok", false) => (WARN, "other output"),
+                ("error", true) => (DIM, "the same error as before"),
                 (status, true) => (DIM, status),
                 (status, false) => (WARN, status),
             };
@@ -240,11 +245,13 @@ pub(super) fn lines(event: &EventKind) -> Vec<(anstyle::Style, String)> {
         } => {
             let mut text = match by {
                 RestoredBy::Kernel => "its kernel is still there".to_owned(),
-                RestoredBy::Replay if *differing == 0 => {
-                    format!("ran {ran} cells again, with the same outputs")
-                }
                 RestoredBy::Replay => {
-                    format!("ran {ran} cells again, {differing} with other outputs")
+                    let cells = human::count(*ran, "cell");
+                    match (*differing, *ran) {
+                        (0, _) => format!("ran {cells} again, with the same outputs"),
+                        (1, 1) => format!("ran {cells} again, with other outputs"),
+                        _ => format!("ran {cells} again, {differing} with other outputs"),
+                    }
                 }
                 RestoredBy::Nothing => "it goes on in a new kernel, without variables".to_owned(),
             };

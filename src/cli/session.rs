@@ -39,6 +39,8 @@ const OTHERS: usize = 8;
 pub(super) struct Session {
     /// The agent.
     pub agent: Agent,
+    /// Its id.
+    pub id: String,
     /// Where its notebook is kept.
     pub notebook: PathBuf,
     /// Opens other models, and has the server of a local one; ends with the session.
@@ -145,6 +147,7 @@ pub(super) async fn start_from(
         })
     };
     let others = others.into_iter().map(adopting).collect();
+    let id = before.id().to_owned();
     let opened = before.open(&main, &notebook, old, may_replay, limits, context);
     let switchboard: Arc<dyn Models> = Arc::new(Arc::clone(&models));
     let agent = Agent::start(AgentOptions {
@@ -177,10 +180,32 @@ pub(super) async fn start_from(
     });
     Ok(Session {
         agent,
+        id,
         notebook,
         models,
         may_replay,
     })
+}
+
+/// A replay that has nothing to run is a mistake, and none that can be seen later.
+///
+/// # Errors
+/// What is missing.
+pub(super) fn check_replay(args: &SessionArgs) -> Result<(), Failure> {
+    if !args.replay {
+        return Ok(());
+    }
+    match &args.notebook {
+        None => Err(
+            Failure::usage("--replay needs the notebook whose code shall run")
+                .hint("name it with --notebook"),
+        ),
+        Some(path) if !path.exists() => Err(Failure::usage(format!(
+            "there is nothing to run again: `{}` is not there",
+            path.display()
+        ))),
+        Some(_) => Ok(()),
+    }
 }
 
 /// What is remembered so that turns can be taken back.

@@ -324,7 +324,10 @@ impl Session {
                 replay.ran, replay.of
             )
         } else {
-            format!("all {} cells were run again", replay.of)
+            match replay.of {
+                1 => "its one cell of code was run again".to_owned(),
+                all => format!("all {all} cells were run again"),
+            }
         };
         let differing = match replay.differing {
             0 => "Their outputs are the same as above.".to_owned(),

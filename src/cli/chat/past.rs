@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use crate::agent::event::{CheckpointInfo, Undone};
 use crate::agent::undo::UndoTo;
 use crate::agent::{Agent, Command, EventKind};
+use crate::cli::human::count;
 use crate::cli::interact::{Ended, Typed, ask_line};
 use crate::cli::render::Renderer;
 use crate::cli::signals::Ask;
@@ -226,11 +227,6 @@ fn size(bytes: u64) -> String {
         0..1_000_000 => format!("{} kB", bytes / 1000),
         _ => format!("{} MB", bytes / 1_000_000),
     }
-}
-
-fn count(n: usize, what: &str) -> String {
-    let ending = if n == 1 { "" } else { "s" };
-    format!("{n} {what}{ending}")
 }
 
 #[cfg(test)]

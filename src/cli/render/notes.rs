@@ -1,6 +1,7 @@
 //! Events that are told in a line of ours.
 
 use super::{BAD, DIM, EventKind, Renderer, Section, WARN, filter};
+use crate::cli::style::HINT;
 
 impl Renderer {
     pub(super) fn began(&mut self, event: &EventKind) {
@@ -30,6 +31,14 @@ impl Renderer {
         self.note(BAD, &format!("kernel: {}", filter::plain(message)));
         if let Some(log) = log {
             self.note(DIM, &filter::plain(log));
+        }
+    }
+
+    /// A single turn's error is the program's, which tells it at its end.
+    pub(super) fn turn_failed(&mut self, message: &str, hint: &str) {
+        if self.chat {
+            self.note(BAD, &format!("error: {}", filter::plain(message)));
+            self.note(HINT, &format!("hint: {}", filter::plain(hint)));
         }
     }
 

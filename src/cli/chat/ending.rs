@@ -1,0 +1,110 @@
+//! How a chat ends: where it is kept, or that it is not; what goes on without it.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::agent::{TurnEnd, sessions};
+use crate::cli::session::Session;
+use crate::cli::style::{DIM, paint, stderr_colours};
+use crate::cli::{Context, ask, eprint, filter};
+use crate::error::{Exit, Failure};
+
+/// What is known of the end of a chat.
+pub(super) struct Ending {
+    /// Why it ends with an error.
+    pub failure: Option<Failure>,
+    interactive: bool,
+    notebook: PathBuf,
+    /// Whether the notebook had everything after the last turn.
+    saved: bool,
+    /// The notebook's file when the end began.
+    before: Option<SystemTime>,
+    named: bool,
+    /// The directory of sessions, and the one that ends.
+    dir: PathBuf,
+    id: String,
+}
+
+impl Ending {
+    /// Of a session that begins; `interactive` if a person is at the terminal.
+    pub(super) fn of(session: &Session, interactive: bool, context: &Context) -> Self {
+        Self {
+            failure: None,
+            interactive,
+            notebook: session.notebook.clone(),
+            saved: true,
+            before: None,
+            named: false,
+            dir: context.paths.sessions(),
+            id: session.id.clone(),
+        }
+    }
+
+    /// Takes what a turn came to. `Some` if the chat ends with it: the next line of a pipe may rely on code that was not
+    /// allowed to run, and would be paid for.
+    pub(super) fn after_turn(&mut self, end: TurnEnd, saved: bool) -> Option<Exit> {
+        self.saved = saved;
+        if self.interactive || end != TurnEnd::Declined {
+            return None;
+        }
+        self.failure = Some(ask::nobody_to_approve());
+        Some(Exit::Approval)
+    }
+
+    /// The session ends now, which can take a while.
+    pub(super) fn begin(&mut self) {
+        self.before = modified(&self.notebook);
+        if self.saved {
+            self.name_notebook();
+        }
+    }
+
+    /// It has ended.
+    ///
+    /// # Errors
+    /// What went wrong: also that the notebook does not have it.
+    pub(super) fn end(mut self, exit: Exit) -> Result<Exit, Failure> {
+        // The end is one more chance to write it.
+        let saved = self.saved || modified(&self.notebook) != self.before;
+        if saved {
+            self.name_notebook();
+        }
+        self.tell_kept();
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        if saved {
+            return Ok(exit);
+        }
+        let shown = self.notebook.display();
+        Err(Failure::new(
+            Exit::Failed,
+            format!("the conversation is over, but its notebook `{shown}` could not be written"),
+        )
+        .hint("make room there; a new session can be kept elsewhere with --notebook"))
+    }
+
+    fn name_notebook(&mut self) {
+        if !self.interactive || self.named || !self.notebook.exists() {
+            return;
+        }
+        self.named = true;
+        let title = paint(DIM, "notebook:", stderr_colours());
+        eprint(&format!("\n{title} {}\n", self.notebook.display()));
+    }
+
+    fn tell_kept(&self) {
+        let found = sessions::look(&self.dir, &self.id);
+        if found.is_some_and(|found| !found.summary.kernels.is_empty()) {
+            let words = format!(
+                "the kernel goes on: `sponde resume {}` takes it over, `sponde kernels reap --kept` ends it\n",
+                self.id
+            );
+            eprint(&paint(DIM, &filter::plain(&words), stderr_colours()));
+        }
+    }
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|it| it.modified()).ok()
+}

@@ -1,0 +1,180 @@
+//! What a typed line means: a command, code of one's own, or a question.
+//!
+//! A question costs money and goes to somebody else's machine, so what looks like a mistyped command is none: a first word
+//! of a slash and letters is a command, unless a file is called so (`/home and /srv, which is larger?`).
+
+use super::past::Wish;
+use crate::agent::{Command, KernelOffer};
+
+/// What a line means.
+#[derive(Debug, PartialEq)]
+pub(super) enum Said {
+    Command(Command),
+    /// Who answers; `None` names it.
+    Model(Option<String>),
+    /// Which kernel `!` means; `None` lists them.
+    Kernel(Option<String>),
+    Past(Wish),
+    Help,
+    Nothing,
+    /// It means nothing, for this reason.
+    Wrong(String),
+    End,
+}
+
+/// What `line` means; `own` is the kernel that `!` means, `is_file` says what lies on the disk.
+pub(super) fn said(
+    line: Option<&str>,
+    own: Option<&KernelOffer>,
+    is_file: impl Fn(&str) -> bool,
+) -> Said {
+    let Some(line) = line else { return Said::End };
+    let text = line.trim();
+    match text {
+        "" => return Said::Nothing,
+        "exit" | "quit" => return Said::End,
+        "help" => return Said::Help,
+        _ => {}
+    }
+    if let Some(code) = text.strip_prefix('!') {
+        let language = own.map(|offer| offer.language.clone());
+        return run(code.to_owned(), language, "!CODE");
+    }
+    if let Some(rest) = text.strip_prefix("%%") {
+        let (language, code) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        return run(
+            code.to_owned(),
+            Some(language.to_owned()),
+            "%%LANGUAGE CODE",
+        );
+    }
+    if text.starts_with('/') {
+        let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        if let Some(said) = command(name, rest.trim(), is_file) {
+            return said;
+        }
+    }
+    Said::Command(Command::Submit {
+        text: text.to_owned(),
+    })
+}
+
+fn run(code: String, language: Option<String>, form: &str) -> Said {
+    if code.trim().is_empty() || language.as_deref() == Some("") {
+        return Said::Wrong(format!("there is no code to run: write {form}"));
+    }
+    Said::Command(Command::Run { code, language })
+}
+
+/// The command `name` with what stands behind it; `None` if it is none.
+fn command(name: &str, rest: &str, is_file: impl Fn(&str) -> bool) -> Option<Said> {
+    let named = (!rest.is_empty()).then(|| rest.to_owned());
+    let alone = |said: Said| match &named {
+        None => said,
+        Some(rest) => Said::Wrong(format!(
+            "`{name}` takes nothing behind it, and there is `{rest}`; /help lists the commands"
+        )),
+    };
+    Some(match name {
+        "/help" | "/?" => Said::Help,
+        "/exit" | "/quit" => alone(Said::End),
+        "/checkpoints" => alone(Said::Past(Wish::Checkpoints)),
+        "/compact" => alone(Said::Command(Command::Compact)),
+        "/undo" => match Wish::undo(rest) {
+            Some(wish) => Said::Past(wish),
+            None => Said::Wrong(format!(
+                "`/undo` takes a number of turns, or # and that of a checkpoint, not `{rest}`"
+            )),
+        },
+        "/kernel" | "/kernels" => Said::Kernel(named),
+        "/model" => Said::Model(named),
+        _ if looks_like_one(name, rest) && (name == "/" || !is_file(name)) => {
+            Said::Wrong(format!("there is no `{name}`; /help lists the commands"))
+        }
+        _ => return None,
+    })
+}
+
+/// A word alone is none of a question; with more behind it, it is if it is spelt as commands are.
+fn looks_like_one(name: &str, rest: &str) -> bool {
+    let word = name.strip_prefix('/').unwrap_or_default();
+    let is_word = !word.is_empty() && word.chars().all(|c| c.is_ascii_alphabetic());
+    is_word || rest.is_empty() && !word.contains('/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::undo::UndoTo;
+
+    fn means(line: &str) -> Said {
+        let own = KernelOffer {
+            kernel: "python3".to_owned(),
+            language: "python".to_owned(),
+        };
+        said(Some(line), Some(&own), |path| ["/", "/srv"].contains(&path))
+    }
+
+    fn ran(code: &str, language: &str) -> Said {
+        Said::Command(Command::Run {
+            code: code.to_owned(),
+            language: Some(language.to_owned()),
+        })
+    }
+
+    #[test]
+    fn commands_are_no_questions() {
+        for (line, expected) in [
+            ("  ", Said::Nothing),
+            ("exit", Said::End),
+            ("/exit", Said::End),
+            ("/help me", Said::Help),
+            ("/compact", Said::Command(Command::Compact)),
+            ("/undo 2", Said::Past(Wish::Undo(UndoTo::Turns(2)))),
+            ("/model", Said::Model(None)),
+            ("/model a/b", Said::Model(Some("a/b".to_owned()))),
+            ("/kernels bash", Said::Kernel(Some("bash".to_owned()))),
+            ("!x = 1", ran("x = 1", "python")),
+            ("%%bash ls /", ran("ls /", "bash")),
+        ] {
+            assert_eq!(means(line), expected, "{line}");
+        }
+        assert_eq!(said(None, None, |_| false), Said::End);
+        for line in [
+            "/exit now",
+            "/compact now",
+            "/checkpoints all",
+            "/undo it",
+            "/nosuch",
+            "/nosuch arg",
+            "/Model x",
+            "/no-such2",
+            "/",
+            "!",
+            "! ",
+            "%%",
+            "%% x",
+            "%%bash",
+        ] {
+            assert!(matches!(means(line), Said::Wrong(_)), "{line}");
+        }
+    }
+
+    #[test]
+    fn questions_about_paths_are_questions() {
+        for line in [
+            "/srv",
+            "/srv and /home: which is larger?",
+            "/home/x is full, why?",
+            "/home/x",
+            "/no-such2 is what?",
+            "and/or",
+            "/ is full",
+        ] {
+            let question = Said::Command(Command::Submit {
+                text: line.to_owned(),
+            });
+            assert_eq!(means(line), question, "{line}");
+        }
+    }
+}
