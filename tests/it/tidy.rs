@@ -189,6 +189,7 @@ const RULES: &[Rule] = &[
             "llm::catalog",
             "llm::constrained",
             "llm::detect",
+            "llm::doubt",
             "llm::endpoint",
             "llm::fallback",
             "llm::fenced",
