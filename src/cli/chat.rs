@@ -134,7 +134,7 @@ pub(super) async fn go_on(
         let person = interactive.then_some(&mut typed);
         match interact::turn(&mut session.agent, &mut renderer, person, &mut signals).await {
             Ended::Turn { end, saved } => {
-                if let Some(exit) = ending.after_turn(end, saved) {
+                if let Some(exit) = ending.after_turn(&end, saved) {
                     break exit;
                 }
             }

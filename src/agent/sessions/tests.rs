@@ -76,7 +76,7 @@ fn a_new_title_is_no_news() {
     let dir = dir.path();
     make(dir, "a", "one", true);
     make(dir, "b", "two", true);
-    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    let old = std::time::SystemTime::now() - std::time::Duration::from_hours(1);
     for file in ["a.journal", "a.ipynb"] {
         let file = File::options().append(true).open(dir.join(file)).unwrap();
         file.set_modified(old).unwrap();
@@ -97,7 +97,7 @@ fn the_journal_knows_whether_there_was_a_notebook() {
     assert!(was_saved(dir, "a"));
     let journal = std::fs::read_to_string(dir.join("a.journal")).unwrap();
     let unsaved = journal.lines().filter(|line| !line.contains("\"saved\""));
-    let unsaved: String = unsaved.map(|line| format!("{line}\n")).collect();
+    let unsaved: String = unsaved.flat_map(|line| [line, "\n"]).collect();
     std::fs::write(dir.join("b.journal"), unsaved).unwrap();
     assert!(!was_saved(dir, "b"));
 }

@@ -42,9 +42,9 @@ impl Ending {
 
     /// Takes what a turn came to. `Some` if the chat ends with it: the next line of a pipe may rely on code that was not
     /// allowed to run, and would be paid for.
-    pub(super) fn after_turn(&mut self, end: TurnEnd, saved: bool) -> Option<Exit> {
+    pub(super) fn after_turn(&mut self, end: &TurnEnd, saved: bool) -> Option<Exit> {
         self.saved = saved;
-        if self.interactive || end != TurnEnd::Declined {
+        if self.interactive || *end != TurnEnd::Declined {
             return None;
         }
         self.failure = Some(ask::nobody_to_approve());
