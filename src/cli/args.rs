@@ -85,6 +85,10 @@ pub enum Command {
 
 /// What every session needs.
 #[derive(Debug, Clone, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of its own on the command line"
+)]
 pub struct SessionArgs {
     /// The model, as provider/name (openai/gpt-5.2, anthropic/claude-sonnet-5, ollama/qwen3, local/qwen2.5-coder-1.5b)
     /// or a bare name at OPENAI_BASE_URL.

@@ -17,9 +17,7 @@ use super::workspace::{self, KernelAt, Workspace};
 use crate::agent::approval::Approval;
 use crate::agent::store::Opened;
 use crate::agent::undo::UndoOptions;
-use crate::agent::{
-    Agent, AgentOptions, AtLimit, Budgets, Cap, Models, Outfit, StdinPolicy, spill,
-};
+use crate::agent::{Agent, AgentOptions, AtLimit, Budgets, Cap, Models, StdinPolicy, spill};
 use crate::error::{Exit, Failure};
 use crate::kernel::discover::DiscoverError;
 use crate::kernel::reap::{Reaped, reap};
@@ -92,18 +90,18 @@ pub(super) async fn start_from(
         (existing.kernel.clone(), Vec::new())
     } else {
         let own = old.as_ref().filter(|_| args.kernel.is_empty());
-        let own = own
-            .map(|old| old.kernel(far.as_ref(), context))
-            .transpose()?;
+        let own = own.map(|old| old.kernel(far.as_ref(), context));
         let usual = before.kernel.as_deref();
-        find_kernels(own, usual, &args.kernel, far.as_ref(), context)?
+        find_kernels(own.transpose()?, usual, &args.kernel, far.as_ref(), context)?
     };
     let here = current_dir()?;
-    let mut cwd = before.cwd.clone().unwrap_or_else(|| here.clone());
-    if let Some(old) = &old {
-        old.check_language(&kernel)?;
-        cwd = old.workdir(&notebook, &here);
-    }
+    let cwd = match &old {
+        Some(old) => {
+            old.check_language(&kernel)?;
+            old.workdir(&notebook, &here)
+        }
+        None => before.cwd.clone().unwrap_or_else(|| here.clone()),
+    };
     let named_files = workspace::described(&args.files, &here, &cwd)?;
     let instructions =
         project::instructions(&here, args.trust_project, interactive, context).await?;
@@ -113,12 +111,8 @@ pub(super) async fn start_from(
     let may_replay = wanted && existing.is_none() && old.as_ref().is_some_and(|old| old.has_run);
     let named = args.model.as_deref().or(before.model.as_deref());
     let name = named.or(context.config.model.as_deref());
-    let Outfit {
-        provider,
-        system,
-        coaching,
-        output_budget,
-    } = models.first(name).await?;
+    let outfit = models.first(name).await?;
+    let (provider, coaching) = (outfit.provider, outfit.coaching);
     let info = provider.info();
     let budgets = budgets(args, &info.name, info.price.is_some(), context)?;
     let workspace = Workspace {
@@ -128,9 +122,8 @@ pub(super) async fn start_from(
         own: models.has_own(),
     };
     let kernels: Vec<&KernelSource> = std::iter::once(&kernel).chain(&others).collect();
-    let words = old
-        .as_ref()
-        .map(|old| old.words(existing.is_some(), may_replay));
+    let words = |old: &super::notebook::Old| old.words(existing.is_some(), may_replay);
+    let words = old.as_ref().map(words);
     let facts = workspace.facts(named_files, &kernels);
     let main = before.adopting(LaunchOptions {
         oversize: spill::oversize(&notebook, &limits),
@@ -153,7 +146,7 @@ pub(super) async fn start_from(
     let agent = Agent::start(AgentOptions {
         provider: Some(provider),
         models: Some(switchboard),
-        system,
+        system: outfit.system,
         instructions: added,
         facts,
         before: words,
@@ -169,7 +162,7 @@ pub(super) async fn start_from(
         at_limit: AtLimit::with_person(interactive),
         cell_timeout: Some(cell_timeout(args, context)),
         stdin,
-        output_budget,
+        output_budget: outfit.output_budget,
         limits,
         temperature: None,
         undo: match past {

@@ -311,10 +311,10 @@ fn a_notebook_whose_kernel_is_not_there() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notebooks_code_is_run_again_first_if_that_is_wanted() {
-    let call = json!({"toolCalls": [
+    let wanted = json!({"toolCalls": [
         {"name": "run_code", "arguments": json!({"code": "print(x + 1)"}).to_string()}]});
     let replies = json!([
-        {"match": {"turnIndex": 0}, "response": call},
+        {"match": {"turnIndex": 0}, "response": wanted},
         {"match": {"turnIndex": 1}, "response": {"content": "Done."}},
     ]);
     let mut cell = Cell::code("a1", "import os\nx = 42\nprint(x)");

@@ -29,7 +29,7 @@ impl Passwords {
             for variable in variables {
                 let holds_one = self.0.iter().any(|it| variable.head.contains(it));
                 if holds_one || is_secret(&variable.name) {
-                    variable.head = "(not shown)".to_owned();
+                    "(not shown)".clone_into(&mut variable.head);
                 }
             }
         }
