@@ -8,7 +8,6 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::mpsc;
 
 use super::event::{self, EventKind, OutputChange};
@@ -291,8 +290,9 @@ async fn run_cell(
                 tell_late(results, late, events).await;
                 continue;
             }
+            // On this thread: a kernel ends with the thread that started it, so no `block_in_place` (docs/adr/0008).
             Next::Save => {
-                if let Some(message) = blocking(|| results.save(notebook)) {
+                if let Some(message) = results.save(notebook) {
                     tell(events, EventKind::Notice { message }).await;
                 }
                 continue;
@@ -363,14 +363,6 @@ fn judged(verdict: Verdict, in_widget: bool, interrupts: u32) -> Verdict {
         // The cell swallowed it, but the person wanted the run to stop.
         Verdict::Ok if interrupts > 0 => Verdict::Interrupted,
         verdict => verdict,
-    }
-}
-
-/// Does what may wait for a disk, while other tasks go on where that can be.
-fn blocking<T>(work: impl FnOnce() -> T) -> T {
-    match Handle::current().runtime_flavor() {
-        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
-        _ => work(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A notebook with its kernels, and the task that runs it.
+//! A notebook with its kernels, and the run of it.
 
 use tokio::sync::mpsc;
 
@@ -21,7 +21,7 @@ impl Job {
     /// Runs all code cells in their kernels; events name cells by their id. Outputs of earlier runs are taken away
     /// first, also of cells that are then not reached.
     ///
-    /// On a task of its own, so that cells follow each other without waiting for who looks on.
+    /// Not on a task of its own: with the kernel's on one thread, a large output would have to wait for its own files.
     ///
     /// # Errors
     /// Only when the kernel is gone before a cell could be sent.
@@ -32,27 +32,21 @@ impl Job {
         mut control: mpsc::Receiver<Control>,
         events: mpsc::Sender<EventKind>,
     ) -> (Self, Result<Report, KernelError>) {
-        let task = tokio::spawn(async move {
-            let Self {
-                notebook,
-                kernel,
-                others,
-            } = &mut self;
-            let report = replay(
-                notebook,
-                kernel,
-                others,
-                options,
-                files,
-                &mut control,
-                events,
-            );
-            let report = report.await;
-            (self, report)
-        });
-        match task.await {
-            Ok(done) => done,
-            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
-        }
+        let Self {
+            notebook,
+            kernel,
+            others,
+        } = &mut self;
+        let report = replay(
+            notebook,
+            kernel,
+            others,
+            options,
+            files,
+            &mut control,
+            events,
+        );
+        let report = report.await;
+        (self, report)
     }
 }
