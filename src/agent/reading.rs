@@ -25,17 +25,15 @@ const USUAL: [&str; 4] = ["stdout.txt", "error.txt", "displays.txt", "stderr.txt
 pub fn tool() -> ToolSpec {
     ToolSpec {
         name: READ_OUTPUT.to_owned(),
-        description: "Read more of a cell's output than you were shown, by line numbers or by words. Nothing runs. \
-                      Use it when an output says that lines are hidden."
-            .to_owned(),
+        description: "Read lines of a cell's output that were hidden from you.".to_owned(),
         parameters: json!({
             "type": "object",
             "properties": {
-                "cell": { "type": "string", "description": "The cell, as named where lines are hidden" },
-                "start": { "type": "integer", "description": "First line, from 1; negative counts from the end" },
-                "lines": { "type": "integer", "description": "How many lines, 200 if left out" },
-                "search": { "type": "string", "description": "Only lines with this text in them" },
-                "file": { "type": "string", "description": "Which file, where output is kept in files" },
+                "cell": { "type": "string" },
+                "start": { "type": "integer", "description": "from 1; negative: from the end" },
+                "lines": { "type": "integer", "description": "200 if left out" },
+                "search": { "type": "string", "description": "only lines with this text" },
+                "file": { "type": "string", "description": "where output is in files" },
             },
             "required": ["cell"],
             "additionalProperties": false,

@@ -49,22 +49,19 @@ pub fn run_code(kernels: &[KernelOffer]) -> ToolSpec {
     let languages: Vec<&str> = kernels.iter().map(|offer| &*offer.language).collect();
     let main = languages.first().copied().unwrap_or_default();
     let mut description = format!(
-        "Run {main} code in a persistent Jupyter kernel. Variables and imports persist between calls. \
-         Returns stdout, stderr, the value of the last expression, and plots; plots are also shown to the user. \
-         Print the values that you need."
+        "Run a cell of {main} in the persistent Jupyter kernel. Returns what it prints, the value of the last expression \
+         and plots, which the user sees too."
     );
-    let mut properties =
-        json!({ "code": { "type": "string", "description": "The code of one cell" } });
+    let mut properties = json!({ "code": { "type": "string" } });
     if languages.len() > 1 {
         let _ = write!(
             description,
-            " Other languages have a persistent kernel of their own, with their own variables; what one kernel has is \
-             passed to another through files in the working directory, which they share."
+            " Other languages have kernels and variables of their own; pass data between them through files."
         );
         properties["language"] = json!({
             "type": "string",
             "enum": languages,
-            "description": format!("The language of the code, {main} if left out"),
+            "description": format!("{main} if left out"),
         });
     }
     ToolSpec {
@@ -252,7 +249,7 @@ mod tests {
         let one = run_code(&offers(&[("python3", "python")]));
         assert_eq!(
             one.parameters["properties"],
-            json!({ "code": { "type": "string", "description": "The code of one cell" } })
+            json!({ "code": { "type": "string" } })
         );
         assert!(!one.description.contains("language"), "{}", one.description);
         let two = run_code(&offers(&[("python3", "python"), ("bash", "bash")]));
