@@ -36,7 +36,6 @@ pub fn tool() -> ToolSpec {
                 "file": { "type": "string", "description": "where output is in files" },
             },
             "required": ["cell"],
-            "additionalProperties": false,
         }),
     }
 }

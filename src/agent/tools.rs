@@ -49,8 +49,8 @@ pub fn run_code(kernels: &[KernelOffer]) -> ToolSpec {
     let languages: Vec<&str> = kernels.iter().map(|offer| &*offer.language).collect();
     let main = languages.first().copied().unwrap_or_default();
     let mut description = format!(
-        "Run a cell of {main} in the persistent Jupyter kernel. Returns what it prints, the value of the last expression \
-         and plots, which the user sees too."
+        "Run a cell of {main} in the persistent Jupyter kernel. Returns what it prints, the last expression's value and \
+         plots, which the user sees too."
     );
     let mut properties = json!({ "code": { "type": "string" } });
     if languages.len() > 1 {
