@@ -11,7 +11,7 @@ use super::existing;
 use super::gateway::{self, Far};
 use super::interact::END_WITHIN;
 use super::model::Switchboard;
-use super::notebook::Place;
+use super::notebook::{Old, Place};
 use super::project;
 use super::workspace::{self, KernelAt, Workspace};
 use crate::agent::approval::Approval;
@@ -85,14 +85,10 @@ pub(super) async fn start_from(
     let far = gateway::open(&args.gateway, context).await?;
     let named = args.kernel.first().map(String::as_str);
     let existing = existing::find(args.existing.as_deref(), named, context)?;
-    let (kernel, others) = if let Some(existing) = &existing {
+    let (kernel, others) = match &existing {
         // One kernel was asked for.
-        (existing.kernel.clone(), Vec::new())
-    } else {
-        let own = old.as_ref().filter(|_| args.kernel.is_empty());
-        let own = own.map(|old| old.kernel(far.as_ref(), context));
-        let usual = before.kernel.as_deref();
-        find_kernels(own.transpose()?, usual, &args.kernel, far.as_ref(), context)?
+        Some(existing) => (existing.kernel.clone(), Vec::new()),
+        None => kernels_for(args, old.as_ref(), &before, far.as_ref(), context)?,
     };
     let here = current_dir()?;
     let cwd = match &old {
@@ -122,7 +118,7 @@ pub(super) async fn start_from(
         own: models.has_own(),
     };
     let kernels: Vec<&KernelSource> = std::iter::once(&kernel).chain(&others).collect();
-    let words = |old: &super::notebook::Old| old.words(existing.is_some(), may_replay);
+    let words = |old: &Old| old.words(existing.is_some(), may_replay);
     let words = old.as_ref().map(words);
     let facts = workspace.facts(named_files, &kernels);
     let main = before.adopting(LaunchOptions {
@@ -178,6 +174,20 @@ pub(super) async fn start_from(
         models,
         may_replay,
     })
+}
+
+/// The main kernel and the others that a session starts: those that `args` name, else the one of the notebook that it
+/// continues, else what the session had before or the configuration says.
+fn kernels_for(
+    args: &SessionArgs,
+    old: Option<&Old>,
+    before: &Before,
+    far: Option<&Far>,
+    context: &Context,
+) -> Result<(KernelSource, Vec<KernelSource>), Failure> {
+    let own = old.filter(|_| args.kernel.is_empty());
+    let own = own.map(|old| old.kernel(far, context)).transpose()?;
+    find_kernels(own, before.kernel.as_deref(), &args.kernel, far, context)
 }
 
 /// A replay that has nothing to run is a mistake, and none that can be seen later.
