@@ -265,6 +265,7 @@ async fn run_cell(
         .execute(ExecuteOptions {
             allow_stdin: options.allow_stdin,
             timeout: options.time_of_a_cell(),
+            tell_start: false,
             ..ExecuteOptions::cell(code)
         })
         .await?;

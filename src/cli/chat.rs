@@ -8,7 +8,9 @@ mod past;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::Path;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::args::SessionArgs;
@@ -27,8 +29,11 @@ use model::Changed;
 
 const WELCOME: &str = "Ask in plain words; /help says more, Ctrl-D ends.\n";
 
+/// A terminal hands the lines of what is pasted over one by one.
+const PASTED_WITHIN: Duration = Duration::from_millis(20);
+
 const HELP: &str = "\
-Ask in plain words. A line that ends in \\ goes on in the next.
+Ask in plain words. A line that ends in \\ goes on in the next; so do lines that are pasted.
   !CODE             run code of your own in the kernel
   %%LANGUAGE CODE   the same in the kernel of another language
   /model [NAME]     which model answers; let this one answer from now on
@@ -168,13 +173,20 @@ async fn beginning(
     (Vec::new(), None)
 }
 
-/// One line, or several joined by a backslash; `None` at the end of input.
+/// One line, or several: joined by a backslash, or pasted. `None` at the end of input.
 async fn read(typed: &mut Typed, interactive: bool) -> Option<String> {
     let mut text = String::new();
     loop {
-        let line = typed.next_line().await.ok().flatten()?;
+        let Some(line) = typed.next_line().await.ok().flatten() else {
+            return (!text.is_empty()).then_some(text);
+        };
         let Some(begun) = line.strip_suffix('\\') else {
             text.push_str(&line);
+            // Nobody types the next line that fast: it belongs to this question, and is not one of its own.
+            if interactive && !text.starts_with('/') && more_is_there().await {
+                text.push('\n');
+                continue;
+            }
             return Some(text);
         };
         text.push_str(begun);
@@ -183,6 +195,14 @@ async fn read(typed: &mut Typed, interactive: bool) -> Option<String> {
             eprint("… ");
         }
     }
+}
+
+/// Whether another line of the terminal waits already.
+async fn more_is_there() -> bool {
+    tokio::time::sleep(PASTED_WITHIN).await;
+    let stdin = std::io::stdin();
+    let mut wanted = [PollFd::new(&stdin, PollFlags::IN)];
+    poll(&mut wanted, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// Which kernel `!CODE` goes to from now on; says which there are.

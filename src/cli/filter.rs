@@ -40,6 +40,11 @@ impl Filter {
         }
     }
 
+    /// A sequence that was left open is forgotten.
+    pub(super) fn begin_again(&mut self) {
+        *self = Self::new(self.colours);
+    }
+
     /// What of `text` may be shown.
     pub(super) fn push(&mut self, text: &str) -> String {
         let mut shown = String::with_capacity(text.len());

@@ -261,7 +261,7 @@ impl Renderer {
             self.err(&format!("{rule}\n"));
         }
         if matches!(section, Section::Output(_)) {
-            self.filter = Filter::new(self.colours);
+            self.filter.begin_again();
             self.lines = 0;
             self.line_bytes = 0;
             self.hidden_lines = 0;

@@ -56,8 +56,8 @@ impl Screen {
             } => self.display(data),
             // A sequence that one cell left open must not swallow the next one's output.
             EventKind::CodeStarted { .. } => {
-                self.stdout = Filter::new(style::stdout_colours());
-                self.stderr = Filter::new(style::stderr_colours());
+                self.stdout.begin_again();
+                self.stderr.begin_again();
                 Ok(())
             }
             EventKind::StillRunning { interrupts, .. } => {

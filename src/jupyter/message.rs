@@ -78,9 +78,20 @@ pub struct Message {
 impl Message {
     /// A new request of ours.
     pub fn request(content: Content, session: &str, username: &str, date: String) -> Self {
+        Self::request_named(new_id(), content, session, username, date)
+    }
+
+    /// The same with a `msg_id` of [`new_id`] that somebody knows already.
+    pub(crate) fn request_named(
+        msg_id: String,
+        content: Content,
+        session: &str,
+        username: &str,
+        date: String,
+    ) -> Self {
         Self {
             header: Header {
-                msg_id: uuid::Uuid::new_v4().to_string(),
+                msg_id,
                 session: session.to_owned(),
                 username: username.to_owned(),
                 date,
@@ -116,4 +127,9 @@ impl Message {
             .map(|p| p.msg_id.as_str())
             .filter(|id| !id.is_empty())
     }
+}
+
+/// A `msg_id` that no other message has.
+pub(crate) fn new_id() -> String {
+    uuid::Uuid::new_v4().to_string()
 }

@@ -13,7 +13,7 @@ mod worker;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::checkpoint::{CheckpointId, Checkpoints};
-use super::execution::Execution;
+use super::execution::{Events, ExecutionEvent, Outcome, Verdict};
 use super::host::ExitReason;
 use super::late::Late;
 use super::tap::Tapped;
@@ -31,7 +31,11 @@ use open::{open, wake};
 pub(super) enum Command {
     Execute {
         options: ExecuteOptions,
-        reply: oneshot::Sender<Result<Execution, KernelError>>,
+        id: String,
+        events: Events,
+        /// Of a caller who does not know whether the kernel lives. Others learn of its death from the events: to wait
+        /// for this costs a change of threads for each cell.
+        reply: Option<oneshot::Sender<Result<(), KernelError>>>,
     },
     Reply {
         execution: String,
@@ -226,10 +230,21 @@ async fn lie_dead(
     };
     loop {
         match inbox.recv().await? {
-            Command::Execute { reply, .. } => {
-                let _ = reply.send(Err(dead()));
+            Command::Execute {
+                events,
+                reply: None,
+                ..
+            } => {
+                let end = ExecutionEvent::Finished(Outcome {
+                    verdict: Verdict::KernelDied(reason.clone()),
+                    count: None,
+                });
+                let _ = events.send((end, None));
             }
-            Command::Interrupt { reply } => {
+            Command::Execute {
+                reply: Some(reply), ..
+            }
+            | Command::Interrupt { reply } => {
                 let _ = reply.send(Err(dead()));
             }
             Command::Shutdown { reply } => {

@@ -13,6 +13,9 @@ use super::host::ExitReason;
 use crate::jupyter::content::{Content, ErrorContent, InputRequest, Stream};
 use crate::jupyter::mime::MimeBundle;
 
+/// Where the events of an execution go. Unbounded, because each holds its bytes' permit.
+pub(super) type Events = mpsc::UnboundedSender<(ExecutionEvent, Option<OwnedSemaphorePermit>)>;
+
 /// A running execution.
 #[derive(Debug)]
 pub struct Execution {
@@ -26,7 +29,7 @@ pub struct Execution {
 /// What happens to an execution, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExecutionEvent {
-    /// The kernel took the code; `count` is its `In [n]` number.
+    /// The kernel took the code; `count` is its `In [n]` number. Only if [`super::ExecuteOptions::tell_start`].
     Started {
         /// The number, if the kernel counts.
         count: Option<i64>,
@@ -125,16 +128,16 @@ pub enum Verdict {
 }
 
 impl Execution {
-    pub(super) fn new(
-        id: String,
-        events: mpsc::UnboundedReceiver<(ExecutionEvent, Option<OwnedSemaphorePermit>)>,
-    ) -> Self {
-        Self {
+    /// One that has not been sent yet, and where its events go.
+    pub(super) fn new(id: String) -> (Self, Events) {
+        let (sender, events) = mpsc::unbounded_channel();
+        let execution = Self {
             id,
             events,
             held: None,
             finished: false,
-        }
+        };
+        (execution, sender)
     }
 
     /// The next event; `None` after [`ExecutionEvent::Finished`].

@@ -20,6 +20,7 @@
 //! Deliberately not here: what the frames say (`jupyter::wire`), and who does something about a lost connection
 //! (the kernel's actor).
 
+mod quiet;
 mod spool;
 mod thread;
 mod zmtp;
@@ -37,6 +38,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 pub use zmtp::Violation;
 use zmtp::{Note, Phase, Refusal, Scanner};
 
+use quiet::{Reading, Writing, halves};
 use spool::Spool;
 pub(super) use thread::apart;
 
@@ -274,12 +276,18 @@ async fn stand(
     let Ok(Ok(client)) = timeout_at(deadline, door.admit()).await else {
         return Ending::Closed(Closing::Unused);
     };
-    let ours = client.into_split();
+    let ours = match halves(client) {
+        Ok(ours) => ours,
+        Err(error) => {
+            tracing::warn!(%error, "could not watch our own socket");
+            return Ending::Closed(Closing::Unused);
+        }
+    };
     match reach(upstream, deadline).await {
         Ok(Peer::Unix(kernel)) => {
             relay(
                 ours,
-                kernel.into_split(),
+                kernel,
                 Scanner::new(limits, oversize),
                 limits,
                 emptied,
@@ -304,7 +312,7 @@ async fn stand(
 }
 
 enum Peer {
-    Unix(UnixStream),
+    Unix((Reading, Writing)),
     Tcp(TcpStream),
 }
 
@@ -342,7 +350,7 @@ async fn reach(endpoint: &Endpoint, deadline: Instant) -> Result<Peer, NotListen
 
 async fn connect(endpoint: &Endpoint) -> io::Result<Peer> {
     match endpoint {
-        Endpoint::Ipc(path) => UnixStream::connect(path).await.map(Peer::Unix),
+        Endpoint::Ipc(path) => halves(UnixStream::connect(path).await?).map(Peer::Unix),
         Endpoint::Tcp(host, port) => {
             let stream = TcpStream::connect((host.as_str(), *port)).await?;
             stream.set_nodelay(true)?;

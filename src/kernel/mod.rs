@@ -48,6 +48,7 @@ pub use requests::{Completeness, Completions, Usage, Variable};
 pub use tap::{Tap, TapSender, Tapped};
 
 use crate::jupyter::content::KernelInfo;
+use crate::jupyter::message::new_id;
 use actor::Target;
 use gateway::GatewayError;
 use guard::GuardLimits;
@@ -70,6 +71,12 @@ pub enum KernelState {
     Busy,
     /// Gone; only [`Kernel::restart`] helps.
     Dead(ExitReason),
+}
+
+impl KernelState {
+    fn is_alive(&self) -> bool {
+        matches!(self, Self::Idle | Self::Busy)
+    }
 }
 
 /// Why something could not be done with a kernel. An exception in a cell is not an error but an output.
@@ -196,6 +203,10 @@ impl KernelError {
 }
 
 /// How one piece of code is to be run.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "switches that do not depend on each other, as in execute_request"
+)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecuteOptions {
     /// The source.
@@ -211,6 +222,8 @@ pub struct ExecuteOptions {
     pub allow_stdin: bool,
     /// After this long the cell is interrupted, again, and then the kernel is killed.
     pub timeout: Option<Duration>,
+    /// Whether [`ExecutionEvent::Started`] is wanted.
+    pub tell_start: bool,
 }
 
 impl ExecuteOptions {
@@ -223,6 +236,7 @@ impl ExecuteOptions {
             subshell: None,
             allow_stdin: false,
             timeout: None,
+            tell_start: true,
         }
     }
 
@@ -232,6 +246,7 @@ impl ExecuteOptions {
             silent: true,
             history: false,
             timeout: Some(timeout),
+            tell_start: false,
             ..Self::cell(code)
         }
     }
@@ -275,13 +290,27 @@ impl Kernel {
         Ok(Self { commands, state })
     }
 
-    /// Sends code to the kernel. Executions run in the order in which they were sent.
+    /// Sends code to the kernel. Executions run in the order in which they were sent. A kernel that dies at this very
+    /// moment says so as the end of the execution.
     ///
     /// # Errors
     /// [`KernelError::Dead`] or [`KernelError::Closed`]; nothing ran.
     pub async fn execute(&self, options: ExecuteOptions) -> Result<Execution, KernelError> {
-        self.ask(|reply| actor::Command::Execute { options, reply })
-            .await?
+        let (execution, events) = Execution::new(new_id());
+        let id = execution.id.clone();
+        let command = |reply| actor::Command::Execute {
+            options,
+            id,
+            events,
+            reply,
+        };
+        if self.state.borrow().is_alive() {
+            let sent = self.commands.send(command(None)).await;
+            sent.map_err(|_| KernelError::Closed)?;
+        } else {
+            self.ask(|reply| command(Some(reply))).await??;
+        }
+        Ok(execution)
     }
 
     /// Answers an [`ExecutionEvent::InputRequested`] of `execution` ([`Execution::id`]); `value` has no newline.

@@ -10,12 +10,12 @@ mod gap;
 
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::ExecuteOptions;
 use super::comm::Comm;
-use super::execution::{ExecutionEvent, OutputEvent, Verdict};
+use super::execution::{Events, ExecutionEvent, OutputEvent, Verdict};
 use super::host::ExitReason;
 use super::late::LateOutputs;
 use super::quirks::{AfterInterrupt, Quirks};
@@ -32,8 +32,6 @@ const INTERRUPTS: u32 = 2;
 
 /// The exception of code that wanted input and got none; ipykernel's own name for it.
 const NO_INPUT: &str = "StdinNotImplementedError";
-
-type Events = mpsc::UnboundedSender<(ExecutionEvent, Option<OwnedSemaphorePermit>)>;
 
 /// Losses that a cell is told of.
 const LOSSES: u32 = 100;
@@ -56,8 +54,8 @@ pub(super) struct Table {
 #[derive(Debug)]
 struct Entry {
     id: String,
-    /// Unbounded, because each event holds its bytes' permit; see `execution`.
     events: Events,
+    tell_start: bool,
     timeout: Option<Duration>,
     started: bool,
     count: Option<i64>,
@@ -140,6 +138,7 @@ impl Table {
         self.entries.push(Entry {
             id,
             events,
+            tell_start: options.tell_start,
             timeout: options.timeout,
             started: false,
             count: None,
@@ -214,9 +213,11 @@ impl Table {
             (Channel::IoPub, Content::ExecuteInput { execution_count }) => {
                 entry.start(now);
                 entry.count = execution_count.or(entry.count);
-                // It holds its bytes: a kernel can say this as often as it likes.
-                let event = ExecutionEvent::Started { count: entry.count };
-                let _ = entry.events.send((event, permit));
+                if entry.tell_start {
+                    // It holds its bytes: a kernel can say this as often as it likes.
+                    let event = ExecutionEvent::Started { count: entry.count };
+                    let _ = entry.events.send((event, permit));
+                }
             }
             (Channel::IoPub, mut content) => {
                 entry.start(now);

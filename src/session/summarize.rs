@@ -1,14 +1,15 @@
 //! Outputs -> what a model gets to read: short text, and pictures for models that see (docs/limits.md).
 //!
 //! Text is capped at head and tail; what is hidden is named by its lines, and a model that can is told how to read
-//! them. Colours are taken out. Of a traceback the last frames and the message stay, because that is where the cause
-//! is. A data frame is its plain text, never HTML; a chart is what is drawn in it, never its data.
+//! them. Colours are taken out. Of a traceback the person's own frames, the last one and the message stay, because that is where the
+//! cause is. A data frame is its plain text, never HTML; a chart is what is drawn in it, never its data.
 
 mod chart;
 mod html;
 mod picture;
 mod shape;
 mod text;
+mod traceback;
 
 use std::fmt::Write as _;
 
@@ -39,9 +40,6 @@ pub struct Budget<'a> {
     /// What it was told before.
     pub said: Option<&'a Said>,
 }
-
-/// Lines of a traceback that are kept, counted from its end.
-const TRACEBACK_LINES: usize = 15;
 
 /// The answer to the call that wrote `cell`, whose id is `id`, and whether it failed.
 pub fn result(id: &str, cell: &CodeCell, budget: Budget<'_>) -> (Vec<Part>, bool) {
@@ -219,7 +217,6 @@ impl Summary {
     fn error(&mut self, ename: &str, evalue: &str, traceback: &[String]) {
         let whole = plain(&traceback.join("\n"));
         let mut whole = whole.trim_end().to_owned();
-        let lines = whole.lines().count();
         let evalue = plain(evalue);
         if whole.is_empty() || !whole.contains(evalue.trim()) {
             if !whole.is_empty() {
@@ -227,9 +224,9 @@ impl Summary {
             }
             whole.push_str(format!("{ename}: {evalue}").trim_start_matches(": "));
         }
-        let folded = lines.saturating_sub(TRACEBACK_LINES);
+        let left_out = traceback::left_out(&whole);
         self.sheet
-            .push_folded(&whole, folded, "the beginning of the traceback");
+            .push_folded(&whole, &left_out, "parts of the traceback");
     }
 
     fn display(&mut self, data: &MimeBundle, places: &[Option<Place>], budget: Budget<'_>) {
@@ -531,7 +528,7 @@ mod tests {
         let error = [Output::error("KeyError", "'x'", traceback.clone())];
         let text = said(&error);
         assert!(
-            text.starts_with("[25 lines hidden: the beginning of the traceback]\nframe 25\n"),
+            text.starts_with("[21 lines hidden: parts of the traceback]\nframe 21\n"),
             "{text}"
         );
         assert!(text.ends_with("frame 39\nKeyError: 'x'"), "{text}");
@@ -544,9 +541,7 @@ mod tests {
             panic!("not one text");
         };
         assert!(
-            text.starts_with(
-                "[lines 1 to 25 of 41 are hidden here, the beginning of the traceback, "
-            ),
+            text.starts_with("[21 lines of 41 are hidden here, parts of the traceback, "),
             "{text}"
         );
         // However much was printed before it.

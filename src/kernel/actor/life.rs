@@ -18,7 +18,6 @@ use crate::jupyter::raw::RawMessage;
 use crate::jupyter::wire::WireError;
 use crate::kernel::KernelError;
 use crate::kernel::KernelState;
-use crate::kernel::execution::Execution;
 use crate::kernel::files::KernelFiles;
 use crate::kernel::host::{ExitReason, Host};
 use crate::kernel::link::{Incoming, Link, LinkLoss};
@@ -179,23 +178,30 @@ impl Life {
     /// Carries out a command; `Some` ends this life.
     async fn obey(&mut self, command: Command) -> Option<End> {
         match command {
-            Command::Execute { mut options, reply } => {
-                let (events_tx, events) = mpsc::unbounded_channel();
-                let mut request = self.request(Content::ExecuteRequest(ExecuteRequest {
+            Command::Execute {
+                mut options,
+                id,
+                events,
+                reply,
+            } => {
+                let content = Content::ExecuteRequest(ExecuteRequest {
                     code: std::mem::take(&mut options.code),
                     silent: options.silent,
                     store_history: options.history && !options.silent,
                     user_expressions: serde_json::Map::new(),
                     allow_stdin: options.allow_stdin,
                     stop_on_error: true,
-                }));
+                });
+                let (session, username) = (&self.session, &self.username);
+                let mut request =
+                    Message::request_named(id.clone(), content, session, username, now());
                 request.header.subshell_id = options.subshell.take();
-                let id = request.header.msg_id.clone();
-                self.table
-                    .insert(id.clone(), events_tx, &options, Instant::now());
-                self.send(Channel::Shell, request).await;
                 // A caller that went away leaves an execution that nobody reads; it still runs to its end.
-                let _ = reply.send(Ok(Execution::new(id, events)));
+                self.table.insert(id, events, &options, Instant::now());
+                self.send(Channel::Shell, request).await;
+                if let Some(reply) = reply {
+                    let _ = reply.send(Ok(()));
+                }
             }
             Command::Reply { execution, value } => {
                 if let Some(header) = self.table.take_input(&execution, Instant::now()) {

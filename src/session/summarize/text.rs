@@ -29,8 +29,17 @@ pub fn plain(text: &str) -> String {
 #[derive(Debug, Default)]
 pub(super) struct Sheet {
     text: String,
-    /// Byte ranges of whole lines that are folded away, in order, and what they are.
-    folded: Vec<(Range<usize>, &'static str)>,
+    /// In the order of the text.
+    folds: Vec<Fold>,
+}
+
+/// Lines of one text that are folded away.
+#[derive(Debug)]
+struct Fold {
+    /// Of bytes, each a whole line, in order.
+    lines: Vec<Range<usize>>,
+    /// What they are.
+    what: &'static str,
 }
 
 impl Sheet {
@@ -42,14 +51,21 @@ impl Sheet {
         self.text.push_str(more);
     }
 
-    /// The same, with its first `folded` lines folded away; `what` says what they are.
-    pub(super) fn push_folded(&mut self, more: &str, folded: usize, what: &'static str) {
+    /// The same, with some of its lines folded away: their indices in order, and what they are.
+    pub(super) fn push_folded(&mut self, more: &str, folded: &[usize], what: &'static str) {
         self.push("");
-        let start = self.text.len();
+        let mut at = self.text.len();
         self.text.push_str(more);
-        let length: usize = more.split_inclusive('\n').take(folded).map(str::len).sum();
-        if length > 0 {
-            self.folded.push((start..start + length, what));
+        let mut lines = Vec::with_capacity(folded.len());
+        let mut folded = folded.iter().peekable();
+        for (index, line) in more.split_inclusive('\n').enumerate() {
+            if folded.next_if_eq(&&index).is_some() {
+                lines.push(at..at + line.len());
+            }
+            at += line.len();
+        }
+        if !lines.is_empty() {
+            self.folds.push(Fold { lines, what });
         }
     }
 
@@ -67,8 +83,7 @@ impl Sheet {
         let mut lines = Vec::new();
         let mut at = 0;
         for piece in pieces(self.whole()) {
-            let fold = self.folded.iter().find(|(range, _)| range.contains(&at));
-            lines.push((piece, fold.map(|(_, what)| *what)));
+            lines.push((piece, self.fold_at(at)));
             at += piece.len();
         }
         let total: usize = lines
@@ -82,56 +97,69 @@ impl Sheet {
             ends(&lines, limit)
         };
         let mut text = String::new();
-        let mut index = 0;
-        while let Some(&(piece, fold)) = lines.get(index) {
-            let middle = (head..tail).contains(&index);
-            let Some(what) = fold.or(middle.then_some("")) else {
-                text.push_str(piece);
-                index += 1;
-                continue;
-            };
-            // As many as are hidden for the same reason.
-            let hidden = lines[index..]
-                .iter()
-                .zip(index..)
-                .take_while(|((_, other), at)| {
-                    if middle {
-                        (head..tail).contains(at)
-                    } else {
-                        *other == Some(what) && !(head..tail).contains(at)
-                    }
-                });
-            let (mut count, mut bytes) = (0, 0);
-            for ((piece, _), _) in hidden {
-                count += 1;
-                bytes += piece.len();
-            }
+        let hidden = |text: &mut String, place: String, what: &str, bytes: usize, start: usize| {
             if !text.is_empty() && !text.ends_with('\n') {
                 text.push('\n');
             }
             let _ = writeln!(
                 text,
-                "[lines {} to {} of {} are hidden here{}{what}, {bytes} bytes: read_output with cell \"{cell}\" and start {} shows them]",
-                index + 1,
-                index + count,
+                "[{place} of {} are hidden here{what}, {bytes} bytes: read_output with cell \"{cell}\" and start {start} shows them]",
                 lines.len(),
-                if what.is_empty() { "" } else { ", " },
-                index + 1,
             );
-            index += count;
+        };
+        let mut told = None;
+        for (index, &(piece, fold)) in lines.iter().enumerate() {
+            if (head..tail).contains(&index) {
+                if index == head {
+                    let bytes = lines[head..tail].iter().map(|(piece, _)| piece.len()).sum();
+                    hidden(
+                        &mut text,
+                        format!("lines {} to {tail}", head + 1),
+                        "",
+                        bytes,
+                        head + 1,
+                    );
+                }
+            } else if let Some(fold) = fold {
+                // Once for all of it.
+                if told.replace(fold) != Some(fold)
+                    && let Some(Fold { lines, what }) = self.folds.get(fold)
+                {
+                    let bytes = lines.iter().map(Range::len).sum();
+                    hidden(
+                        &mut text,
+                        format!("{} lines", lines.len()),
+                        &format!(", {what}"),
+                        bytes,
+                        index + 1,
+                    );
+                }
+            } else {
+                text.push_str(piece);
+            }
         }
         text.trim_end().to_owned()
+    }
+
+    /// Which fold the line that begins at this byte is in.
+    fn fold_at(&self, at: usize) -> Option<usize> {
+        self.folds
+            .iter()
+            .position(|fold| fold.lines.iter().any(|line| line.contains(&at)))
     }
 
     /// Without what is folded, which is only named.
     fn visible(&self) -> String {
         let mut text = String::new();
         let mut at = 0;
-        for (range, what) in &self.folded {
-            text.push_str(self.text.get(at..range.start).unwrap_or_default());
-            let lines = self.text.get(range.clone()).unwrap_or_default().lines();
-            let _ = writeln!(text, "[{} lines hidden: {what}]", lines.count());
-            at = range.end;
+        for Fold { lines, what } in &self.folds {
+            for (index, line) in lines.iter().enumerate() {
+                text.push_str(self.text.get(at..line.start).unwrap_or_default());
+                if index == 0 {
+                    let _ = writeln!(text, "[{} lines hidden: {what}]", lines.len());
+                }
+                at = line.end;
+            }
         }
         text.push_str(self.text.get(at..).unwrap_or_default());
         text.trim_end().to_owned()
@@ -139,8 +167,8 @@ impl Sheet {
 }
 
 /// Where the head ends and the tail begins when `limit` bytes of visible lines are shown.
-fn ends(lines: &[(&str, Option<&str>)], limit: usize) -> (usize, usize) {
-    let fits = |room: &mut usize, (piece, fold): &(&str, Option<&str>)| {
+fn ends(lines: &[(&str, Option<usize>)], limit: usize) -> (usize, usize) {
+    let fits = |room: &mut usize, (piece, fold): &(&str, Option<usize>)| {
         if fold.is_some() {
             return true;
         }
@@ -392,14 +420,14 @@ mod tests {
     fn what_is_folded_is_shown_to_who_asks() {
         let mut sheet = Sheet::default();
         sheet.push("printed");
-        sheet.push_folded(&numbered(5), 3, "frames");
+        sheet.push_folded(&numbered(5), &[0, 1, 3], "frames");
         assert_eq!(
             sheet.shown(1000, Some("c")),
-            "printed\n[lines 2 to 4 of 6 are hidden here, frames, 21 bytes: read_output with cell \"c\" and start 2 shows them]\nline 4\nline 5"
+            "printed\n[3 lines of 6 are hidden here, frames, 21 bytes: read_output with cell \"c\" and start 2 shows them]\nline 3\nline 5"
         );
         assert_eq!(
             sheet.shown(1000, None),
-            "printed\n[3 lines hidden: frames]\nline 4\nline 5"
+            "printed\n[3 lines hidden: frames]\nline 3\nline 5"
         );
         // Folded lines do not count as shown, and are hidden only once.
         let shown = sheet.shown(16, Some("c"));
