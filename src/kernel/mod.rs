@@ -47,7 +47,7 @@ pub use proxy::{Proxy, ProxyAsk, ProxyEnd, ProxyError};
 pub use requests::{Completeness, Completions, Usage, Variable};
 pub use tap::{Tap, TapSender, Tapped};
 
-use crate::jupyter::content::KernelInfo;
+use crate::jupyter::content::{ExecuteRequest, KernelInfo};
 use crate::jupyter::message::new_id;
 use actor::Target;
 use gateway::GatewayError;
@@ -248,6 +248,18 @@ impl ExecuteOptions {
             timeout: Some(timeout),
             tell_start: false,
             ..Self::cell(code)
+        }
+    }
+
+    /// What the kernel gets of it; the code is moved out.
+    fn take_request(&mut self) -> ExecuteRequest {
+        ExecuteRequest {
+            code: std::mem::take(&mut self.code),
+            silent: self.silent,
+            store_history: self.history && !self.silent,
+            user_expressions: serde_json::Map::new(),
+            allow_stdin: self.allow_stdin,
+            stop_on_error: true,
         }
     }
 }

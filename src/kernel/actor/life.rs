@@ -11,7 +11,7 @@ use super::numbers::Numbers;
 use super::open::{Opened, Target};
 use super::worker::{self, Worker};
 use super::{About, Command, End, Restore};
-use crate::jupyter::content::{Content, ExecuteRequest, ExecutionState, KernelInfo};
+use crate::jupyter::content::{Content, ExecutionState, KernelInfo};
 use crate::jupyter::kernelspec::InterruptMode;
 use crate::jupyter::message::{Channel, Header, Message};
 use crate::jupyter::raw::RawMessage;
@@ -184,14 +184,7 @@ impl Life {
                 events,
                 reply,
             } => {
-                let content = Content::ExecuteRequest(ExecuteRequest {
-                    code: std::mem::take(&mut options.code),
-                    silent: options.silent,
-                    store_history: options.history && !options.silent,
-                    user_expressions: serde_json::Map::new(),
-                    allow_stdin: options.allow_stdin,
-                    stop_on_error: true,
-                });
+                let content = Content::ExecuteRequest(options.take_request());
                 let (session, username) = (&self.session, &self.username);
                 let mut request =
                     Message::request_named(id.clone(), content, session, username, now());

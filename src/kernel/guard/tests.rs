@@ -281,9 +281,9 @@ async fn a_message_to_a_dead_kernel_does_not_lose_its_last_one() {
         .unwrap();
     drop(kernel);
     let mut got = Vec::new();
-    timeout(PATIENCE, client.read_to_end(&mut got))
+    // If the greeting was not read by then, a reset follows the message in the place of an end.
+    let _ = timeout(PATIENCE, client.read_to_end(&mut got))
         .await
-        .unwrap()
         .unwrap();
     assert_eq!(got, [hello(), frame(0, b"bye")].concat());
     assert_eq!(next(&mut events).await, closed(Closing::Kernel));
