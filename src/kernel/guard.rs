@@ -20,6 +20,7 @@
 //! Deliberately not here: what the frames say (`jupyter::wire`), and who does something about a lost connection
 //! (the kernel's actor).
 
+mod collect;
 mod quiet;
 mod spool;
 mod thread;
@@ -35,6 +36,8 @@ use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+pub use collect::Batch;
+use collect::Collector;
 pub use zmtp::Violation;
 use zmtp::{Note, Phase, Refusal, Scanner};
 
@@ -178,10 +181,11 @@ impl Guard {
         limits: GuardLimits,
         lost: mpsc::Sender<GuardEvent>,
     ) -> io::Result<Self> {
-        Self::start_keeping(upstream, listen_dir, name, limits, None, lost)
+        Self::start_keeping(upstream, listen_dir, name, limits, None, None, lost)
     }
 
-    /// The same, and frames that are too large go to files.
+    /// The same, and frames that are too large go to files. With `messages` what the kernel sends after its handshake
+    /// comes out there, and nothing more at our socket.
     ///
     /// # Errors
     /// As [`Guard::start`].
@@ -191,6 +195,7 @@ impl Guard {
         name: &str,
         limits: GuardLimits,
         oversize: Option<Oversize>,
+        messages: Option<mpsc::Sender<Batch>>,
         lost: mpsc::Sender<GuardEvent>,
     ) -> io::Result<Self> {
         let path = listen_dir.join(name);
@@ -202,7 +207,7 @@ impl Guard {
                 // Full: the end of the guard must not have to wait for this.
                 let _ = lost.try_send(GuardEvent::Emptied { name, bytes, file });
             };
-            let event = match stand(&upstream, door, limits, oversize, emptied).await {
+            let event = match stand(&upstream, door, limits, oversize, messages, emptied).await {
                 Ending::Hostile(reason) => GuardEvent::Hostile { name, reason },
                 Ending::Closed(cause) => GuardEvent::Closed { name, cause },
             };
@@ -270,6 +275,7 @@ async fn stand(
     door: Door,
     limits: GuardLimits,
     oversize: Option<Oversize>,
+    messages: Option<mpsc::Sender<Batch>>,
     emptied: impl Fn(u64, Option<PathBuf>),
 ) -> Ending {
     let deadline = Instant::now() + limits.connect;
@@ -283,31 +289,35 @@ async fn stand(
             return Ending::Closed(Closing::Unused);
         }
     };
-    match reach(upstream, deadline).await {
-        Ok(Peer::Unix(kernel)) => {
-            relay(
-                ours,
-                kernel,
-                Scanner::new(limits, oversize),
-                limits,
-                emptied,
-            )
-            .await
+    let kernel = match reach(upstream, deadline).await {
+        Ok(kernel) => kernel,
+        Err(NotListening { waited, last, .. }) => {
+            let kind = last.kind();
+            return Ending::Closed(Closing::Unreachable { waited, kind });
         }
-        Ok(Peer::Tcp(kernel)) => {
-            relay(
-                ours,
-                kernel.into_split(),
-                Scanner::new(limits, oversize),
-                limits,
-                emptied,
-            )
-            .await
+    };
+    let scanner = Scanner::new(limits, oversize);
+    let (from_client, to_client) = ours;
+    match messages {
+        None => between((from_client, to_client), kernel, scanner, limits, emptied).await,
+        Some(queue) => {
+            let ours = (from_client, Collector::new(to_client, queue));
+            between(ours, kernel, scanner, limits, emptied).await
         }
-        Err(NotListening { waited, last, .. }) => Ending::Closed(Closing::Unreachable {
-            waited,
-            kind: last.kind(),
-        }),
+    }
+}
+
+/// [`relay`] to whichever kind of socket the kernel has.
+async fn between(
+    ours: (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    kernel: Peer,
+    scanner: Scanner,
+    limits: GuardLimits,
+    emptied: impl Fn(u64, Option<PathBuf>),
+) -> Ending {
+    match kernel {
+        Peer::Unix(kernel) => relay(ours, kernel, scanner, limits, emptied).await,
+        Peer::Tcp(kernel) => relay(ours, kernel.into_split(), scanner, limits, emptied).await,
     }
 }
 

@@ -11,12 +11,9 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use zeromq::util::PeerIdentity;
-use zeromq::{
-    DealerRecvHalf, DealerSocket, Socket as _, SocketOptions, SocketRecv as _, SocketSend as _,
-    SubSocket, ZmqMessage,
-};
+use zeromq::{DealerSocket, Socket as _, SocketOptions, SocketSend as _, SubSocket, ZmqMessage};
 
-use super::guard::{self, Closing, Guard, GuardEvent, GuardLimits};
+use super::guard::{self, Batch, Closing, Guard, GuardEvent, GuardLimits};
 use super::oversize::{Oversize, Oversized};
 use super::task::{self, Task};
 use crate::jupyter::connection::{ConnectionInfo, Socket, Transport};
@@ -115,6 +112,8 @@ pub(super) async fn connect(
     let signer = Signer::new(&info.key);
     let (lost_tx, lost) = mpsc::channel(8);
     let guard = |channel: Channel| {
+        // What is on its way is bounded in bytes, by the guard and by the reader.
+        let (messages, received) = mpsc::channel(1);
         let upstream = info.endpoint(Socket::Channel(channel));
         // Those that know only TCP are those that send each line as a message (`quirks::transport`).
         let thread = match info.transport {
@@ -125,17 +124,26 @@ pub(super) async fn connect(
         // Only outputs are worth a file.
         let oversize = oversize.clone().filter(|_| channel == Channel::IoPub);
         let lost = lost_tx.clone();
-        Guard::start_keeping(upstream, guard_dir, channel.name(), limits, oversize, lost)
-            .map_err(|error| format!("could not listen in `{}`: {error}", guard_dir.display()))
+        let name = channel.name();
+        Guard::start_keeping(
+            upstream,
+            guard_dir,
+            name,
+            limits,
+            oversize,
+            Some(messages),
+            lost,
+        )
+        .map(|guard| (guard, received))
+        .map_err(|error| format!("could not listen in `{}`: {error}", guard_dir.display()))
     };
-    let guards = [
-        guard(Channel::Shell)?,
-        guard(Channel::Control)?,
-        guard(Channel::Stdin)?,
-        guard(Channel::IoPub)?,
-    ];
+    let (shell_guard, shell_in) = guard(Channel::Shell)?;
+    let (control_guard, control_in) = guard(Channel::Control)?;
+    let (stdin_guard, stdin_in) = guard(Channel::Stdin)?;
+    let (iopub_guard, iopub_in) = guard(Channel::IoPub)?;
+    let guards = [shell_guard, control_guard, stdin_guard, iopub_guard];
     let [shell_at, control_at, stdin_at, iopub_at] = guards.each_ref().map(Guard::address);
-    let (shell, control, stdin, iopub) = tokio::try_join!(
+    let (mut shell, mut control, mut stdin, iopub) = tokio::try_join!(
         dealer(&shell_at, session),
         dealer(&control_at, session),
         dealer(&stdin_at, session),
@@ -145,11 +153,10 @@ pub(super) async fn connect(
     let (incoming_tx, incoming) = mpsc::channel(QUEUE);
     let (outgoing, mut to_send) = mpsc::channel::<(Channel, Message)>(QUEUE);
     let (raw_outgoing, mut raw_to_send) = mpsc::channel::<(Channel, RawMessage)>(QUEUE);
-    let (mut shell_out, shell) = shell.split();
-    let (mut control_out, control) = control.split();
-    let (mut stdin_out, stdin) = stdin.split();
     let send_signer = signer.clone();
     let sender = task::spawn("kernel sender", async move {
+        // It has subscribed, and its messages come from its guard.
+        let _iopub = iopub;
         loop {
             let (channel, message) = tokio::select! {
                 Some((channel, message)) = to_send.recv() => (channel, RawMessage::from(&message)),
@@ -158,9 +165,9 @@ pub(super) async fn connect(
             };
             let frames = zmq_message(message.seal(&send_signer));
             let sent = match channel {
-                Channel::Shell => shell_out.send(frames).await,
-                Channel::Control => control_out.send(frames).await,
-                Channel::Stdin => stdin_out.send(frames).await,
+                Channel::Shell => shell.send(frames).await,
+                Channel::Control => control.send(frames).await,
+                Channel::Stdin => stdin.send(frames).await,
                 // Nobody sends on iopub; a subscription is made when connecting.
                 Channel::IoPub => Ok(()),
             };
@@ -171,12 +178,12 @@ pub(super) async fn connect(
         }
     });
     let losses = task::spawn("kernel losses", tell_losses(lost, incoming_tx.clone()));
-    let reader = |channel, socket| {
+    let reader = |channel, received| {
         task::spawn(
             "kernel reader",
             read(
                 channel,
-                socket,
+                received,
                 signer.clone(),
                 oversize.clone(),
                 incoming_tx.clone(),
@@ -184,10 +191,10 @@ pub(super) async fn connect(
         )
     };
     let tasks = vec![
-        reader(Channel::Shell, Reader::Dealer(shell)),
-        reader(Channel::Control, Reader::Dealer(control)),
-        reader(Channel::Stdin, Reader::Dealer(stdin)),
-        reader(Channel::IoPub, Reader::Sub(iopub)),
+        reader(Channel::Shell, shell_in),
+        reader(Channel::Control, control_in),
+        reader(Channel::Stdin, stdin_in),
+        reader(Channel::IoPub, iopub_in),
         sender,
         losses,
     ];
@@ -242,72 +249,60 @@ async fn subscriber(address: &str) -> Result<SubSocket, String> {
     Ok(socket)
 }
 
-enum Reader {
-    Dealer(DealerRecvHalf),
-    Sub(SubSocket),
-}
-
 async fn read(
     channel: Channel,
-    mut socket: Reader,
+    mut received: mpsc::Receiver<Batch>,
     signer: Signer,
     oversize: Option<Oversize>,
     incoming: mpsc::Sender<Incoming>,
 ) {
     let budget = Arc::new(Semaphore::new(IN_FLIGHT_BYTES));
-    loop {
-        let received = match &mut socket {
-            Reader::Dealer(socket) => socket.recv().await,
-            Reader::Sub(socket) => socket.recv().await,
-        };
-        let frames: Vec<Bytes> = match received {
-            Ok(message) => message.into_vec(),
-            Err(error) => {
-                tracing::debug!(channel = channel.name(), %error, "socket of the kernel failed");
-                // The guard has reported, or will report, the loss itself.
+    // The guard reports by itself that there will be no more.
+    while let Some(batch) = received.recv().await {
+        for frames in batch {
+            let item = judged(channel, &frames, &signer, oversize.as_ref(), &budget).await;
+            if incoming.send(item).await.is_err() {
                 return;
             }
-        };
-        let weight = wire::weight(&frames);
-        let opened = RawMessage::open(&frames, &signer);
-        drop(frames);
-        if weight > HEAVIEST
-            && let Ok(raw) = &opened
-        {
-            let bytes = raw.content.len() as u64;
-            let file = oversize
-                .as_ref()
-                .and_then(|oversize| oversize.begin(bytes)?.write(&raw.content))
-                .map(Oversized::end);
-            if incoming
-                .send(Incoming::TooLarge { bytes, file })
-                .await
-                .is_err()
-            {
-                return;
-            }
-            continue;
         }
-        let size = weight.clamp(1, IN_FLIGHT_BYTES);
-        // Only what a cell can produce without end is counted: a reply must get through while outputs wait.
-        let permit = if channel == Channel::IoPub {
-            let size = u32::try_from(size).unwrap_or(u32::MAX);
-            Arc::clone(&budget).acquire_many_owned(size).await.ok()
-        } else {
-            None
-        };
-        let item = match opened.and_then(|raw| Ok((raw.decode()?, raw))) {
-            Ok((message, raw)) => Incoming::Message {
-                channel,
-                message: Box::new(message),
-                raw,
-                permit,
-            },
-            Err(error) => Incoming::Unreadable(channel, error),
-        };
-        if incoming.send(item).await.is_err() {
-            return;
-        }
+    }
+}
+
+/// What a message is to us.
+async fn judged(
+    channel: Channel,
+    frames: &[Bytes],
+    signer: &Signer,
+    oversize: Option<&Oversize>,
+    budget: &Arc<Semaphore>,
+) -> Incoming {
+    let weight = wire::weight(frames);
+    let opened = RawMessage::open(frames, signer);
+    if weight > HEAVIEST
+        && let Ok(raw) = &opened
+    {
+        let bytes = raw.content.len() as u64;
+        let file = oversize
+            .and_then(|oversize| oversize.begin(bytes)?.write(&raw.content))
+            .map(Oversized::end);
+        return Incoming::TooLarge { bytes, file };
+    }
+    let size = weight.clamp(1, IN_FLIGHT_BYTES);
+    // Only what a cell can produce without end is counted: a reply must get through while outputs wait.
+    let permit = if channel == Channel::IoPub {
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        Arc::clone(budget).acquire_many_owned(size).await.ok()
+    } else {
+        None
+    };
+    match opened.and_then(|raw| Ok((raw.decode()?, raw))) {
+        Ok((message, raw)) => Incoming::Message {
+            channel,
+            message: Box::new(message),
+            raw,
+            permit,
+        },
+        Err(error) => Incoming::Unreadable(channel, error),
     }
 }
 

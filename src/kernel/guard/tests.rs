@@ -29,7 +29,7 @@ fn greeting() -> Vec<u8> {
     greeting
 }
 
-fn frame(flags: u8, body: &[u8]) -> Vec<u8> {
+pub(super) fn frame(flags: u8, body: &[u8]) -> Vec<u8> {
     let length = body.len() as u64;
     let mut frame = match u8::try_from(length) {
         Ok(short) => vec![flags, short],
@@ -61,12 +61,12 @@ fn ready(socket: &str) -> Vec<u8> {
 }
 
 /// Greeting and READY of a kernel's socket.
-fn hello() -> Vec<u8> {
+pub(super) fn hello() -> Vec<u8> {
     [greeting(), ready("ROUTER")].concat()
 }
 
 /// Numbers that look random and are the same in every run.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
     fn below(&mut self, bound: usize) -> usize {
@@ -92,7 +92,7 @@ impl Dice {
     }
 
     /// Writes in pieces of every size from one byte to twice a chunk.
-    async fn write(mut self, bytes: &[u8], to: &mut (impl AsyncWrite + Unpin)) {
+    pub(super) async fn write(mut self, bytes: &[u8], to: &mut (impl AsyncWrite + Unpin)) {
         let mut rest = bytes;
         while !rest.is_empty() {
             let largest = [1, 9, 100, 5_000, 2 * CHUNK][self.below(5)];

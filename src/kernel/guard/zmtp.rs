@@ -13,8 +13,10 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use super::GuardLimits;
 use crate::kernel::oversize::{Oversize, Oversized};
 
-const GREETING: usize = 64;
-const MORE: u8 = 1;
+/// Bytes of a greeting.
+pub(super) const GREETING: usize = 64;
+/// The flag of a frame that is not its message's last.
+pub(super) const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
 /// The longest command, `READY` with its metadata, that is looked at.
@@ -410,16 +412,16 @@ impl Scanner {
 
 /// The header of a frame.
 #[derive(Clone, Copy)]
-struct Head {
-    flags: u8,
-    length: u64,
+pub(super) struct Head {
+    pub(super) flags: u8,
+    pub(super) length: u64,
     /// Of the header itself.
-    size: usize,
+    pub(super) size: usize,
 }
 
 impl Head {
     /// None if `bytes` are less than a header.
-    fn read(bytes: &[u8]) -> Result<Option<Self>, Violation> {
+    pub(super) fn read(bytes: &[u8]) -> Result<Option<Self>, Violation> {
         let Some((&flags, rest)) = bytes.split_first() else {
             return Ok(None);
         };

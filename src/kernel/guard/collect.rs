@@ -1,0 +1,310 @@
+//! Makes messages of the bytes that passed, so that they need not go through `zeromq`'s socket.
+//!
+//! `zeromq` shakes hands, subscribes and sends. What a kernel sends after its handshake reaches our readers from here:
+//! a message costs no second way through the system, and whatever it says, `zeromq` never sees it.
+
+use std::io;
+use std::ops::Range;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::AsyncWrite;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::SendError;
+
+use super::zmtp::{GREETING, Head, MORE};
+
+/// Messages that came at the same time, each as its frames, in order.
+pub type Batch = Vec<Vec<Bytes>>;
+
+/// A batch that is this large is handed over before the next message is begun.
+const BATCH: usize = 256 * 1024;
+
+/// Bytes that most messages have.
+const USUAL: usize = 1024;
+
+type Permit = mpsc::OwnedPermit<Batch>;
+type Waiting = Pin<Box<dyn Future<Output = Result<Permit, SendError<()>>> + Send>>;
+
+/// Takes one direction of a connection that a [`Scanner`](super::zmtp::Scanner) has judged. The handshake goes on to
+/// `client`, messages go to a queue. Takes nothing while the queue is full, so it has one batch and one message at most.
+pub(super) struct Collector<W> {
+    client: W,
+    queue: mpsc::Sender<Batch>,
+    room: Room,
+    place: Place,
+    /// The frames of the message so far, one after the other.
+    bytes: BytesMut,
+    /// Where its frames are.
+    frames: Vec<Range<usize>>,
+    batch: Batch,
+    batch_bytes: usize,
+}
+
+/// Room for one batch.
+enum Room {
+    Unknown,
+    Awaited(Waiting),
+    Reserved(Permit),
+}
+
+enum Place {
+    /// So many bytes are missing to the greeting.
+    Greeting(usize),
+    /// The beginning of a header is kept; `is_ready` if the handshake's command has passed.
+    Header { kept: Vec<u8>, is_ready: bool },
+    /// Of the handshake's command so many bytes are missing.
+    Ready(usize),
+    /// Of a frame's body so many bytes are missing.
+    Body { left: usize, more: bool },
+}
+
+impl<W> Collector<W> {
+    pub(super) fn new(client: W, queue: mpsc::Sender<Batch>) -> Self {
+        Self {
+            client,
+            queue,
+            room: Room::Unknown,
+            place: Place::Greeting(GREETING),
+            bytes: BytesMut::new(),
+            frames: Vec::new(),
+            batch: Batch::new(),
+            batch_bytes: 0,
+        }
+    }
+
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            self.room = match &mut self.room {
+                Room::Reserved(_) => return Poll::Ready(Ok(())),
+                Room::Unknown => match self.queue.clone().try_reserve_owned() {
+                    Ok(permit) => Room::Reserved(permit),
+                    Err(_) => Room::Awaited(Box::pin(self.queue.clone().reserve_owned())),
+                },
+                Room::Awaited(waiting) => match ready!(waiting.as_mut().poll(cx)) {
+                    Ok(permit) => Room::Reserved(permit),
+                    Err(SendError(())) => {
+                        return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+                    }
+                },
+            };
+        }
+    }
+
+    /// Takes what `bytes` begin with, of messages.
+    fn take(&mut self, bytes: &[u8]) -> usize {
+        match &mut self.place {
+            Place::Header { kept, .. } => {
+                let (count, head) = match Head::read(bytes) {
+                    Ok(Some(head)) if kept.is_empty() => (head.size, Some(head)),
+                    _ => read_head(kept, bytes),
+                };
+                if let Some(head) = head {
+                    let (start, length) = (self.bytes.len(), length(head));
+                    self.bytes
+                        .reserve(length.max(if start == 0 { USUAL } else { 0 }));
+                    self.frames.push(start..start + length);
+                    self.go_on(length, head.flags & MORE != 0);
+                }
+                count
+            }
+            Place::Body { left, more } => {
+                let count = bytes.len().min(*left);
+                let (left, more) = (*left - count, *more);
+                self.bytes.extend_from_slice(&bytes[..count]);
+                self.go_on(left, more);
+                count
+            }
+            Place::Greeting(_) | Place::Ready(_) => 0,
+        }
+    }
+
+    fn go_on(&mut self, left: usize, more: bool) {
+        if left > 0 {
+            self.place = Place::Body { left, more };
+            return;
+        }
+        self.place = Place::Header {
+            kept: Vec::new(),
+            is_ready: true,
+        };
+        if !more {
+            self.batch_bytes += self.bytes.len();
+            let bytes = std::mem::take(&mut self.bytes).freeze();
+            let frames = self.frames.drain(..).map(|frame| bytes.slice(frame));
+            self.batch.push(frames.collect());
+        }
+    }
+
+    /// Hands over what there is.
+    fn hand_over(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        if let Room::Reserved(permit) = std::mem::replace(&mut self.room, Room::Unknown) {
+            permit.send(std::mem::take(&mut self.batch));
+            self.batch_bytes = 0;
+        }
+    }
+}
+
+impl<W: AsyncWrite + Unpin> Collector<W> {
+    /// Passes on what `bytes` begin with, of the handshake.
+    fn poll_handshake(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let left = match &mut self.place {
+            Place::Header { kept, .. } => {
+                let (count, head) = read_head(kept, bytes);
+                let Some(head) = head else {
+                    return Poll::Ready(Ok(count));
+                };
+                // Its socket is new and empty: there is room for nine bytes.
+                let written = ready!(Pin::new(&mut self.client).poll_write(cx, kept))?;
+                if written < kept.len() {
+                    return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+                }
+                self.place = Place::Ready(length(head));
+                return Poll::Ready(Ok(count));
+            }
+            Place::Greeting(left) | Place::Ready(left) => left,
+            Place::Body { .. } => return Poll::Ready(Ok(0)),
+        };
+        let wanted = bytes.len().min(*left);
+        let count = ready!(Pin::new(&mut self.client).poll_write(cx, &bytes[..wanted]))?;
+        *left -= count;
+        if *left == 0 {
+            let is_ready = matches!(self.place, Place::Ready(_));
+            let kept = Vec::new();
+            self.place = Place::Header { kept, is_ready };
+        }
+        Poll::Ready(Ok(count))
+    }
+
+    fn shakes_hands(&self) -> bool {
+        match self.place {
+            Place::Greeting(_) | Place::Ready(_) => true,
+            Place::Header { is_ready, .. } => !is_ready,
+            Place::Body { .. } => false,
+        }
+    }
+}
+
+impl<W: AsyncWrite + Unpin> AsyncWrite for Collector<W> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        if this.shakes_hands() {
+            return this.poll_handshake(cx, bytes);
+        }
+        ready!(this.poll_room(cx))?;
+        let mut at = 0;
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty())
+            && this.batch_bytes < BATCH
+        {
+            at += this.take(rest);
+        }
+        // Nothing that is whole stays here: nobody may come back for it.
+        this.hand_over();
+        Poll::Ready(Ok(at))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().client).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().client).poll_shutdown(cx)
+    }
+}
+
+/// Adds to `kept` what `bytes` have of a header; how many these were, and the header once it is whole.
+fn read_head(kept: &mut Vec<u8>, bytes: &[u8]) -> (usize, Option<Head>) {
+    for (at, &byte) in bytes.iter().enumerate() {
+        kept.push(byte);
+        // The scanner has let it pass, so it is one.
+        if let Ok(Some(head)) = Head::read(kept) {
+            return (at + 1, Some(head));
+        }
+    }
+    (bytes.len(), None)
+}
+
+/// Of the frame; the scanner has let it pass, so memory has room for it.
+fn length(head: Head) -> usize {
+    usize::try_from(head.length).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::super::tests::{Dice, frame, hello};
+    use super::*;
+
+    #[tokio::test]
+    async fn messages_come_whole_and_in_order_in_whatever_pieces_they_came() {
+        let long = vec![7; 70_000];
+        let mut expected = Batch::new();
+        let mut stream = hello();
+        for n in 0..200_u8 {
+            let frames = [vec![n], Vec::new(), long[..usize::from(n) * 300].to_vec()];
+            for (index, body) in frames.iter().enumerate() {
+                stream.extend(frame(u8::from(index < 2), body));
+            }
+            expected.push(frames.map(Bytes::from).to_vec());
+        }
+        for seed in 0..3 {
+            let (client, mut handshake) = tokio::io::duplex(1024);
+            let (queue, mut messages) = mpsc::channel(1);
+            let mut collector = Collector::new(client, queue);
+            let read = async {
+                let mut got = Batch::new();
+                while let Some(batch) = messages.recv().await {
+                    assert!(!batch.is_empty());
+                    got.extend(batch);
+                }
+                got
+            };
+            let write = async {
+                Dice(seed).write(&stream, &mut collector).await;
+                drop(collector);
+            };
+            let ((), got) = tokio::join!(write, read);
+            assert!(got == expected, "seed {seed}");
+            let mut shaken = Vec::new();
+            handshake.read_to_end(&mut shaken).await.unwrap();
+            assert_eq!(shaken, hello());
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_taken_while_nobody_reads_and_a_reader_that_has_gone_is_an_error() {
+        let (queue, mut messages) = mpsc::channel(1);
+        let mut collector = Collector::new(tokio::io::sink(), queue);
+        collector.write_all(&hello()).await.unwrap();
+        let message = frame(0, b"one");
+        assert_eq!(collector.write(&message).await.unwrap(), message.len());
+        let mut next = taken_now(&mut collector, &message).await;
+        assert!(next.is_none(), "there is no room");
+        assert_eq!(messages.recv().await.unwrap(), [[Bytes::from("one")]]);
+        next = taken_now(&mut collector, &message).await;
+        assert_eq!(next, Some(message.len()));
+        drop(messages);
+        let error = collector.write_all(&message).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    /// How many bytes are taken at once.
+    async fn taken_now(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> Option<usize> {
+        std::future::poll_fn(|cx| {
+            Poll::Ready(match Pin::new(&mut *to).poll_write(cx, bytes) {
+                Poll::Ready(taken) => taken.ok(),
+                Poll::Pending => None,
+            })
+        })
+        .await
+    }
+}
