@@ -22,6 +22,7 @@
 
 mod collect;
 mod quiet;
+mod reach;
 mod spool;
 mod thread;
 mod zmtp;
@@ -32,16 +33,18 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixListener, UnixStream};
+use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 pub use collect::Batch;
 use collect::Collector;
+pub use reach::{NotListening, wait_until_listening};
+use reach::{Peer, reach};
 pub use zmtp::Violation;
 use zmtp::{Note, Phase, Refusal, Scanner};
 
-use quiet::{Reading, Writing, halves};
+use quiet::halves;
 use spool::Spool;
 pub(super) use thread::apart;
 
@@ -51,8 +54,6 @@ use crate::jupyter::connection::Endpoint;
 
 /// What is copied at once. A chunk a direction is all that a guard buffers.
 const CHUNK: usize = 64 * 1024;
-/// Between two attempts to connect to a socket that does not exist yet.
-const POLL: Duration = Duration::from_millis(3);
 /// For what a kernel wrote before it stopped reading.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Unanswered `PING`s that are remembered; a kernel that sends more gets fewer answers.
@@ -149,19 +150,6 @@ pub enum Closing {
     },
 }
 
-/// Nobody accepts connections at an endpoint.
-#[derive(Debug, Error)]
-#[error("nothing listens at {endpoint:?} after {waited:?}")]
-pub struct NotListening {
-    /// Where.
-    pub endpoint: Endpoint,
-    /// How long was tried.
-    pub waited: Duration,
-    /// What the last attempt said.
-    #[source]
-    pub last: io::Error,
-}
-
 /// One guarded connection. It ends when either side ends or breaks a rule, or when this is dropped; drop the
 /// `zeromq` socket first, then what it has sent still reaches the kernel.
 #[derive(Debug)]
@@ -221,15 +209,6 @@ impl Guard {
     pub fn address(&self) -> String {
         format!("ipc://{}", self.path.display())
     }
-}
-
-/// Returns as soon as `endpoint` accepts a connection. `zeromq` itself would look again after 50, 100, 200 ... ms.
-/// Not needed before [`Guard::start`], which waits by itself.
-pub async fn wait_until_listening(
-    endpoint: &Endpoint,
-    deadline: Instant,
-) -> Result<(), NotListening> {
-    reach(endpoint, deadline).await.map(drop)
 }
 
 enum Ending {
@@ -318,54 +297,6 @@ async fn between(
     match kernel {
         Peer::Unix(kernel) => relay(ours, kernel, scanner, limits, emptied).await,
         Peer::Tcp(kernel) => relay(ours, kernel.into_split(), scanner, limits, emptied).await,
-    }
-}
-
-enum Peer {
-    Unix((Reading, Writing)),
-    Tcp(TcpStream),
-}
-
-async fn reach(endpoint: &Endpoint, deadline: Instant) -> Result<Peer, NotListening> {
-    use io::ErrorKind::{
-        ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, NotFound, WouldBlock,
-    };
-
-    let begun = Instant::now();
-    let failed = |last| NotListening {
-        endpoint: endpoint.clone(),
-        waited: begun.elapsed(),
-        last,
-    };
-    let mut last = io::Error::from(io::ErrorKind::TimedOut);
-    loop {
-        match timeout_at(deadline, connect(endpoint)).await {
-            Ok(Ok(peer)) => return Ok(peer),
-            Ok(Err(error)) => match error.kind() {
-                // Not bound, not listening, or its backlog is full: the kernel is still on its way.
-                NotFound | ConnectionRefused | ConnectionReset | ConnectionAborted | WouldBlock
-                | Interrupted => {
-                    last = error;
-                }
-                _ => return Err(failed(error)),
-            },
-            Err(_) => return Err(failed(last)),
-        }
-        if Instant::now() + POLL >= deadline {
-            return Err(failed(last));
-        }
-        sleep(POLL).await;
-    }
-}
-
-async fn connect(endpoint: &Endpoint) -> io::Result<Peer> {
-    match endpoint {
-        Endpoint::Ipc(path) => halves(UnixStream::connect(path).await?).map(Peer::Unix),
-        Endpoint::Tcp(host, port) => {
-            let stream = TcpStream::connect((host.as_str(), *port)).await?;
-            stream.set_nodelay(true)?;
-            Ok(Peer::Tcp(stream))
-        }
     }
 }
 

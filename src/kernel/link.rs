@@ -110,10 +110,10 @@ pub(super) async fn connect(
     oversize: Option<Oversize>,
 ) -> Result<Link, String> {
     let signer = Signer::new(&info.key);
-    let (lost_tx, lost) = mpsc::channel(8);
     let guard = |channel: Channel| {
         // What is on its way is bounded in bytes, by the guard and by the reader.
         let (messages, received) = mpsc::channel(1);
+        let (lost, events) = mpsc::channel(8);
         let upstream = info.endpoint(Socket::Channel(channel));
         // Those that know only TCP are those that send each line as a message (`quirks::transport`).
         let thread = match info.transport {
@@ -123,7 +123,6 @@ pub(super) async fn connect(
         let _entered = thread.map(Handle::enter);
         // Only outputs are worth a file.
         let oversize = oversize.clone().filter(|_| channel == Channel::IoPub);
-        let lost = lost_tx.clone();
         let name = channel.name();
         Guard::start_keeping(
             upstream,
@@ -134,7 +133,7 @@ pub(super) async fn connect(
             Some(messages),
             lost,
         )
-        .map(|guard| (guard, received))
+        .map(|guard| (guard, Guarded { received, events }))
         .map_err(|error| format!("could not listen in `{}`: {error}", guard_dir.display()))
     };
     let (shell_guard, shell_in) = guard(Channel::Shell)?;
@@ -177,13 +176,12 @@ pub(super) async fn connect(
             }
         }
     });
-    let losses = task::spawn("kernel losses", tell_losses(lost, incoming_tx.clone()));
-    let reader = |channel, received| {
+    let reader = |channel, guarded| {
         task::spawn(
             "kernel reader",
             read(
                 channel,
-                received,
+                guarded,
                 signer.clone(),
                 oversize.clone(),
                 incoming_tx.clone(),
@@ -196,7 +194,6 @@ pub(super) async fn connect(
         reader(Channel::Stdin, stdin_in),
         reader(Channel::IoPub, iopub_in),
         sender,
-        losses,
     ];
     Ok(Link {
         outgoing,
@@ -205,26 +202,6 @@ pub(super) async fn connect(
         _tasks: tasks,
         _guards: guards.into(),
     })
-}
-
-/// What guards have to say, as something that came from the kernel.
-async fn tell_losses(mut lost: mpsc::Receiver<GuardEvent>, incoming: mpsc::Sender<Incoming>) {
-    while let Some(event) = lost.recv().await {
-        let item = match event {
-            GuardEvent::Emptied { bytes, file, .. } => Incoming::Emptied { bytes, file },
-            GuardEvent::Hostile { name, reason } => Incoming::Lost(LinkLoss::Hostile(format!(
-                "on its {name} socket it {reason}"
-            ))),
-            GuardEvent::Closed {
-                cause: Closing::Client,
-                ..
-            } => continue,
-            GuardEvent::Closed { .. } => Incoming::Lost(LinkLoss::Closed),
-        };
-        if incoming.send(item).await.is_err() {
-            return;
-        }
-    }
 }
 
 /// Shell, control and stdin must have the same identity: the kernel routes its input requests by it.
@@ -249,16 +226,38 @@ async fn subscriber(address: &str) -> Result<SubSocket, String> {
     Ok(socket)
 }
 
+/// What comes out of one guard.
+struct Guarded {
+    received: mpsc::Receiver<Batch>,
+    events: mpsc::Receiver<GuardEvent>,
+}
+
+/// Makes all that comes out of a guard something that came from the kernel.
 async fn read(
     channel: Channel,
-    mut received: mpsc::Receiver<Batch>,
+    mut guarded: Guarded,
     signer: Signer,
     oversize: Option<Oversize>,
     incoming: mpsc::Sender<Incoming>,
 ) {
     let budget = Arc::new(Semaphore::new(IN_FLIGHT_BYTES));
-    // The guard reports by itself that there will be no more.
-    while let Some(batch) = received.recv().await {
+    let mut loss = None;
+    loop {
+        let batch = tokio::select! {
+            // A frame that was emptied is told before its message, whose signature does not fit, can be here.
+            biased;
+            Some(event) = guarded.events.recv() => {
+                let GuardEvent::Emptied { bytes, file, .. } = event else {
+                    loss = Some(event);
+                    continue;
+                };
+                let _ = incoming.send(Incoming::Emptied { bytes, file }).await;
+                continue;
+            }
+            batch = guarded.received.recv() => batch,
+        };
+        // What came before the end is handed on before the end is told.
+        let Some(batch) = batch else { break };
         for frames in batch {
             let item = judged(channel, &frames, &signer, oversize.as_ref(), &budget).await;
             if incoming.send(item).await.is_err() {
@@ -266,6 +265,20 @@ async fn read(
             }
         }
     }
+    if loss.is_none() {
+        loss = guarded.events.recv().await;
+    }
+    let loss = match loss {
+        Some(GuardEvent::Hostile { name, reason }) => {
+            LinkLoss::Hostile(format!("on its {name} socket it {reason}"))
+        }
+        Some(GuardEvent::Closed { cause, .. }) if cause != Closing::Client => LinkLoss::Closed,
+        // Our own end was the first.
+        _ => return std::future::pending().await,
+    };
+    let _ = incoming.send(Incoming::Lost(loss)).await;
+    // Whoever takes them learns why there will be no more from what was said: until then the queue stays open.
+    std::future::pending::<()>().await;
 }
 
 /// What a message is to us.

@@ -4,6 +4,7 @@ mod scanner;
 mod sockets;
 
 use tempfile::TempDir;
+use tokio::time::sleep;
 
 use super::*;
 
@@ -502,7 +503,7 @@ async fn waits_until_somebody_listens() {
 
     let bind = async {
         // At least one attempt fails before.
-        sleep(POLL).await;
+        sleep(reach::POLL).await;
         UnixListener::bind(&path).unwrap()
     };
     let wait = wait_until_listening(&endpoint, Instant::now() + PATIENCE);
