@@ -33,7 +33,8 @@ const WELCOME: &str = "Ask in plain words; /help says more, Ctrl-D ends.\n";
 const PASTED_WITHIN: Duration = Duration::from_millis(20);
 
 const HELP: &str = "\
-Ask in plain words. A line that ends in \\ goes on in the next; so do lines that are pasted.
+Ask in plain words. A line that ends in \\ goes on in the next. Lines that are
+pasted are one question; Enter sends it.
   !CODE             run code of your own in the kernel
   %%LANGUAGE CODE   the same in the kernel of another language
   /model [NAME]     which model answers; let this one answer from now on
@@ -176,24 +177,30 @@ async fn beginning(
 /// One line, or several: joined by a backslash, or pasted. `None` at the end of input.
 async fn read(typed: &mut Typed, interactive: bool) -> Option<String> {
     let mut text = String::new();
+    let mut pasted = false;
     loop {
         let Some(line) = typed.next_line().await.ok().flatten() else {
             return (!text.is_empty()).then_some(text);
         };
-        let Some(begun) = line.strip_suffix('\\') else {
+        if let Some(begun) = line.strip_suffix('\\') {
+            text.push_str(begun);
+            if interactive {
+                eprint("… ");
+            }
+        } else {
             text.push_str(&line);
             // Nobody types the next line that fast: it belongs to this question, and is not one of its own.
             if interactive && !text.starts_with('/') && more_is_there().await {
-                text.push('\n');
-                continue;
+                pasted = true;
+            } else if std::mem::take(&mut pasted) {
+                // The terminal keeps a last line without an end to itself until then.
+                eprint(&paint(DIM, "\n(pasted; Enter sends it) ", stderr_colours()));
+            } else {
+                text.truncate(text.trim_end_matches('\n').len());
+                return Some(text);
             }
-            return Some(text);
-        };
-        text.push_str(begun);
-        text.push('\n');
-        if interactive {
-            eprint("… ");
         }
+        text.push('\n');
     }
 }
 

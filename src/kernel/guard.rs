@@ -4,7 +4,7 @@
 //! reserves as much memory as a frame header announces, so nine forged bytes abort our whole process. A [`Guard`]
 //! therefore listens on a private unix socket for one connection of ours, opens one to the kernel, and copies
 //! bytes both ways while it reads the frame headers (ZMTP 3.1, RFC 37). What breaks the protocol cuts the
-//! connection. The guard also says when the kernel's end closes, which `zeromq`'s `recv` never does.
+//! connection. After the handshake messages can come from the guard itself (docs/adr/0018). The guard also says when the kernel's end closes, which `zeromq`'s `recv` never does.
 //!
 //! A frame that is honest but too large (`print("x" * 10**8)` is one frame of 100 MB) must not cost the kernel its
 //! life nor us the memory: an empty frame passes in its place, and [`GuardEvent::Emptied`] says so, with the file that
@@ -13,8 +13,8 @@
 //! Invariants:
 //! - No byte of a frame that is refused or emptied reaches `zeromq`.
 //! - A command reaches `zeromq` only if it is `READY`; `PING` is answered here, for `zeromq` cannot.
-//! - Memory is one chunk a direction, and [`GuardLimits::spool`] towards us: a side that does not read stops the other
-//!   side from writing.
+//! - Memory is one chunk a direction, and towards us [`GuardLimits::spool`] and, where messages come from here, one batch
+//!   and one message: a side that does not read stops the other side from writing.
 //! - The last [`GuardEvent`] is `Hostile` or `Closed`, after both connections are cut. A dropped guard sends none.
 //!
 //! Deliberately not here: what the frames say (`jupyter::wire`), and who does something about a lost connection

@@ -1,6 +1,6 @@
 //! The four channels of one connection to a kernel, as two queues (transport is a value, not a trait).
 //!
-//! Invariants: every socket has its own reader task from connect to close, so that a kernel's send queue never
+//! Invariants: every guard has its own reader task from connect to close, so that a kernel's send queue never
 //! fills up because we are busy; what has been read and not yet been consumed is bounded in bytes
 //! ([`IN_FLIGHT_BYTES`]); when a socket is lost the reader of the queue is told.
 
