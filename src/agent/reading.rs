@@ -123,14 +123,9 @@ pub fn source(transcript: &Transcript, notebook: &Path, asked: &Asked) -> Result
 fn find<'a>(cells: &'a [Cell], name: &str) -> Option<&'a Cell> {
     let name = name.trim();
     let number: Option<i64> = name.parse().ok();
-    let is_numbered = |cell: &&Cell| match &cell.kind {
-        CellKind::Code(code) => number.is_some() && code.count == number && code.language.is_none(),
-        CellKind::User
-        | CellKind::Note
-        | CellKind::Assistant { .. }
-        | CellKind::Cut
-        | CellKind::Reading(_)
-        | CellKind::Compaction(_) => false,
+    let is_numbered = |cell: &&Cell| {
+        cell.code()
+            .is_some_and(|code| number.is_some() && code.count == number && code.language.is_none())
     };
     let by_id = cells.iter().find(|cell| cell.id == name);
     by_id.or_else(|| cells.iter().rfind(is_numbered))

@@ -130,15 +130,8 @@ pub(super) fn reload(transcript: &mut Transcript, notebook: Notebook) {
 
 /// Whether its code waits for a decision, or runs.
 fn is_live(cell: &Cell) -> bool {
-    match &cell.kind {
-        CellKind::Code(code) => matches!(code.status, CodeStatus::Proposed | CodeStatus::Running),
-        CellKind::User
-        | CellKind::Note
-        | CellKind::Assistant { .. }
-        | CellKind::Cut
-        | CellKind::Reading(_)
-        | CellKind::Compaction(_) => false,
-    }
+    cell.code()
+        .is_some_and(|code| matches!(code.status, CodeStatus::Proposed | CodeStatus::Running))
 }
 
 /// What the model wrote stays on record when a person changes it later.
