@@ -249,7 +249,8 @@ async fn lose_the_connection_at_the_worst_time(server: &Server) {
         .await
         .unwrap();
     for round in 1..=3 {
-        let code = "import time\nfor n in range(600): print(n, flush=True); time.sleep(0.002)\nprint('end')";
+        // A line in one write, so that what is lost is a line and not its end.
+        let code = "import sys, time\nfor n in range(600): sys.stdout.write(f'{n}\\n'); sys.stdout.flush(); time.sleep(0.002)\nprint('end')";
         let mut execution = begin(&kernel, code).await;
         let mut text = until_printed(&mut execution, "\n20\n").await;
         for line in ["\n100\n", "\n300\n", "\n500\n"] {
