@@ -145,24 +145,6 @@ fn tree(json: &[u8]) -> usize {
     cost
 }
 
-/// Header, parent header, metadata and content as JSON, as every transport carries them.
-pub fn to_parts(message: &Message) -> [Bytes; 4] {
-    fn json<T: serde::Serialize>(value: &T) -> Bytes {
-        // Serialising our own maps and strings cannot fail; an empty object keeps the frame count.
-        serde_json::to_vec(value).map_or_else(|_| Bytes::from_static(b"{}"), Bytes::from)
-    }
-    let parent = message
-        .parent
-        .as_ref()
-        .map_or_else(|| Bytes::from_static(b"{}"), json);
-    [
-        json(&message.header),
-        parent,
-        json(&message.metadata),
-        json(&message.content.to_json()),
-    ]
-}
-
 /// Reads the frames of one multipart message.
 ///
 /// # Errors

@@ -11,6 +11,7 @@ mod open;
 mod worker;
 
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep_until};
 
 use super::checkpoint::{CheckpointId, Checkpoints};
 use super::execution::{Events, ExecutionEvent, Outcome, Verdict};
@@ -273,5 +274,13 @@ async fn lie_dead(
             | Command::Forward { .. }
             | Command::About { .. } => {}
         }
+    }
+}
+
+/// The end of a wait that there may be.
+async fn passed(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }

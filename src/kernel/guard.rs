@@ -4,7 +4,8 @@
 //! reserves as much memory as a frame header announces, so nine forged bytes abort our whole process. A [`Guard`]
 //! therefore listens on a private unix socket for one connection of ours, opens one to the kernel, and copies
 //! bytes both ways while it reads the frame headers (ZMTP 3.1, RFC 37). What breaks the protocol cuts the
-//! connection. After the handshake messages can come from the guard itself (docs/adr/0018). The guard also says when the kernel's end closes, which `zeromq`'s `recv` never does.
+//! connection. After the handshake messages can come from the guard itself, and go to it (docs/adr/0018). The guard also
+//! says when the kernel's end closes, which `zeromq`'s `recv` never does.
 //!
 //! A frame that is honest but too large (`print("x" * 10**8)` is one frame of 100 MB) must not cost the kernel its
 //! life nor us the memory: an empty frame passes in its place, and [`GuardEvent::Emptied`] says so, with the file that
@@ -21,6 +22,7 @@
 //! (the kernel's actor).
 
 mod collect;
+mod outward;
 mod quiet;
 mod reach;
 mod spool;
@@ -31,17 +33,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bytes::Bytes;
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 
 pub use collect::Batch;
 use collect::Collector;
+pub use outward::encode;
+use outward::outward;
 pub use reach::{NotListening, wait_until_listening};
 use reach::{Peer, reach};
 pub use zmtp::Violation;
+pub(super) use zmtp::push_head;
 use zmtp::{Note, Phase, Refusal, Scanner};
 
 use quiet::halves;
@@ -150,6 +156,15 @@ pub enum Closing {
     },
 }
 
+/// The queues of a connection whose messages do not go through our socket once it has shaken hands.
+#[derive(Debug)]
+pub struct Direct {
+    /// What the kernel sends; nothing more comes out at our socket.
+    pub received: mpsc::Sender<Batch>,
+    /// What it shall get: messages as [`encode`] makes them. It can have them only between what our socket sends.
+    pub to_send: mpsc::Receiver<Bytes>,
+}
+
 /// One guarded connection. It ends when either side ends or breaks a rule, or when this is dropped; drop the
 /// `zeromq` socket first, then what it has sent still reaches the kernel.
 #[derive(Debug)]
@@ -172,8 +187,7 @@ impl Guard {
         Self::start_keeping(upstream, listen_dir, name, limits, None, None, lost)
     }
 
-    /// The same, and frames that are too large go to files. With `messages` what the kernel sends after its handshake
-    /// comes out there, and nothing more at our socket.
+    /// The same, and frames that are too large go to files, and messages go through queues if there are such.
     ///
     /// # Errors
     /// As [`Guard::start`].
@@ -183,7 +197,7 @@ impl Guard {
         name: &str,
         limits: GuardLimits,
         oversize: Option<Oversize>,
-        messages: Option<mpsc::Sender<Batch>>,
+        direct: Option<Direct>,
         lost: mpsc::Sender<GuardEvent>,
     ) -> io::Result<Self> {
         let path = listen_dir.join(name);
@@ -195,7 +209,7 @@ impl Guard {
                 // Full: the end of the guard must not have to wait for this.
                 let _ = lost.try_send(GuardEvent::Emptied { name, bytes, file });
             };
-            let event = match stand(&upstream, door, limits, oversize, messages, emptied).await {
+            let event = match stand(&upstream, door, limits, oversize, direct, emptied).await {
                 Ending::Hostile(reason) => GuardEvent::Hostile { name, reason },
                 Ending::Closed(cause) => GuardEvent::Closed { name, cause },
             };
@@ -254,7 +268,7 @@ async fn stand(
     door: Door,
     limits: GuardLimits,
     oversize: Option<Oversize>,
-    messages: Option<mpsc::Sender<Batch>>,
+    direct: Option<Direct>,
     emptied: impl Fn(u64, Option<PathBuf>),
 ) -> Ending {
     let deadline = Instant::now() + limits.connect;
@@ -277,11 +291,21 @@ async fn stand(
     };
     let scanner = Scanner::new(limits, oversize);
     let (from_client, to_client) = ours;
-    match messages {
-        None => between((from_client, to_client), kernel, scanner, limits, emptied).await,
-        Some(queue) => {
-            let ours = (from_client, Collector::new(to_client, queue));
-            between(ours, kernel, scanner, limits, emptied).await
+    match direct {
+        None => {
+            between(
+                (from_client, to_client),
+                None,
+                kernel,
+                scanner,
+                limits,
+                emptied,
+            )
+            .await
+        }
+        Some(Direct { received, to_send }) => {
+            let ours = (from_client, Collector::new(to_client, received));
+            between(ours, Some(to_send), kernel, scanner, limits, emptied).await
         }
     }
 }
@@ -289,20 +313,24 @@ async fn stand(
 /// [`relay`] to whichever kind of socket the kernel has.
 async fn between(
     ours: (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    to_send: Option<mpsc::Receiver<Bytes>>,
     kernel: Peer,
     scanner: Scanner,
     limits: GuardLimits,
     emptied: impl Fn(u64, Option<PathBuf>),
 ) -> Ending {
     match kernel {
-        Peer::Unix(kernel) => relay(ours, kernel, scanner, limits, emptied).await,
-        Peer::Tcp(kernel) => relay(ours, kernel.into_split(), scanner, limits, emptied).await,
+        Peer::Unix(kernel) => relay(ours, to_send, kernel, scanner, limits, emptied).await,
+        Peer::Tcp(kernel) => {
+            relay(ours, to_send, kernel.into_split(), scanner, limits, emptied).await
+        }
     }
 }
 
 /// Both directions in one task, so that neither outlives the other.
 async fn relay(
     (from_client, to_client): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    to_send: Option<mpsc::Receiver<Bytes>>,
     (from_kernel, to_kernel): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
     scanner: Scanner,
     limits: GuardLimits,
@@ -315,7 +343,7 @@ async fn relay(
         Note::Emptied(bytes, file) => emptied(bytes, file),
     };
     let inward = inward(from_kernel, to_client, scanner, note, limits);
-    let outward = outward(from_client, to_kernel, answers);
+    let outward = outward(from_client, to_send, to_kernel, answers);
     tokio::pin!(inward);
     tokio::select! {
         ending = &mut inward => ending,
@@ -390,44 +418,6 @@ async fn pass_on(
         }
         if client.push().await.is_err() {
             return Ending::Closed(Closing::Client);
-        }
-    }
-}
-
-/// Client to kernel: ours is trusted, and read only to know where an answer to a `PING` may stand.
-async fn outward(
-    mut client: impl AsyncRead + Unpin,
-    mut kernel: impl AsyncWrite + Unpin,
-    mut answers: mpsc::Receiver<Vec<u8>>,
-) -> Closing {
-    let mut scanner = Scanner::new(
-        GuardLimits {
-            frame: u64::MAX,
-            message: u64::MAX,
-            discard: u64::MAX,
-            frames_per_message: usize::MAX,
-            ..GuardLimits::default()
-        },
-        None,
-    );
-    let mut buffer = vec![0; CHUNK];
-    loop {
-        tokio::select! {
-            read = client.read(&mut buffer) => {
-                let Ok(count @ 1..) = read else {
-                    return Closing::Client;
-                };
-                match scanner.pass_on(&buffer[..count], &mut kernel, drop).await {
-                    Ok(()) => {}
-                    Err(Refusal::Broken(_)) => return Closing::Client,
-                    Err(Refusal::Unwritable) => return Closing::Kernel,
-                }
-            }
-            Some(answer) = answers.recv(), if scanner.is_between_messages() => {
-                if kernel.write_all(&answer).await.is_err() {
-                    return Closing::Kernel;
-                }
-            }
         }
     }
 }

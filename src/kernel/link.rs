@@ -11,9 +11,9 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use zeromq::util::PeerIdentity;
-use zeromq::{DealerSocket, Socket as _, SocketOptions, SocketSend as _, SubSocket, ZmqMessage};
+use zeromq::{DealerSocket, Socket as _, SocketOptions, SubSocket};
 
-use super::guard::{self, Batch, Closing, Guard, GuardEvent, GuardLimits};
+use super::guard::{self, Batch, Closing, Direct, Guard, GuardEvent, GuardLimits};
 use super::oversize::{Oversize, Oversized};
 use super::task::{self, Task};
 use crate::jupyter::connection::{ConnectionInfo, Socket, Transport};
@@ -33,13 +33,25 @@ pub(super) const QUEUE: usize = 1024;
 /// The channels of one connection.
 #[derive(Debug)]
 pub(super) struct Link {
-    pub(super) outgoing: mpsc::Sender<(Channel, Message)>,
-    /// The same for messages of others, where the transport can carry them byte for byte.
-    pub(super) raw_outgoing: Option<mpsc::Sender<(Channel, RawMessage)>>,
+    outgoing: Outgoing,
     pub(super) incoming: mpsc::Receiver<Incoming>,
-    /// Dropped with the link: reader tasks first, guards after them.
+    /// Dropped with the link: tasks first, guards after them.
     _tasks: Vec<Task>,
     _guards: Vec<Guard>,
+}
+
+/// Where messages to a kernel go.
+#[derive(Debug)]
+enum Outgoing {
+    /// To its sockets, each through its own guard: a socket that takes nothing holds up no other.
+    Sockets {
+        signer: Signer,
+        shell: mpsc::Sender<Bytes>,
+        control: mpsc::Sender<Bytes>,
+        stdin: mpsc::Sender<Bytes>,
+    },
+    /// To the task of a gateway.
+    Queue(mpsc::Sender<(Channel, Message)>),
 }
 
 /// What comes from a kernel.
@@ -87,11 +99,58 @@ impl Link {
         task: Task,
     ) -> Self {
         Self {
-            outgoing,
-            raw_outgoing: None,
+            outgoing: Outgoing::Queue(outgoing),
             incoming,
             _tasks: vec![task],
             _guards: Vec::new(),
+        }
+    }
+
+    /// Sends a message. That it cannot be sent comes as [`Incoming::Lost`], or as the end of what comes.
+    pub(super) async fn send(&self, channel: Channel, message: Message) {
+        match &self.outgoing {
+            Outgoing::Sockets { .. } => self.send_raw(channel, &RawMessage::from(&message)).await,
+            Outgoing::Queue(queue) => drop(queue.send((channel, message)).await),
+        }
+    }
+
+    /// The same with a message of others, byte for byte where the transport can carry it so.
+    ///
+    /// # Errors
+    /// A gateway gets its own form, and this message has none.
+    pub(super) async fn forward(
+        &self,
+        channel: Channel,
+        message: RawMessage,
+    ) -> Result<(), WireError> {
+        match &self.outgoing {
+            Outgoing::Sockets { .. } => self.send_raw(channel, &message).await,
+            Outgoing::Queue(_) => self.send(channel, message.decode()?).await,
+        }
+        Ok(())
+    }
+
+    async fn send_raw(&self, channel: Channel, message: &RawMessage) {
+        let Outgoing::Sockets {
+            signer,
+            shell,
+            control,
+            stdin,
+        } = &self.outgoing
+        else {
+            return;
+        };
+        let socket = match channel {
+            Channel::Shell => shell,
+            Channel::Control => control,
+            Channel::Stdin => stdin,
+            // Nobody sends on iopub; a subscription is made when connecting.
+            Channel::IoPub => return,
+        };
+        let sent = socket.send(guard::encode(&message.seal(signer))).await;
+        if sent.is_err() {
+            // The guard reports the loss of the socket; here it only explains a missing reply.
+            tracing::debug!(channel = channel.name(), "could not send to the kernel");
         }
     }
 }
@@ -112,7 +171,12 @@ pub(super) async fn connect(
     let signer = Signer::new(&info.key);
     let guard = |channel: Channel| {
         // What is on its way is bounded in bytes, by the guard and by the reader.
-        let (messages, received) = mpsc::channel(1);
+        let (incoming, received) = mpsc::channel(1);
+        let (outgoing, to_send) = mpsc::channel(QUEUE);
+        let direct = Direct {
+            received: incoming,
+            to_send,
+        };
         let (lost, events) = mpsc::channel(8);
         let upstream = info.endpoint(Socket::Channel(channel));
         // Those that know only TCP are those that send each line as a message (`quirks::transport`).
@@ -130,19 +194,19 @@ pub(super) async fn connect(
             name,
             limits,
             oversize,
-            Some(messages),
+            Some(direct),
             lost,
         )
-        .map(|guard| (guard, Guarded { received, events }))
+        .map(|guard| (guard, outgoing, Guarded { received, events }))
         .map_err(|error| format!("could not listen in `{}`: {error}", guard_dir.display()))
     };
-    let (shell_guard, shell_in) = guard(Channel::Shell)?;
-    let (control_guard, control_in) = guard(Channel::Control)?;
-    let (stdin_guard, stdin_in) = guard(Channel::Stdin)?;
-    let (iopub_guard, iopub_in) = guard(Channel::IoPub)?;
+    let (shell_guard, shell, shell_in) = guard(Channel::Shell)?;
+    let (control_guard, control, control_in) = guard(Channel::Control)?;
+    let (stdin_guard, stdin, stdin_in) = guard(Channel::Stdin)?;
+    let (iopub_guard, _, iopub_in) = guard(Channel::IoPub)?;
     let guards = [shell_guard, control_guard, stdin_guard, iopub_guard];
     let [shell_at, control_at, stdin_at, iopub_at] = guards.each_ref().map(Guard::address);
-    let (mut shell, mut control, mut stdin, iopub) = tokio::try_join!(
+    let sockets = tokio::try_join!(
         dealer(&shell_at, session),
         dealer(&control_at, session),
         dealer(&stdin_at, session),
@@ -150,31 +214,10 @@ pub(super) async fn connect(
     )?;
 
     let (incoming_tx, incoming) = mpsc::channel(QUEUE);
-    let (outgoing, mut to_send) = mpsc::channel::<(Channel, Message)>(QUEUE);
-    let (raw_outgoing, mut raw_to_send) = mpsc::channel::<(Channel, RawMessage)>(QUEUE);
-    let send_signer = signer.clone();
-    let sender = task::spawn("kernel sender", async move {
-        // It has subscribed, and its messages come from its guard.
-        let _iopub = iopub;
-        loop {
-            let (channel, message) = tokio::select! {
-                Some((channel, message)) = to_send.recv() => (channel, RawMessage::from(&message)),
-                Some(raw) = raw_to_send.recv() => raw,
-                else => return,
-            };
-            let frames = zmq_message(message.seal(&send_signer));
-            let sent = match channel {
-                Channel::Shell => shell.send(frames).await,
-                Channel::Control => control.send(frames).await,
-                Channel::Stdin => stdin.send(frames).await,
-                // Nobody sends on iopub; a subscription is made when connecting.
-                Channel::IoPub => Ok(()),
-            };
-            if let Err(error) = sent {
-                // The guard reports the loss of the socket; here it only explains a missing reply.
-                tracing::debug!(channel = channel.name(), %error, "could not send to the kernel");
-            }
-        }
+    // They have shaken hands and subscribed, and while they are there their guards are.
+    let held = task::spawn("kernel sockets", async move {
+        let _sockets = sockets;
+        std::future::pending::<()>().await;
     });
     let reader = |channel, guarded| {
         task::spawn(
@@ -193,11 +236,15 @@ pub(super) async fn connect(
         reader(Channel::Control, control_in),
         reader(Channel::Stdin, stdin_in),
         reader(Channel::IoPub, iopub_in),
-        sender,
+        held,
     ];
     Ok(Link {
-        outgoing,
-        raw_outgoing: Some(raw_outgoing),
+        outgoing: Outgoing::Sockets {
+            signer,
+            shell,
+            control,
+            stdin,
+        },
         incoming,
         _tasks: tasks,
         _guards: guards.into(),
@@ -317,13 +364,4 @@ async fn judged(
         },
         Err(error) => Incoming::Unreadable(channel, error),
     }
-}
-
-fn zmq_message(frames: Vec<Bytes>) -> ZmqMessage {
-    let mut frames = frames.into_iter();
-    let mut message = ZmqMessage::from(frames.next().unwrap_or_default());
-    for frame in frames {
-        message.push_back(frame);
-    }
-    message
 }

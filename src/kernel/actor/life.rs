@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::asked::Asked;
 use super::gap::Gap;
 use super::numbers::Numbers;
 use super::open::{Opened, Target};
 use super::worker::{self, Worker};
-use super::{About, Command, End, Restore};
+use super::{About, Command, End, Restore, passed};
 use crate::jupyter::content::{Content, ExecutionState, KernelInfo};
 use crate::jupyter::kernelspec::InterruptMode;
 use crate::jupyter::message::{Channel, Header, Message};
@@ -149,10 +149,10 @@ impl Life {
                         return End::Died(self.kill(ExitReason::WorkerEnded).await);
                     }
                 }
-                () = sleep_until(self.disconnected.unwrap_or_else(Instant::now)), if self.disconnected.is_some() => {
+                () = passed(self.disconnected) => {
                     return End::Died(self.kill(ExitReason::Disconnected).await);
                 }
-                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
+                () = passed(wake) => {
                     for action in self.table.wake(Instant::now()) {
                         match action {
                             Action::Fence => {
@@ -482,18 +482,12 @@ impl Life {
     }
 
     async fn forward(&self, channel: Channel, message: RawMessage) {
-        if let Some(outgoing) = &self.link.raw_outgoing {
-            let _ = outgoing.send((channel, message)).await;
-            return;
-        }
-        match message.decode() {
-            Ok(message) => self.send(channel, message).await,
-            Err(error) => tracing::warn!(kernel = self.kernel, %error, "dropped a message to it"),
+        if let Err(error) = self.link.forward(channel, message).await {
+            tracing::warn!(kernel = self.kernel, %error, "dropped a message to it");
         }
     }
 
     async fn send(&self, channel: Channel, message: Message) {
-        // A closed link is noticed by the loop.
-        let _ = self.link.outgoing.send((channel, message)).await;
+        self.link.send(channel, message).await;
     }
 }

@@ -1,6 +1,6 @@
 //! Makes messages of the bytes that passed, so that they need not go through `zeromq`'s socket.
 //!
-//! `zeromq` shakes hands, subscribes and sends. What a kernel sends after its handshake reaches our readers from here:
+//! `zeromq` shakes hands and subscribes. What a kernel sends after its handshake reaches our readers from here:
 //! a message costs no second way through the system, and whatever it says, `zeromq` never sees it.
 
 use std::io;

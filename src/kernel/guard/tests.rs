@@ -4,6 +4,7 @@ mod scanner;
 mod sockets;
 
 use tempfile::TempDir;
+use tokio::io::AsyncWriteExt as _;
 use tokio::time::sleep;
 
 use super::*;

@@ -456,6 +456,17 @@ impl Head {
     }
 }
 
+/// Writes the header of a frame of `length` bytes of a message.
+pub(in crate::kernel) fn push_head(to: &mut Vec<u8>, length: usize, is_last: bool) {
+    let more = if is_last { 0 } else { MORE };
+    if let Ok(length) = u8::try_from(length) {
+        to.extend([more, length]);
+    } else {
+        to.push(more | LONG);
+        to.extend((length as u64).to_be_bytes());
+    }
+}
+
 /// The frame that answers a `PING` with this data: its context comes back.
 fn pong(data: &[u8]) -> Vec<u8> {
     let context = data.get(PING_TTL..).unwrap_or_default();

@@ -12,6 +12,8 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
+use crate::kernel::guard::push_head;
+
 /// Bytes of one message of a front end: as much as our guard takes from a kernel.
 const MESSAGE_BYTES: u64 = 80 << 20;
 /// Frames of one message.
@@ -126,13 +128,7 @@ pub(super) async fn write(
 ) -> Result<(), Broken> {
     let mut together = Vec::with_capacity(1024);
     for (n, frame) in frames.iter().enumerate() {
-        let more = if n + 1 < frames.len() { MORE } else { 0 };
-        if let Ok(length) = u8::try_from(frame.len()) {
-            together.extend([more, length]);
-        } else {
-            together.push(more | LONG);
-            together.extend((frame.len() as u64).to_be_bytes());
-        }
+        push_head(&mut together, frame.len(), n + 1 == frames.len());
         // Large frames go out as they are; small ones together.
         if frame.len() > CHUNK / 16 {
             write_bytes(writer, &together, stall).await?;
