@@ -2,7 +2,6 @@
 
 use std::io::Read as _;
 
-use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::sync::mpsc;
 
 use super::args::AskArgs;
@@ -11,6 +10,7 @@ use super::render::Renderer;
 use super::resume::Coming;
 use super::session::{self, Past};
 use super::signals::{self, Ask};
+use super::typed::Typed;
 use super::{Context, print, style};
 use crate::agent::{Agent, Command, Decision, EventKind, TurnEnd};
 use crate::error::{Exit, Failure};
@@ -64,7 +64,7 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
         json_lines(&mut session.agent, &mut signals).await
     } else {
         let mut renderer = Renderer::new(false);
-        let mut typed = interactive.then(|| BufReader::new(tokio::io::stdin()).lines());
+        let mut typed = interactive.then(|| Typed::of_a_person(None));
         interact::turn(
             &mut session.agent,
             &mut renderer,

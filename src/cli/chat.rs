@@ -8,18 +8,15 @@ mod past;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::Path;
-use std::time::Duration;
-
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::args::SessionArgs;
-use super::interact::{self, Ended, Typed};
+use super::interact::{self, Ended};
 use super::render::Renderer;
 use super::resume::{Coming, Resumed};
 use super::session::{self, Past};
 use super::signals::{self, Ask};
-use super::style::{DIM, HINT, paint, stderr_colours};
+use super::style::{DIM, paint, stderr_colours};
+use super::typed::Typed;
 use super::{Context, eprint, filter};
 use crate::agent::{Agent, EventKind, KernelOffer, tools};
 use crate::error::{Exit, Failure};
@@ -28,9 +25,6 @@ use line::{Said, said};
 use model::Changed;
 
 const WELCOME: &str = "Ask in plain words; /help says more, Ctrl-D ends.\n";
-
-/// A terminal hands the lines of what is pasted over one by one.
-const PASTED_WITHIN: Duration = Duration::from_millis(20);
 
 const HELP: &str = "\
 Ask in plain words. A line that ends in \\ goes on in the next. Lines that are
@@ -45,8 +39,20 @@ pasted are one question; Enter sends it.
   /compact          make the conversation shorter for the model
   /help             this
   /exit             end (or Ctrl-D)
-Ctrl-C stops what is going on; twice restarts the kernel.
+Ctrl-C stops what is going on; twice restarts the kernel. Up and Ctrl-R bring
+earlier questions back, Tab completes commands and files.
 ";
+
+/// What `/help` lists, by name.
+pub(super) const COMMANDS: [&str; 7] = [
+    "/checkpoints",
+    "/compact",
+    "/exit",
+    "/help",
+    "/kernel",
+    "/model",
+    "/undo",
+];
 
 /// Runs it.
 pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, Failure> {
@@ -69,7 +75,11 @@ pub(super) async fn go_on(
     };
     let colours = stderr_colours();
     let mut renderer = Renderer::new(true);
-    let mut typed = BufReader::new(tokio::io::stdin()).lines();
+    let mut typed = if interactive {
+        Typed::of_a_person(Some(context.paths.state.join("history")))
+    } else {
+        Typed::lines()
+    };
     let (kernels, mut answering) = beginning(&mut session.agent, &mut renderer).await;
     let coming = coming.or_replay(session.may_replay, args.replay);
     let asked = interactive.then_some(&mut typed);
@@ -83,18 +93,14 @@ pub(super) async fn go_on(
     }
     let mut ending = Ending::of(&session, interactive, context);
     let exit = loop {
-        if interactive {
-            eprint(&format!("\n{} ", paint(HINT, ">", colours)));
-        }
-        let line = tokio::select! {
-            line = read(&mut typed, interactive) => line,
-            Some(ask) = signals.recv() => match ask {
-                Ask::Interrupt => {
-                    eprint(&paint(DIM, "\n(Ctrl-D or /exit ends)", colours));
-                    continue;
-                }
-                Ask::End => break Exit::Interrupted,
-            },
+        let line = match typed.question(&mut signals).await {
+            Ok(line) => line,
+            Err(Ask::Interrupt) => {
+                eprint(&paint(DIM, "(Ctrl-D or /exit ends)", colours));
+                eprint("\n");
+                continue;
+            }
+            Err(Ask::End) => break Exit::Interrupted,
         };
         let command = match said(line.as_deref(), kernels.get(own), |path| {
             Path::new(path).exists()
@@ -172,44 +178,6 @@ async fn beginning(
         }
     }
     (Vec::new(), None)
-}
-
-/// One line, or several: joined by a backslash, or pasted. `None` at the end of input.
-async fn read(typed: &mut Typed, interactive: bool) -> Option<String> {
-    let mut text = String::new();
-    let mut pasted = false;
-    loop {
-        let Some(line) = typed.next_line().await.ok().flatten() else {
-            return (!text.is_empty()).then_some(text);
-        };
-        if let Some(begun) = line.strip_suffix('\\') {
-            text.push_str(begun);
-            if interactive {
-                eprint("… ");
-            }
-        } else {
-            text.push_str(&line);
-            // Nobody types the next line that fast: it belongs to this question, and is not one of its own.
-            if interactive && !text.starts_with('/') && more_is_there().await {
-                pasted = true;
-            } else if std::mem::take(&mut pasted) {
-                // The terminal keeps a last line without an end to itself until then.
-                eprint(&paint(DIM, "\n(pasted; Enter sends it) ", stderr_colours()));
-            } else {
-                text.truncate(text.trim_end_matches('\n').len());
-                return Some(text);
-            }
-        }
-        text.push('\n');
-    }
-}
-
-/// Whether another line of the terminal waits already.
-async fn more_is_there() -> bool {
-    tokio::time::sleep(PASTED_WITHIN).await;
-    let stdin = std::io::stdin();
-    let mut wanted = [PollFd::new(&stdin, PollFlags::IN)];
-    poll(&mut wanted, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// Which kernel `!CODE` goes to from now on; says which there are.

@@ -4,19 +4,16 @@ mod edit;
 
 use std::time::Duration;
 
-use rustix::termios::{LocalModes, OptionalActions, QueueSelector, tcgetattr, tcsetattr};
-use tokio::io::{BufReader, Lines, Stdin};
+use rustix::termios::QueueSelector;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::render::Renderer;
 use super::signals::Ask;
-use super::style::{HINT, WARN, paint, stderr_colours};
+use super::style::WARN;
+use super::typed::Typed;
 use crate::agent::{Agent, Command, Decision, EventKind, TurnEnd};
 use crate::error::Failure;
-
-/// Where a person's lines come from.
-pub(super) type Typed = Lines<BufReader<Stdin>>;
 
 /// How a turn ended for the front end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +79,7 @@ pub(super) async fn turn(
                     }
                     EventKind::InputRequested { cell, prompt, password } => {
                         let line = match &mut typed {
-                            Some(typed) => ask_line(typed, &prompt, password, signals).await,
+                            Some(typed) => typed.input(&prompt, password, signals).await,
                             None => Ok(None),
                         };
                         let command = match line {
@@ -168,8 +165,7 @@ async fn decide(
     let _ = rustix::termios::tcflush(std::io::stdin(), QueueSelector::IFlush);
     loop {
         let question = "Run it? [y]es, [n]o, [a]lways, [e]dit, or say what to do instead:";
-        super::eprint(&format!("{} ", paint(HINT, question, stderr_colours())));
-        let Some(line) = ask_line(typed, "", false, signals).await? else {
+        let Some(line) = typed.answer(question, signals).await? else {
             return Ok(None);
         };
         return Ok(Some(match line.trim() {
@@ -198,59 +194,13 @@ async fn decide(
 async fn go_on(typed: &mut Typed, signals: &mut mpsc::Receiver<Ask>) -> Result<bool, Ask> {
     let _ = rustix::termios::tcflush(std::io::stdin(), QueueSelector::IFlush);
     loop {
-        let question = "Go on? [y]es, [n]o:";
-        super::eprint(&format!("{} ", paint(HINT, question, stderr_colours())));
-        let Some(line) = ask_line(typed, "", false, signals).await? else {
+        let Some(line) = typed.answer("Go on? [y]es, [n]o:", signals).await? else {
             return Ok(false);
         };
         match line.trim() {
             "y" | "Y" | "yes" => return Ok(true),
             "n" | "N" | "no" => return Ok(false),
             _ => {}
-        }
-    }
-}
-
-/// Reads a line; hidden if it is a password. `None` is the end of input.
-///
-/// # Errors
-/// The signal that came instead of a line.
-pub(super) async fn ask_line(
-    typed: &mut Typed,
-    prompt: &str,
-    password: bool,
-    signals: &mut mpsc::Receiver<Ask>,
-) -> Result<Option<String>, Ask> {
-    // Before the prompt: a person may type as soon as they see it.
-    let _hidden = password.then(HiddenTyping::start);
-    super::eprint(&super::filter::plain(prompt));
-    tokio::select! {
-        line = typed.next_line() => Ok(line.ok().flatten()),
-        Some(ask) = signals.recv() => Err(ask),
-    }
-}
-
-/// Turns the terminal's echo off while it lives.
-struct HiddenTyping(Option<rustix::termios::Termios>);
-
-impl HiddenTyping {
-    fn start() -> Self {
-        let stdin = std::io::stdin();
-        let before = tcgetattr(&stdin).ok();
-        if let Some(mut hidden) = before.clone() {
-            hidden.local_modes.remove(LocalModes::ECHO);
-            // As getpass does, without what was typed before the question was there.
-            let _ = tcsetattr(&stdin, OptionalActions::Flush, &hidden);
-        }
-        Self(before)
-    }
-}
-
-impl Drop for HiddenTyping {
-    fn drop(&mut self) {
-        if let Some(before) = &self.0 {
-            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
-            super::eprint("\n");
         }
     }
 }

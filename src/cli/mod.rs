@@ -33,6 +33,7 @@ mod signals;
 mod step;
 mod style;
 mod totals;
+mod typed;
 mod warm;
 mod workspace;
 

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use super::args::ResumeArgs;
 use super::chat;
-use super::interact::{Typed, ask_line};
 use super::render::Renderer;
 use super::sessions::{find, not_opened};
 use super::signals::Ask;
 use super::style::{DIM, HINT, WARN, paint, stderr_colours};
+use super::typed::Typed;
 use super::{Context, eprint, filter, human, session};
 use crate::agent::store::Opened;
 use crate::agent::{Agent, Command, EventKind, KernelMemory, RestoredBy, sessions};
@@ -203,8 +203,7 @@ async fn ask(
     eprint("The kernel that ran this is gone, and its variables with it.\n");
     loop {
         let question = format!("[r]un {what} again, or go on [f]resh?");
-        eprint(&format!("{} ", paint(HINT, &question, stderr_colours())));
-        let Some(line) = ask_line(typed, "", false, signals).await? else {
+        let Some(line) = typed.answer(&question, signals).await? else {
             return Ok(false);
         };
         match line.trim().to_lowercase().as_str() {

@@ -8,10 +8,11 @@ use crate::agent::event::{CheckpointInfo, Undone};
 use crate::agent::undo::UndoTo;
 use crate::agent::{Agent, Command, EventKind};
 use crate::cli::human::count;
-use crate::cli::interact::{Ended, Typed, ask_line};
+use crate::cli::interact::Ended;
 use crate::cli::render::Renderer;
 use crate::cli::signals::Ask;
-use crate::cli::style::{DIM, HINT, WARN, paint, stderr_colours};
+use crate::cli::style::{DIM, WARN, paint, stderr_colours};
+use crate::cli::typed::Typed;
 use crate::cli::{eprint, filter};
 use crate::error::Exit;
 
@@ -96,11 +97,8 @@ async fn undo(
             eprint("nothing was taken back, for nobody is there to be asked\n");
             return None;
         };
-        eprint(&format!(
-            "{} ",
-            paint(HINT, "Take it back nevertheless? [y/N]", colours)
-        ));
-        match ask_line(typed, "", false, signals).await {
+        let question = "Take it back nevertheless? [y/N]";
+        match typed.answer(question, signals).await {
             Ok(Some(line)) if matches!(line.trim(), "y" | "Y" | "yes") => anyway = true,
             Err(Ask::End) => return Some(Ended::End),
             Ok(_) | Err(Ask::Interrupt) => {

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::sync::mpsc;
 
-use super::super::interact;
 use super::super::screen::Screen;
 use super::super::signals::Ask;
+use super::super::typed::Typed;
 use super::super::{Context, print, session};
 use super::progress::{Progress, TICK};
 use crate::agent::replay::Control;
@@ -51,7 +50,7 @@ pub(super) async fn watch(
 ) -> Watched {
     let pictures = output.map_or_else(|| context.paths.cache.join("plots"), session::pictures_dir);
     let mut screen = Screen::new(pictures);
-    let mut typed = BufReader::new(tokio::io::stdin()).lines();
+    let mut typed = Typed::of_a_person(None);
     let mut watched = Watched::Whole;
     let mut sequence = 0;
     let mut clock = tokio::time::interval(TICK);
@@ -79,7 +78,7 @@ pub(super) async fn watch(
                     let _ = control.send(Control::End).await;
                 } else if let EventKind::InputRequested { prompt, password, .. } = event {
                     progress.hide();
-                    let wish = match interact::ask_line(&mut typed, &prompt, password, signals).await {
+                    let wish = match typed.input(&prompt, password, signals).await {
                         Ok(line) => line.map_or(Control::Interrupt, Control::Reply),
                         Err(ask) => wish(ask),
                     };

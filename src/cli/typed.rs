@@ -1,0 +1,211 @@
+//! Where a person's lines come from: a line editor where the terminal can have one, else lines as stdin has them.
+//!
+//! Every line of a program comes from the same place, so that none goes to somebody who no longer waits for it.
+
+mod complete;
+mod editor;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin};
+use tokio::sync::mpsc;
+
+use super::signals::Ask;
+use super::style::{DIM, HINT, paint, stderr_colours};
+use super::{eprint, filter};
+pub(super) use editor::restore;
+use editor::{Kind, LineEditor, Prompt};
+
+/// A terminal hands the lines of what is pasted over one by one.
+const PASTED_WITHIN: Duration = Duration::from_millis(20);
+
+/// What a person, or a pipe, types.
+pub(super) struct Typed {
+    source: Source,
+    /// Whether somebody sees prompts.
+    interactive: bool,
+}
+
+enum Source {
+    Lines(Lines<BufReader<Stdin>>),
+    Editor(LineEditor),
+}
+
+impl Typed {
+    /// The lines of stdin, as they are.
+    pub(super) fn lines() -> Self {
+        Self {
+            source: Source::Lines(BufReader::new(tokio::io::stdin()).lines()),
+            interactive: false,
+        }
+    }
+
+    /// What somebody types at a terminal. The file `history` keeps questions.
+    pub(super) fn of_a_person(history: Option<PathBuf>) -> Self {
+        let source = match LineEditor::start(history) {
+            Some(editor) => Source::Editor(editor),
+            None => Self::lines().source,
+        };
+        Self {
+            source,
+            interactive: true,
+        }
+    }
+
+    /// What shall be done next: one line, or several joined by a backslash or pasted. `None` at the end of input.
+    ///
+    /// # Errors
+    /// The signal that came instead.
+    pub(super) async fn question(
+        &mut self,
+        signals: &mut mpsc::Receiver<Ask>,
+    ) -> Result<Option<String>, Ask> {
+        if self.interactive {
+            eprint("\n");
+        }
+        let prompt = Prompt::new(HINT, ">");
+        match &mut self.source {
+            Source::Editor(editor) => {
+                let text = editor.read(Kind::Question, prompt, signals).await?;
+                Ok(text.map(|text| text.replace("\\\n", "\n")))
+            }
+            Source::Lines(lines) => {
+                let interactive = self.interactive;
+                if interactive {
+                    eprint(&prompt.shown(stderr_colours()));
+                }
+                tokio::select! {
+                    line = read(lines, interactive) => Ok(line),
+                    Some(ask) = signals.recv() => {
+                        eprint("\n");
+                        Err(ask)
+                    }
+                }
+            }
+        }
+    }
+
+    /// The answer to a question of ours. `None` at the end of input.
+    ///
+    /// # Errors
+    /// The signal that came instead.
+    pub(super) async fn answer(
+        &mut self,
+        question: &str,
+        signals: &mut mpsc::Receiver<Ask>,
+    ) -> Result<Option<String>, Ask> {
+        self.line(Prompt::new(HINT, question), false, signals).await
+    }
+
+    /// The line that code asks for; not shown if it is a password. `None` at the end of input.
+    ///
+    /// # Errors
+    /// The signal that came instead.
+    pub(super) async fn input(
+        &mut self,
+        prompt: &str,
+        password: bool,
+        signals: &mut mpsc::Receiver<Ask>,
+    ) -> Result<Option<String>, Ask> {
+        let prompt = filter::plain(prompt);
+        // A line editor has one line to draw its prompt on.
+        let (above, last) = prompt.rsplit_once('\n').unwrap_or(("", &prompt));
+        if !above.is_empty() {
+            eprint(&format!("{above}\n"));
+        }
+        self.line(Prompt::of_code(last), password, signals).await
+    }
+
+    async fn line(
+        &mut self,
+        prompt: Prompt,
+        password: bool,
+        signals: &mut mpsc::Receiver<Ask>,
+    ) -> Result<Option<String>, Ask> {
+        match &mut self.source {
+            Source::Editor(editor) => {
+                let kind = if password {
+                    Kind::Password
+                } else {
+                    Kind::Answer
+                };
+                editor.read(kind, prompt, signals).await
+            }
+            Source::Lines(lines) => {
+                // Before the prompt: a person may type as soon as they see it.
+                let _hidden = password.then(HiddenTyping::start);
+                eprint(&prompt.shown(stderr_colours()));
+                tokio::select! {
+                    line = lines.next_line() => Ok(line.ok().flatten()),
+                    Some(ask) = signals.recv() => Err(ask),
+                }
+            }
+        }
+    }
+}
+
+/// One line, or several: joined by a backslash, or pasted. `None` at the end of input.
+async fn read(lines: &mut Lines<BufReader<Stdin>>, interactive: bool) -> Option<String> {
+    let mut text = String::new();
+    let mut pasted = false;
+    loop {
+        let Some(line) = lines.next_line().await.ok().flatten() else {
+            return (!text.is_empty()).then_some(text);
+        };
+        if let Some(begun) = line.strip_suffix('\\') {
+            text.push_str(begun);
+            if interactive {
+                eprint("… ");
+            }
+        } else {
+            text.push_str(&line);
+            // Nobody types the next line that fast: it belongs to this question, and is not one of its own.
+            if interactive && !text.starts_with('/') && more_is_there().await {
+                pasted = true;
+            } else if std::mem::take(&mut pasted) {
+                // The terminal keeps a last line without an end to itself until then.
+                eprint(&paint(DIM, "\n(pasted; Enter sends it) ", stderr_colours()));
+            } else {
+                text.truncate(text.trim_end_matches('\n').len());
+                return Some(text);
+            }
+        }
+        text.push('\n');
+    }
+}
+
+/// Whether another line of the terminal waits already.
+async fn more_is_there() -> bool {
+    tokio::time::sleep(PASTED_WITHIN).await;
+    let stdin = std::io::stdin();
+    let mut wanted = [PollFd::new(&stdin, PollFlags::IN)];
+    poll(&mut wanted, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+/// Turns the terminal's echo off while it lives.
+struct HiddenTyping(Option<rustix::termios::Termios>);
+
+impl HiddenTyping {
+    fn start() -> Self {
+        let stdin = std::io::stdin();
+        let before = tcgetattr(&stdin).ok();
+        if let Some(mut hidden) = before.clone() {
+            hidden.local_modes.remove(LocalModes::ECHO);
+            // As getpass does, without what was typed before the question was there.
+            let _ = tcsetattr(&stdin, OptionalActions::Flush, &hidden);
+        }
+        Self(before)
+    }
+}
+
+impl Drop for HiddenTyping {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
+            eprint("\n");
+        }
+    }
+}
