@@ -19,7 +19,7 @@ use super::execution::{Events, ExecutionEvent, OutputEvent, Verdict};
 use super::host::ExitReason;
 use super::late::LateOutputs;
 use super::quirks::{AfterInterrupt, Quirks};
-use crate::jupyter::content::{Content, ExecuteReply, ExecutionState, ReplyStatus};
+use crate::jupyter::content::{Content, ExecuteReply, ExecutionState, InputRequest, ReplyStatus};
 use crate::jupyter::message::{Channel, Header, Message};
 use entry::Settling;
 
@@ -65,6 +65,8 @@ struct Entry {
     idle: bool,
     /// The input request to answer.
     input: Option<Header>,
+    /// What it asks, until it is told.
+    asking: Option<InputRequest>,
     stdin: Stdin,
     interrupts: u32,
     /// Losses that were told, and questions that were asked.
@@ -98,6 +100,7 @@ enum Stop {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wake {
     TimeUp,
+    Asks,
     Refused,
     Quiet,
     FenceLost,
@@ -146,6 +149,7 @@ impl Table {
             error: None,
             idle: false,
             input: None,
+            asking: None,
             stdin: if options.allow_stdin {
                 Stdin::Asked
             } else {
@@ -379,6 +383,7 @@ impl Table {
                     entry.send(ExecutionEvent::StillRunning { interrupts });
                     actions.push(Action::Interrupt);
                 }
+                Wake::Asks => entry.tell_question(),
                 Wake::Refused => {
                     entry.wake = Some((now + INTERRUPT_WAIT, Wake::Refused));
                     if unanswered {

@@ -160,25 +160,34 @@ async fn a_cell_over_its_time_is_stopped() {
 #[tokio::test]
 async fn input_is_asked_for_or_refused_at_once() {
     let kernel = start(ipykernel()).await;
-    let options = ExecuteOptions {
-        allow_stdin: true,
-        ..ExecuteOptions::cell("print(input('name? '))")
-    };
-    let mut execution = kernel.execute(options).await.unwrap();
-    let id = execution.id.clone();
-    // They come over two sockets, so that either can be first.
-    let first = [execution.next().await, execution.next().await];
-    for expected in [
-        ExecutionEvent::Started { count: Some(1) },
-        ExecutionEvent::InputRequested(InputRequest {
+    // Output and question come over two sockets, and are told in the order of the code.
+    for count in 1..=10 {
+        let options = ExecuteOptions {
+            allow_stdin: true,
+            ..ExecuteOptions::cell("print('before'); print(input('name? '))")
+        };
+        let mut execution = kernel.execute(options).await.unwrap();
+        let id = execution.id.clone();
+        let count = Some(count);
+        let mut told = Vec::new();
+        while told.len() < 3 {
+            told.extend(execution.next().await);
+        }
+        let request = InputRequest {
             prompt: "name? ".to_owned(),
             password: false,
-        }),
-    ] {
-        assert!(first.contains(&Some(expected)), "{first:?}");
+        };
+        let expected = [
+            ExecutionEvent::Started { count },
+            ExecutionEvent::Output(stdout("before\n")),
+            ExecutionEvent::InputRequested(request),
+        ];
+        assert_eq!(told, expected);
+        kernel.reply(&id, "Ada".to_owned()).await.unwrap();
+        let verdict = Verdict::Ok;
+        let end = Outcome { verdict, count };
+        assert_eq!(execution.collect().await, (vec![stdout("Ada\n")], end));
     }
-    kernel.reply(&id, "Ada".to_owned()).await.unwrap();
-    assert_eq!(execution.collect().await, (vec![stdout("Ada\n")], ok(1)));
     let (_, outcome) = run(&kernel, "input('name? ')").await;
     assert!(
         matches!(&outcome.verdict, Verdict::Error { ename, .. } if ename == "StdinNotImplementedError"),

@@ -16,6 +16,8 @@ const QUIET: Duration = Duration::from_secs(1);
 const REPLY_WAIT: Duration = Duration::from_secs(5);
 /// Once an output has come after `idle`, how long the next one may take.
 const MORE_LATE_OUTPUTS: Duration = Duration::from_secs(2);
+/// Kernels send what was printed before they ask for input, but over another socket, which may be read later.
+const SAME_TIME: Duration = Duration::from_millis(20);
 /// Lines of input that a cell may ask for.
 const QUESTIONS: u32 = 100_000;
 
@@ -60,7 +62,10 @@ impl Entry {
     pub(super) fn start(&mut self, now: Instant) {
         if !self.started {
             self.started = true;
-            self.wake = self.time_up(now);
+            // While somebody is asked time does not run.
+            if self.input.is_none() {
+                self.wake = self.time_up(now);
+            }
         }
     }
 
@@ -72,9 +77,20 @@ impl Entry {
         self.input = Some(header);
         self.wake = None;
         match self.stdin {
-            Stdin::Asked => self.send(ExecutionEvent::InputRequested(request)),
+            Stdin::Asked => {
+                self.asking = Some(request);
+                self.wake = Some((now + SAME_TIME, Wake::Asks));
+            }
             // Kernels other than ipykernel ask whatever they were told.
             Stdin::Closed | Stdin::Refused { .. } => self.refuse("nobody is there to answer", now),
+        }
+    }
+
+    /// Tells what the code asks, behind what it printed before.
+    pub(super) fn tell_question(&mut self) {
+        self.wake = None;
+        if let Some(request) = self.asking.take() {
+            self.send(ExecutionEvent::InputRequested(request));
         }
     }
 
