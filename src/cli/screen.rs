@@ -42,6 +42,11 @@ impl Screen {
         self.at_line_start
     }
 
+    /// Somebody has typed a line.
+    pub(super) fn line_was_typed(&mut self) {
+        self.at_line_start = true;
+    }
+
     /// # Errors
     /// stdout takes no more.
     pub(super) fn show(&mut self, event: &EventKind) -> Result<(), Failure> {

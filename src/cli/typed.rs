@@ -55,6 +55,11 @@ impl Typed {
         }
     }
 
+    /// Whether what is typed is drawn from the beginning of a line, over what may stand there.
+    pub(super) fn draws_lines(&self) -> bool {
+        matches!(self.source, Source::Editor(_))
+    }
+
     /// What shall be done next: one line, or several joined by a backslash or pasted. `None` at the end of input.
     ///
     /// # Errors

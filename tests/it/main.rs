@@ -22,6 +22,7 @@ mod kernel;
 mod kernel_life;
 mod kernel_requests;
 mod languages;
+mod line_editor;
 mod llm_wire;
 mod llmock;
 mod local_model;

@@ -14,10 +14,17 @@ pub(crate) struct Screen {
     pub(crate) all: String,
     /// What appeared up to each text that was waited for.
     pub(crate) waited: Vec<String>,
+    /// Whether the terminal is as it was before.
+    pub(crate) as_always: bool,
 }
 
-/// Runs the program on a terminal and plays `steps` (`tests/fixtures/terminal.py`).
+/// Runs the program on a terminal without any art and plays `steps` (`tests/fixtures/terminal.py`).
 pub(crate) fn play(sponde: &Sponde, arguments: &[&str], steps: &Value) -> Screen {
+    play_on("dumb", sponde, arguments, steps)
+}
+
+/// The same on a terminal of this kind.
+pub(crate) fn play_on(term: &str, sponde: &Sponde, arguments: &[&str], steps: &Value) -> Screen {
     let program = sponde.command(arguments);
     let mut command = Command::new(python_prefix().join("bin/python"));
     command
@@ -34,7 +41,7 @@ pub(crate) fn play(sponde: &Sponde, arguments: &[&str], steps: &Value) -> Screen
                 .get_envs()
                 .filter_map(|(name, value)| Some((name, value?))),
         )
-        .env("TERM", "dumb");
+        .env("TERM", term);
     let output = assert_cmd::Command::from_std(command)
         .write_stdin(steps.to_string())
         .output()
@@ -47,6 +54,7 @@ pub(crate) fn play(sponde: &Sponde, arguments: &[&str], steps: &Value) -> Screen
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     Screen {
         code: value["code"].as_i64().unwrap(),
+        as_always: value["as_always"].as_bool().unwrap(),
         all: value["screen"].as_str().unwrap().to_owned(),
         waited: value["waited"]
             .as_array()

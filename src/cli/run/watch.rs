@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use super::super::screen::Screen;
 use super::super::signals::Ask;
 use super::super::typed::Typed;
-use super::super::{Context, print, session};
+use super::super::{Context, eprint, print, session};
 use super::progress::{Progress, TICK};
 use crate::agent::replay::Control;
 use crate::agent::{Event, EventKind, OutputChange};
@@ -78,10 +78,14 @@ pub(super) async fn watch(
                     let _ = control.send(Control::End).await;
                 } else if let EventKind::InputRequested { prompt, password, .. } = event {
                     progress.hide();
+                    if typed.draws_lines() && !screen.at_line_start() {
+                        eprint("\n");
+                    }
                     let wish = match typed.input(&prompt, password, signals).await {
                         Ok(line) => line.map_or(Control::Interrupt, Control::Reply),
                         Err(ask) => wish(ask),
                     };
+                    screen.line_was_typed();
                     let _ = control.send(wish).await;
                 }
                 progress.show(screen.at_line_start());
