@@ -32,9 +32,7 @@ fn conversation(replies: &[Value]) -> Value {
 /// One question to a model that replies so.
 async fn ask(replies: &Value, arguments: &[&str]) -> Asked {
     let mock = Aimock::start(replies).await;
-    let sponde = Sponde::new()
-        .with("OPENAI_BASE_URL", &format!("{}/v1", mock.url))
-        .with("OPENAI_API_KEY", "sk-hunter2");
+    let sponde = Sponde::new().with_model(&mock);
     let mut all = vec![
         "ask",
         QUESTION,

@@ -12,9 +12,7 @@ async fn code_that_nobody_can_approve_ends_a_chat() {
     let replies = json!([{"match": {"turnIndex": 0}, "response": {"blocks": [
         {"type": "toolCall", "name": "run_code", "arguments": arguments}]}}]);
     let mock = Aimock::start(&replies).await;
-    let sponde = Sponde::new()
-        .with("OPENAI_BASE_URL", &format!("{}/v1", mock.url))
-        .with("OPENAI_API_KEY", "sk-hunter2");
+    let sponde = Sponde::new().with_model(&mock);
     let chat = &["--model", "gpt-4o", "-k", "misbehave"];
     let ended = tokio::task::block_in_place(|| sponde.run_with_stdin(chat, "do sum\ny\n"));
     let requests = mock.journal().await;

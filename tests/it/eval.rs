@@ -147,9 +147,7 @@ async fn answers_are_judged_and_kept() {
         ),
     ]))
     .await;
-    let sponde = Sponde::new()
-        .with("OPENAI_BASE_URL", &format!("{}/v1", mock.url))
-        .with("OPENAI_API_KEY", "sk-hunter2");
+    let sponde = Sponde::new().with_model(&mock);
     let results: PathBuf = sponde.path("results/out.jsonl");
     let run = |arguments: &[&str]| {
         let output = tokio::task::block_in_place(|| eval(&sponde, &results, arguments));

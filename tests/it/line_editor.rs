@@ -3,9 +3,8 @@
 
 use serde_json::json;
 
-use crate::aimock::Aimock;
 use crate::support::Sponde;
-use crate::terminal::{Screen, play_on};
+use crate::terminal::{Screen, model_that_runs, play_on};
 
 /// What a terminal gets when the editor draws its prompt.
 const PROMPT: &str = ">\u{1b}[0m ";
@@ -127,16 +126,8 @@ fn code_is_answered_and_passwords_are_shown_and_kept_nowhere() {
 /// At the question whether code shall run.
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_are_edited_too() {
-    let arguments = json!({ "code": "print('ran' + ' it')" }).to_string();
-    let replies = json!([
-        {"match": {"turnIndex": 0}, "response": {"blocks": [
-            {"type": "toolCall", "name": "run_code", "arguments": arguments}]}},
-        {"match": {"turnIndex": 1}, "response": {"content": "That was it."}},
-    ]);
-    let mock = Aimock::start(&replies).await;
-    let sponde = Sponde::new()
-        .with("OPENAI_BASE_URL", &format!("{}/v1", mock.url))
-        .with("OPENAI_API_KEY", "sk-hunter2");
+    let mock = model_that_runs("print('ran' + ' it')").await;
+    let sponde = Sponde::new().with_model(&mock);
     let screen = tokio::task::block_in_place(|| {
         chat(
             &sponde,

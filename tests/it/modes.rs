@@ -67,9 +67,7 @@ fn text(events: &[Value], name: &str) -> String {
 
 async fn ask(fixtures: &Value, sponde: Sponde, arguments: &[&str]) -> Asked {
     let mock = Aimock::start(fixtures).await;
-    let sponde = sponde
-        .with("OPENAI_BASE_URL", &format!("{}/v1", mock.url))
-        .with("OPENAI_API_KEY", "sk-hunter2");
+    let sponde = sponde.with_model(&mock);
     let mut all = vec![
         "ask",
         "What is it?",

@@ -333,9 +333,7 @@ async fn a_notebooks_code_is_run_again_first_if_that_is_wanted() {
         (&[][..], "NameError", ""),
     ] {
         let mock = Aimock::start(&replies).await;
-        let sponde = Sponde::new()
-            .with("OPENAI_BASE_URL", &format!("{}/v1", mock.url))
-            .with("OPENAI_API_KEY", "sk-hunter2");
+        let sponde = Sponde::new().with_model(&mock);
         sponde.write("mine.ipynb", notebook.to_json());
         let all = [
             "ask",

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use sponde::kernel::{Kernel, KernelSource, LaunchOptions, SearchPath, SearchPaths};
 
+use crate::aimock::Aimock;
+
 /// The directory that `scripts/test` fills.
 pub(crate) fn tools() -> PathBuf {
     std::env::var_os("SPONDE_TEST_TOOLS").map_or_else(
@@ -157,6 +159,12 @@ impl Sponde {
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// With the models of `mock` behind OpenAI's wire. The key must be seen nowhere.
+    pub(crate) fn with_model(self, mock: &Aimock) -> Self {
+        self.with("OPENAI_BASE_URL", &format!("{}/v1", mock.url))
+            .with("OPENAI_API_KEY", "sk-hunter2")
     }
 
     /// A path in the directory that the program works in.

@@ -65,23 +65,25 @@ pub(crate) fn play_on(term: &str, sponde: &Sponde, arguments: &[&str], steps: &V
     }
 }
 
+/// It wants to run `code`, and then says that that was it.
+pub(crate) async fn model_that_runs(code: &str) -> Aimock {
+    let arguments = json!({ "code": code }).to_string();
+    Aimock::start(&json!([
+        {"match": {"turnIndex": 0}, "response": {"blocks": [
+            {"type": "toolCall", "name": "run_code", "arguments": arguments}]}},
+        {"match": {"turnIndex": 1}, "response": {"content": "That was it."}},
+    ]))
+    .await
+}
+
 const PROMPT: &str = "\r\n> ";
 
 /// Code with an escape sequence that would hide it: what runs is what was shown.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_code_that_runs_is_the_code_that_was_shown() {
     let hidden = "print('sa' + 'fe') #\u{1b}[2K\u{1b}[1A\nprint('hid' + 'den')";
-    let arguments = json!({ "code": hidden }).to_string();
-    let replies = json!([
-        {"match": {"turnIndex": 0}, "response": {"blocks": [
-            {"type": "toolCall", "name": "run_code", "arguments": arguments}]}},
-        {"match": {"turnIndex": 1}, "response": {"content": "That was it."}},
-    ]);
-    let mock = Aimock::start(&replies).await;
-    let sponde = Sponde::new()
-        .with("OPENAI_BASE_URL", &format!("{}/v1", mock.url))
-        .with("OPENAI_API_KEY", "sk-hunter2")
-        .with("EDITOR", "cp -t seen");
+    let mock = model_that_runs(hidden).await;
+    let sponde = Sponde::new().with_model(&mock).with("EDITOR", "cp -t seen");
     std::fs::create_dir(sponde.path("seen")).unwrap();
     let screen = tokio::task::block_in_place(|| {
         play(
@@ -125,17 +127,8 @@ async fn the_code_that_runs_is_the_code_that_was_shown() {
 /// An editor that fails or leaves nothing changes nothing; what it leaves is shown before it runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_editor_leaves_is_shown() {
-    let arguments = json!({ "code": "echo one" }).to_string();
-    let replies = json!([
-        {"match": {"turnIndex": 0}, "response": {"blocks": [
-            {"type": "toolCall", "name": "run_code", "arguments": arguments}]}},
-        {"match": {"turnIndex": 1}, "response": {"content": "That was it."}},
-    ]);
-    let mock = Aimock::start(&replies).await;
-    let sponde = Sponde::new()
-        .with("OPENAI_BASE_URL", &format!("{}/v1", mock.url))
-        .with("OPENAI_API_KEY", "sk-hunter2")
-        .with("EDITOR", "sh editor");
+    let mock = model_that_runs("echo one").await;
+    let sponde = Sponde::new().with_model(&mock).with("EDITOR", "sh editor");
     // It fails, empties the file, and at last changes it.
     sponde.write(
         "editor",
