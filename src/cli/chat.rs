@@ -158,6 +158,8 @@ pub(super) async fn go_on(
             Ended::End => break Exit::Interrupted,
         }
     };
+    // From here on Ctrl-C is a signal, whatever was being typed.
+    drop(typed);
     ending.begin();
     tokio::select! {
         _ = tokio::time::timeout(interact::END_WITHIN, session::end(session)) => {}

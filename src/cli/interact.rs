@@ -4,7 +4,6 @@ mod edit;
 
 use std::time::Duration;
 
-use rustix::termios::QueueSelector;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -161,8 +160,6 @@ async fn decide(
     source: &str,
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Result<Option<Decision>, Ask> {
-    // What was typed before the question was there is no answer to it.
-    let _ = rustix::termios::tcflush(std::io::stdin(), QueueSelector::IFlush);
     loop {
         let question = "Run it? [y]es, [n]o, [a]lways, [e]dit, or say what to do instead:";
         let Some(line) = typed.answer(question, signals).await? else {
@@ -192,7 +189,6 @@ async fn decide(
 /// # Errors
 /// The signal that came instead of an answer.
 async fn go_on(typed: &mut Typed, signals: &mut mpsc::Receiver<Ask>) -> Result<bool, Ask> {
-    let _ = rustix::termios::tcflush(std::io::stdin(), QueueSelector::IFlush);
     loop {
         let Some(line) = typed.answer("Go on? [y]es, [n]o:", signals).await? else {
             return Ok(false);

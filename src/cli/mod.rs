@@ -131,6 +131,7 @@ fn block_on(future: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit,
     // Tasks that are still there clean up when they are dropped; a thread that waits for a line from the terminal must
     // not keep the program alive.
     runtime.shutdown_timeout(CLEAN_UP);
+    typed::restore();
     outcome
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, QueueSelector, tcflush, tcgetattr, tcsetattr};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin};
 use tokio::sync::mpsc;
 
@@ -102,7 +102,10 @@ impl Typed {
         question: &str,
         signals: &mut mpsc::Receiver<Ask>,
     ) -> Result<Option<String>, Ask> {
-        self.line(Prompt::new(HINT, question), false, signals).await
+        // What was typed before the question was there is no answer to it.
+        let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
+        self.line(Prompt::new(HINT, question), Kind::Answer, signals)
+            .await
     }
 
     /// The line that code asks for; not shown if it is a password. `None` at the end of input.
@@ -121,27 +124,25 @@ impl Typed {
         if !above.is_empty() {
             eprint(&format!("{above}\n"));
         }
-        self.line(Prompt::of_code(last), password, signals).await
+        let kind = if password {
+            Kind::Password
+        } else {
+            Kind::Input
+        };
+        self.line(Prompt::of_code(last), kind, signals).await
     }
 
     async fn line(
         &mut self,
         prompt: Prompt,
-        password: bool,
+        kind: Kind,
         signals: &mut mpsc::Receiver<Ask>,
     ) -> Result<Option<String>, Ask> {
         match &mut self.source {
-            Source::Editor(editor) => {
-                let kind = if password {
-                    Kind::Password
-                } else {
-                    Kind::Answer
-                };
-                editor.read(kind, prompt, signals).await
-            }
+            Source::Editor(editor) => editor.read(kind, prompt, signals).await,
             Source::Lines(lines) => {
                 // Before the prompt: a person may type as soon as they see it.
-                let _hidden = password.then(HiddenTyping::start);
+                let _hidden = (kind == Kind::Password).then(HiddenTyping::start);
                 eprint(&prompt.shown(stderr_colours()));
                 tokio::select! {
                     line = lines.next_line() => Ok(line.ok().flatten()),

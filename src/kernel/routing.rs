@@ -65,8 +65,8 @@ struct Entry {
     idle: bool,
     /// The input request to answer.
     input: Option<Header>,
-    /// What it asks, until it is told.
-    asking: Option<InputRequest>,
+    /// What it asks and since when, until it is told.
+    asking: Option<(InputRequest, Instant)>,
     stdin: Stdin,
     interrupts: u32,
     /// Losses that were told, and questions that were asked.
@@ -353,8 +353,8 @@ impl Table {
         }
     }
 
-    /// Handles the waits that are over at `now`.
-    pub(super) fn wake(&mut self, now: Instant) -> Vec<Action> {
+    /// Handles the waits that are over at `now`; `more_waits` if messages have come that were not routed yet.
+    pub(super) fn wake(&mut self, now: Instant, more_waits: bool) -> Vec<Action> {
         let unanswered = self.quirks.after_interrupt == AfterInterrupt::Unanswered;
         let mut actions = Vec::new();
         for entry in &mut self.entries {
@@ -383,7 +383,11 @@ impl Table {
                     entry.send(ExecutionEvent::StillRunning { interrupts });
                     actions.push(Action::Interrupt);
                 }
-                Wake::Asks => entry.tell_question(),
+                Wake::Asks if more_waits && entry.puts_off_question(now) => {}
+                Wake::Asks => {
+                    entry.tell_question();
+                    entry.after_message(now, self.quirks.late_outputs);
+                }
                 Wake::Refused => {
                     entry.wake = Some((now + INTERRUPT_WAIT, Wake::Refused));
                     if unanswered {

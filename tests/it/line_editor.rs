@@ -96,6 +96,15 @@ fn code_is_answered_and_passwords_are_shown_and_kept_nowhere() {
             ["type", "hunter2\r"],
             ["wait", "7 long"],
             ["wait", PROMPT],
+            // Of a pasted line the end is no part, and what is behind it is for the next one.
+            [
+                "type",
+                "!n = input('fi' + 'rst? '); m = input('sec' + 'ond? '); print([n, m])\r"
+            ],
+            ["wait", "first? "],
+            ["type", "\u{1b}[200~one\rtwo\r\u{1b}[201~\r"],
+            ["wait", "['one', 'two']"],
+            ["wait", PROMPT],
             ["type", "!n = input('what' + 'ever? ')\r"],
             ["wait", "whatever? "],
             ["type", "\u{3}"],
@@ -145,4 +154,40 @@ async fn answers_are_edited_too() {
     });
     mock.stop().await;
     assert_eq!((screen.code, screen.as_always), (0, true), "{}", screen.all);
+}
+
+/// Ctrl-C that came before a question of ours was there ends the turn, and the next line is not lost to that question.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_leaves_no_question_behind() {
+    let mock = model_that_runs("print('ran' + ' it')").await;
+    let sponde = Sponde::new()
+        .with_model(&mock)
+        .with("EDITOR", "sh interrupting");
+    sponde.write("interrupting", "kill -INT $(cat pid); sleep 0.5; exit 1");
+    let screen = tokio::task::block_in_place(|| {
+        chat(
+            &sponde,
+            &json!([
+                ["wait", PROMPT],
+                [
+                    "type",
+                    "!import os; open('pid', 'w').write(str(os.getppid())); print('writ' + 'ten')\r"
+                ],
+                ["wait", "written"],
+                ["wait", PROMPT],
+                ["type", "go\r"],
+                ["wait", "or say what to do instead:"],
+                ["type", "edit\r"],
+                ["wait", "interrupted"],
+                ["wait", PROMPT],
+                ["type", "!print('al' + 'ive')\r"],
+                ["wait", "alive"],
+                ["wait", PROMPT],
+                ["type", "\u{4}"],
+            ]),
+        )
+    });
+    mock.stop().await;
+    assert_eq!((screen.code, screen.as_always), (0, true), "{}", screen.all);
+    assert!(!screen.all.contains("ran it"), "{}", screen.all);
 }

@@ -4,12 +4,17 @@
 //! signal. Between lines the terminal is as always.
 //!
 //! What was typed before an answer or a password is asked for is no answer to it: these are read by an editor that is new
-//! each time, whereas what is left over of a question stays for the next one.
+//! each time. What is left over of a question, or of a line that code wanted, stays for the next one.
+//!
+//! A line cannot be called back once its prompt stands there. If what wanted it has gone, it is the next question: no line is
+//! lost, and none approves anything.
 
 use std::borrow::Cow;
-use std::io::IsTerminal as _;
+use std::collections::VecDeque;
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anstyle::Style;
 use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
@@ -26,8 +31,10 @@ use super::super::signals::Ask;
 use super::super::style::{paint, stderr_colours};
 use super::complete::Completion;
 
-/// Questions that are kept.
-const HISTORY: usize = 2000;
+/// Lines of history that are kept. At the limit the file is written anew with each, so there is none that is met.
+const HISTORY: usize = 100_000;
+/// How the library's history files begin.
+const HISTORY_HEAD: &[u8] = b"#V2\n";
 /// What the line editor cannot draw on.
 const TOO_SIMPLE: [&str; 3] = ["dumb", "cons25", "emacs"];
 /// Ends what the editor told the terminal to do with pasted text.
@@ -36,13 +43,19 @@ const PASTE_AS_ALWAYS: &str = "\u{1b}[?2004l\n";
 /// The terminal as it was before a line was asked for, while one is.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// Makes the terminal what it was, if a line is being typed: for programs that end meanwhile.
+/// Makes the terminal what it was, if a line is being typed: for programs that end meanwhile. May be done twice.
 pub(in crate::cli) fn restore() {
-    let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(before) = before {
-        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &before);
+    let now = tcgetattr(std::io::stdin()).ok();
+    if let Some(before) = before().as_ref()
+        && now.is_some_and(|now| now.local_modes != before.local_modes)
+    {
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
         eprint(PASTE_AS_ALWAYS);
     }
+}
+
+fn before() -> MutexGuard<'static, Option<Termios>> {
+    BEFORE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What stands before what is typed.
@@ -80,8 +93,13 @@ impl Prompt {
 /// What a line is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
+    /// What shall be done next.
     Question,
+    /// To a question of ours.
     Answer,
+    /// What code wants; it has no line ends.
+    Input,
+    /// The same, and nobody may see it.
     Password,
 }
 
@@ -100,8 +118,10 @@ struct Wanted {
 /// The editor's thread. It ends with this, or with the program if a line is being typed.
 pub(super) struct LineEditor {
     wanted: std::sync::mpsc::SyncSender<Wanted>,
-    /// A question that a signal came in between of: it still stands there.
-    open: Option<oneshot::Receiver<Line>>,
+    /// What a signal came in between of: its prompt still stands there.
+    open: Option<(Kind, oneshot::Receiver<Line>)>,
+    /// What was pasted behind a line for code, for the next one.
+    pasted: VecDeque<String>,
 }
 
 impl LineEditor {
@@ -112,12 +132,16 @@ impl LineEditor {
         if simple || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
             return None;
         }
-        // One is asked for at a time; an answer that is no longer wanted may still be in front of it.
+        // One is asked for at a time; one that is no longer wanted may still be in front of it.
         let (wanted, wishes) = std::sync::mpsc::sync_channel(4);
         let thread = std::thread::Builder::new().name("line editor".to_owned());
         let run = move || serve(history.as_deref(), &wishes);
         thread.spawn(run).ok()?;
-        Some(Self { wanted, open: None })
+        Some(Self {
+            wanted,
+            open: None,
+            pasted: VecDeque::new(),
+        })
     }
 
     /// `None` is the end of input.
@@ -130,8 +154,22 @@ impl LineEditor {
         prompt: Prompt,
         signals: &mut mpsc::Receiver<Ask>,
     ) -> Result<Option<String>, Ask> {
-        let still_open = self.open.take().filter(|_| kind == Kind::Question);
-        let mut line = if let Some(open) = still_open {
+        // It was for what happened before, and a prompt that is there cannot be taken away.
+        if let Ok(ask) = signals.try_recv() {
+            return Err(ask);
+        }
+        match kind {
+            Kind::Question | Kind::Answer => self.pasted.clear(),
+            Kind::Input | Kind::Password => {
+                if let Some(line) = self.pasted.pop_front() {
+                    return Ok(Some(line));
+                }
+            }
+        }
+        let still_open = self
+            .open
+            .take_if(|(open, _)| kind == Kind::Question && *open != Kind::Password);
+        let (kind, mut line) = if let Some(open) = still_open {
             open
         } else {
             let (reply, line) = oneshot::channel();
@@ -143,21 +181,30 @@ impl LineEditor {
             if self.wanted.try_send(wanted).is_err() {
                 return Ok(None);
             }
-            line
+            (kind, line)
         };
         tokio::select! {
             line = &mut line => match line {
-                Ok(Line::Said(text)) => Ok(Some(text)),
+                Ok(Line::Said(text)) => Ok(Some(self.taken(kind, text))),
                 Ok(Line::Interrupted) => Err(Ask::Interrupt),
                 Ok(Line::Ended) | Err(_) => Ok(None),
             },
             Some(ask) = signals.recv() => {
-                if kind == Kind::Question {
-                    self.open = Some(line);
-                }
+                self.open = Some((kind, line));
                 Err(ask)
             }
         }
+    }
+
+    /// The first line of what was typed or pasted, where only one is wanted.
+    fn taken(&mut self, kind: Kind, text: String) -> String {
+        if matches!(kind, Kind::Question | Kind::Answer) {
+            return text;
+        }
+        let mut lines = text.lines().map(str::to_owned);
+        let first = lines.next().unwrap_or_default();
+        self.pasted.extend(lines);
+        first
     }
 }
 
@@ -169,27 +216,40 @@ impl Drop for LineEditor {
 
 /// Reads what is wanted until nobody wants more.
 fn serve(history: Option<&Path>, wishes: &std::sync::mpsc::Receiver<Wanted>) {
-    let mut questions = None;
+    let (mut questions, mut inputs) = (None, None);
     while let Ok(Wanted {
         kind,
         prompt,
         reply,
     }) = wishes.recv()
     {
-        let before = tcgetattr(std::io::stdin()).ok();
-        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = before;
-        let line = match kind {
-            Kind::Question => question(&mut questions, history, &prompt),
-            Kind::Answer => answer(&prompt),
-            Kind::Password => password(&prompt),
+        if reply.is_closed() {
+            continue;
+        }
+        *before() = tcgetattr(std::io::stdin()).ok();
+        let line = loop {
+            let line = match kind {
+                Kind::Question => question(&mut questions, history, &prompt),
+                Kind::Answer => answer(&prompt),
+                Kind::Input => input(&mut inputs, &prompt),
+                Kind::Password => password(&prompt),
+            };
+            // Bytes that are no text end nothing.
+            let is_odd = |error: &ReadlineError| matches!(error, ReadlineError::Io(error) if error.kind() == ErrorKind::InvalidData);
+            if !line.as_ref().is_err_and(is_odd) {
+                break line;
+            }
+            eprint("a key sent what is not UTF-8; that line is gone\n");
         };
-        BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
+        before().take();
         let _ = reply.send(match line {
             Ok(text) => Line::Said(text),
             Err(ReadlineError::Interrupted) => Line::Interrupted,
             Err(ReadlineError::Eof) => Line::Ended,
             Err(error) => {
-                tracing::warn!(%error, "could not read a line from the terminal");
+                eprint(&format!(
+                    "could not read a line from the terminal: {error}\n"
+                ));
                 Line::Ended
             }
         });
@@ -225,18 +285,49 @@ fn questions(history: Option<&Path>) -> Result<Questions, ReadlineError> {
         .build();
     let mut editor = Editor::with_config(config)?;
     editor.set_helper(Some(Completion::default()));
-    if let Some(path) = history {
-        if let Some(folder) = path.parent() {
-            let _ = std::fs::create_dir_all(folder);
-        }
-        // The first time there is none.
-        let _ = editor.load_history(path);
+    if let Some(path) = history
+        && let Err(error) = remember(&mut editor, path)
+    {
+        tracing::warn!(%error, path = %path.display(), "could not read the history of questions");
     }
     Ok(editor)
 }
 
+/// Reads the history. One that cannot be read is put aside.
+fn remember(editor: &mut Questions, path: &Path) -> Result<(), ReadlineError> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    // The library would change the umask of the whole process for it.
+    let new = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    match new {
+        Ok(mut file) => file.write_all(HISTORY_HEAD)?,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error.into()),
+    }
+    let read = editor.load_history(path);
+    if read.is_err() {
+        std::fs::rename(path, path.with_extension("unreadable"))?;
+    }
+    read
+}
+
 fn answer(prompt: &Prompt) -> Result<String, ReadlineError> {
-    let mut editor = Editor::<(), _>::with_history(config().build(), MemHistory::new())?;
+    let mut editor: Inputs = Editor::with_history(config().build(), MemHistory::new())?;
+    editor.readline(&shown(prompt))
+}
+
+type Inputs = Editor<(), MemHistory>;
+
+fn input(editor: &mut Option<Inputs>, prompt: &Prompt) -> Result<String, ReadlineError> {
+    let editor = match editor {
+        Some(editor) => editor,
+        None => editor.insert(Editor::with_history(config().build(), MemHistory::new())?),
+    };
     editor.readline(&shown(prompt))
 }
 

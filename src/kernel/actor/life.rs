@@ -153,7 +153,8 @@ impl Life {
                     return End::Died(self.kill(ExitReason::Disconnected).await);
                 }
                 () = passed(wake) => {
-                    for action in self.table.wake(Instant::now()) {
+                    let more_waits = !self.link.incoming.is_empty();
+                    for action in self.table.wake(Instant::now(), more_waits) {
                         match action {
                             Action::Fence => {
                                 let request = self.request(Content::KernelInfoRequest);

@@ -18,6 +18,8 @@ const REPLY_WAIT: Duration = Duration::from_secs(5);
 const MORE_LATE_OUTPUTS: Duration = Duration::from_secs(2);
 /// Kernels send what was printed before they ask for input, but over another socket, which may be read later.
 const SAME_TIME: Duration = Duration::from_millis(20);
+/// A question is not put off any longer for what comes without end.
+const ASKED_AT_LAST: Duration = Duration::from_secs(1);
 /// Lines of input that a cell may ask for.
 const QUESTIONS: u32 = 100_000;
 
@@ -78,18 +80,28 @@ impl Entry {
         self.wake = None;
         match self.stdin {
             Stdin::Asked => {
-                self.asking = Some(request);
-                self.wake = Some((now + SAME_TIME, Wake::Asks));
+                self.asking = Some((request, now));
+                self.puts_off_question(now);
             }
             // Kernels other than ipykernel ask whatever they were told.
             Stdin::Closed | Stdin::Refused { .. } => self.refuse("nobody is there to answer", now),
         }
     }
 
+    /// What was printed before may still be on its way. False once it was waited for long enough.
+    pub(super) fn puts_off_question(&mut self, now: Instant) -> bool {
+        let Some((_, since)) = &self.asking else {
+            return false;
+        };
+        let latest = *since + ASKED_AT_LAST;
+        self.wake = Some(((now + SAME_TIME).min(latest), Wake::Asks));
+        now < latest
+    }
+
     /// Tells what the code asks, behind what it printed before.
     pub(super) fn tell_question(&mut self) {
         self.wake = None;
-        if let Some(request) = self.asking.take() {
+        if let Some((request, _)) = self.asking.take() {
             self.send(ExecutionEvent::InputRequested(request));
         }
     }
@@ -115,6 +127,10 @@ impl Entry {
     }
 
     pub(super) fn after_message(&mut self, now: Instant, late_outputs: Duration) {
+        if self.asking.is_some() {
+            self.puts_off_question(now);
+            return;
+        }
         match (&self.reply, self.idle) {
             (Some(_), true) if self.settling != Settling::Done => {
                 let wait = if self.settling == Settling::Late {
