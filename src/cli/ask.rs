@@ -166,14 +166,7 @@ fn outcome(ended: Ended, interactive: bool) -> Result<Exit, Failure> {
             "the answer is complete, but its notebook could not be written",
         )
         .hint("make room, or name another place with --notebook")),
-        TurnEnd::Done => Ok(Exit::Done),
-        TurnEnd::CellFailed
-        | TurnEnd::StepLimit { .. }
-        | TurnEnd::Repeating
-        | TurnEnd::Budget { .. } => Ok(Exit::Failed),
-        TurnEnd::Interrupted => Ok(Exit::Interrupted),
-        TurnEnd::Declined if interactive => Ok(Exit::Approval),
-        TurnEnd::Declined => Err(nobody_to_approve()),
+        TurnEnd::Declined if !interactive => Err(nobody_to_approve()),
         TurnEnd::ModelFailed {
             message,
             key_variable,
@@ -181,6 +174,22 @@ fn outcome(ended: Ended, interactive: bool) -> Result<Exit, Failure> {
         TurnEnd::KernelFailed { message } => {
             Err(Failure::new(Exit::Kernel, message).hint(KERNEL_HINT))
         }
+        end => Ok(exit_of(&end)),
+    }
+}
+
+/// What a program ends with after a turn that ended so.
+pub(super) fn exit_of(end: &TurnEnd) -> Exit {
+    match end {
+        TurnEnd::Done => Exit::Done,
+        TurnEnd::CellFailed
+        | TurnEnd::StepLimit { .. }
+        | TurnEnd::Repeating
+        | TurnEnd::Budget { .. } => Exit::Failed,
+        TurnEnd::Interrupted => Exit::Interrupted,
+        TurnEnd::Declined => Exit::Approval,
+        TurnEnd::ModelFailed { .. } => Exit::Provider,
+        TurnEnd::KernelFailed { .. } => Exit::Kernel,
     }
 }
 

@@ -61,6 +61,22 @@ fn what_looks_like_a_command_is_no_question() {
     assert!(!ended.stderr.contains("error:"), "{ended}");
 }
 
+/// As a script's is that of its last command.
+#[test]
+fn the_exit_code_is_that_of_the_last_turn() {
+    let sponde = Sponde::new().with("OPENAI_BASE_URL", NOBODY);
+    let chat = &["--model", "m", "-k", "misbehave"];
+    for (lines, code) in [
+        ("why?\n", 5),
+        ("!error Wrong sum\n", 1),
+        ("!error Wrong sum\n!echo well\n", 0),
+        ("why?\n/help\n", 5),
+    ] {
+        let ended = sponde.run_with_stdin(chat, lines);
+        assert_eq!(ended.code, Some(code), "{lines}: {ended}");
+    }
+}
+
 #[test]
 fn an_error_of_the_model_has_a_hint() {
     let sponde = Sponde::new().with("OPENAI_BASE_URL", NOBODY);

@@ -14,6 +14,8 @@ pub(super) struct Ending {
     /// Why it ends with an error.
     pub failure: Option<Failure>,
     interactive: bool,
+    /// What the last turn came to.
+    last: Exit,
     notebook: PathBuf,
     /// Whether the notebook had everything after the last turn.
     saved: bool,
@@ -31,6 +33,7 @@ impl Ending {
         Self {
             failure: None,
             interactive,
+            last: Exit::Done,
             notebook: session.notebook.clone(),
             saved: true,
             before: None,
@@ -44,6 +47,7 @@ impl Ending {
     /// allowed to run, and would be paid for.
     pub(super) fn after_turn(&mut self, end: &TurnEnd, saved: bool) -> Option<Exit> {
         self.saved = saved;
+        self.last = ask::exit_of(end);
         if self.interactive || *end != TurnEnd::Declined {
             return None;
         }
@@ -74,7 +78,9 @@ impl Ending {
             return Err(failure);
         }
         if saved {
-            return Ok(exit);
+            // As a shell does with the last command of a script; a person has seen how it went.
+            let of_script = exit == Exit::Done && !self.interactive;
+            return Ok(if of_script { self.last } else { exit });
         }
         let shown = self.notebook.display();
         Err(Failure::new(
