@@ -96,8 +96,8 @@ pub(super) async fn go_on(
         let line = match typed.question(&mut signals).await {
             Ok(line) => line,
             Err(Ask::Interrupt) => {
-                eprint(&paint(DIM, "(Ctrl-D or /exit ends)", colours));
-                eprint("\n");
+                let hint = paint(DIM, "(Ctrl-D or /exit ends)", colours);
+                eprint(&format!("{hint}\n"));
                 continue;
             }
             Err(Ask::End) => break Exit::Interrupted,

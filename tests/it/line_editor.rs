@@ -46,6 +46,10 @@ fn lines_are_edited_pasted_completed_and_remembered() {
             ["type", "\r"],
             ["wait", "/undo #N goes back"],
             ["wait", PROMPT],
+            // Such a line is not for the history.
+            ["type", " !print('for' + 'gotten')\r"],
+            ["wait", "forgotten"],
+            ["wait", PROMPT],
             ["type", "!print('a',\\\r'b')\r"],
             ["wait", "a b"],
             ["wait", PROMPT],
@@ -53,6 +57,9 @@ fn lines_are_edited_pasted_completed_and_remembered() {
         ]),
     );
     assert_eq!((screen.code, screen.as_always), (0, true), "{}", screen.all);
+    let history = sponde.read("../state/sponde/history");
+    assert!(history.contains("print('line', i)"), "{history}");
+    assert!(!history.contains("gotten"), "{history}");
     let screen = chat(
         &sponde,
         &json!([

@@ -31,7 +31,7 @@ use super::super::signals::Ask;
 use super::super::style::{paint, stderr_colours};
 use super::complete::Completion;
 
-/// Lines of history that are kept. At the limit the file is written anew with each, so there is none that is met.
+/// Lines of history that are kept: so many that the file only grows. At the limit the library writes it anew with each.
 const HISTORY: usize = 100_000;
 /// How the library's history files begin.
 const HISTORY_HEAD: &[u8] = b"#V2\n";
@@ -159,8 +159,8 @@ impl LineEditor {
             return Err(ask);
         }
         match kind {
-            Kind::Question | Kind::Answer => self.pasted.clear(),
-            Kind::Input | Kind::Password => {
+            Kind::Question | Kind::Answer | Kind::Password => self.pasted.clear(),
+            Kind::Input => {
                 if let Some(line) = self.pasted.pop_front() {
                     return Ok(Some(line));
                 }
@@ -257,6 +257,8 @@ fn serve(history: Option<&Path>, wishes: &std::sync::mpsc::Receiver<Wanted>) {
 }
 
 type Questions = Editor<Completion, DefaultHistory>;
+/// Without history and completion.
+type Plain = Editor<(), MemHistory>;
 
 fn question(
     editor: &mut Option<Questions>,
@@ -317,13 +319,11 @@ fn remember(editor: &mut Questions, path: &Path) -> Result<(), ReadlineError> {
 }
 
 fn answer(prompt: &Prompt) -> Result<String, ReadlineError> {
-    let mut editor: Inputs = Editor::with_history(config().build(), MemHistory::new())?;
+    let mut editor: Plain = Editor::with_history(config().build(), MemHistory::new())?;
     editor.readline(&shown(prompt))
 }
 
-type Inputs = Editor<(), MemHistory>;
-
-fn input(editor: &mut Option<Inputs>, prompt: &Prompt) -> Result<String, ReadlineError> {
+fn input(editor: &mut Option<Plain>, prompt: &Prompt) -> Result<String, ReadlineError> {
     let editor = match editor {
         Some(editor) => editor,
         None => editor.insert(Editor::with_history(config().build(), MemHistory::new())?),
