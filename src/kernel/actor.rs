@@ -277,7 +277,7 @@ async fn lie_dead(
     }
 }
 
-/// The end of a wait that there may be.
+/// Until `at`; without a time, for ever.
 async fn passed(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,

@@ -15,7 +15,8 @@
 //! - No byte of a frame that is refused or emptied reaches `zeromq`.
 //! - A command reaches `zeromq` only if it is `READY`; `PING` is answered here, for `zeromq` cannot.
 //! - Memory is one chunk a direction, and towards us [`GuardLimits::spool`] and, where messages come from here, one batch
-//!   and one message: a side that does not read stops the other side from writing.
+//!   and one message; towards the kernel what the queue of [`Direct`] has room for. A side that does not read stops the
+//!   other side from writing.
 //! - The last [`GuardEvent`] is `Hostile` or `Closed`, after both connections are cut. A dropped guard sends none.
 //!
 //! Deliberately not here: what the frames say (`jupyter::wire`), and who does something about a lost connection
@@ -187,7 +188,7 @@ impl Guard {
         Self::start_keeping(upstream, listen_dir, name, limits, None, None, lost)
     }
 
-    /// The same, and frames that are too large go to files, and messages go through queues if there are such.
+    /// The same, and frames that are too large go to files, and messages through the queues of `direct`.
     ///
     /// # Errors
     /// As [`Guard::start`].
@@ -290,20 +291,10 @@ async fn stand(
         }
     };
     let scanner = Scanner::new(limits, oversize);
-    let (from_client, to_client) = ours;
     match direct {
-        None => {
-            between(
-                (from_client, to_client),
-                None,
-                kernel,
-                scanner,
-                limits,
-                emptied,
-            )
-            .await
-        }
+        None => between(ours, None, kernel, scanner, limits, emptied).await,
         Some(Direct { received, to_send }) => {
+            let (from_client, to_client) = ours;
             let ours = (from_client, Collector::new(to_client, received));
             between(ours, Some(to_send), kernel, scanner, limits, emptied).await
         }
