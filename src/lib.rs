@@ -15,6 +15,8 @@ pub mod export;
 
 pub mod agent;
 
+pub mod app;
+
 pub mod cli;
 
 pub mod config;

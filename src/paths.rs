@@ -1,8 +1,10 @@
-//! Where things are on disk. The only module that reads the environment for directories; everything below gets paths
-//! as values.
+//! Where things are on disk, and the environment that says so. The process's environment and working directory are read
+//! here, once, and are values from then on: a process with many sessions has one for each.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use etcetera::{BaseStrategy as _, base_strategy::Xdg};
 
@@ -12,6 +14,79 @@ use crate::kernel::{SearchPath, SearchPaths};
 pub const CONFIG_DIR: &str = "SPONDE_CONFIG_DIR";
 /// Directory of sessions, models and the private Python environment; default `$XDG_DATA_HOME/sponde`.
 pub const DATA_DIR: &str = "SPONDE_DATA_DIR";
+
+/// What a process was started with. Clones share it; `Debug` shows no value.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Environment {
+    inner: Arc<Inner>,
+}
+
+#[derive(PartialEq, Eq)]
+struct Inner {
+    variables: Vec<(String, String)>,
+    cwd: Option<PathBuf>,
+}
+
+impl Environment {
+    /// Reads that of this process. Variables that are no Unicode are left out.
+    pub fn of_process() -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Self::new(
+            std::env::vars_os().filter_map(text).collect(),
+            std::env::current_dir().ok(),
+        )
+    }
+
+    /// One of these variables, in this working directory.
+    pub fn new(variables: Vec<(String, String)>, cwd: Option<PathBuf>) -> Self {
+        Self {
+            inner: Arc::new(Inner { variables, cwd }),
+        }
+    }
+
+    /// The same in another directory.
+    #[must_use]
+    pub fn in_directory(&self, cwd: PathBuf) -> Self {
+        Self::new(self.inner.variables.clone(), Some(cwd))
+    }
+
+    /// A variable; an empty one counts as none.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let mut variables = self.inner.variables.iter();
+        let (_, value) = variables.find(|(own, value)| own == name && !value.is_empty())?;
+        Some(value)
+    }
+
+    /// All variables.
+    pub fn variables(&self) -> &[(String, String)] {
+        &self.inner.variables
+    }
+
+    /// The working directory; `None` if it was not to be had.
+    pub fn cwd(&self) -> Option<&Path> {
+        self.inner.cwd.as_deref()
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.get(name).map(PathBuf::from)
+    }
+
+    /// The directories in a variable such as `PATH`.
+    fn split(&self, name: &str) -> Vec<PathBuf> {
+        let value = self.get(name).unwrap_or_default();
+        std::env::split_paths(value)
+            .filter(|path| !path.as_os_str().is_empty())
+            .collect()
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Environment({} variables)", self.inner.variables.len())
+    }
+}
 
 /// The directories of this person on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +105,8 @@ pub struct Paths {
     pub jupyter_runtime: PathBuf,
     /// For sockets: short, private, on this machine.
     pub sockets: PathBuf,
+    /// What the process was started with.
+    pub environment: Environment,
 }
 
 /// There is no home directory.
@@ -38,11 +115,12 @@ pub struct Paths {
 pub struct NoHome;
 
 impl Paths {
-    /// Reads the environment.
+    /// Those that `environment` says.
     ///
     /// # Errors
     /// [`NoHome`].
-    pub fn from_env() -> Result<Self, NoHome> {
+    pub fn of(environment: Environment) -> Result<Self, NoHome> {
+        let var = |name: &str| environment.path(name);
         let xdg = Xdg::new().map_err(|_| NoHome)?;
         let data = var(DATA_DIR).unwrap_or_else(|| xdg.data_dir().join("sponde"));
         let jupyter_data =
@@ -66,6 +144,7 @@ impl Paths {
             jupyter_data,
             jupyter_runtime,
             sockets,
+            environment,
         })
     }
 
@@ -111,29 +190,30 @@ impl Paths {
             data_dir,
             prefix: None,
         };
-        let mut dirs: Vec<SearchPath> = std::env::var_os("JUPYTER_PATH")
-            .iter()
-            .flat_map(std::env::split_paths)
+        let environment = &self.environment;
+        let mut dirs: Vec<SearchPath> = environment
+            .split("JUPYTER_PATH")
+            .into_iter()
             .map(|dir| plain("JUPYTER_PATH", dir))
             .collect();
         for (origin, name) in [
             ("virtual environment", "VIRTUAL_ENV"),
             ("conda environment", "CONDA_PREFIX"),
         ] {
-            dirs.extend(var(name).map(|prefix| of(origin, prefix)));
+            dirs.extend(environment.path(name).map(|prefix| of(origin, prefix)));
         }
         dirs.push(of("sponde", self.python_env()));
         dirs.push(plain("user", self.jupyter_data.clone()));
         for prefix in ["/usr/local", "/usr"] {
             dirs.push(of("system", PathBuf::from(prefix)));
         }
-        let mut elsewhere: Vec<SearchPath> = std::env::current_dir()
-            .ok()
+        let mut elsewhere: Vec<SearchPath> = environment
+            .cwd()
             .map(|here| of("virtual environment here", here.join(".venv")))
             .into_iter()
             .collect();
         elsewhere.extend(
-            conda_environments()
+            conda_environments(environment.path("HOME"))
                 .into_iter()
                 .map(|prefix| of("conda environment", prefix)),
         );
@@ -143,17 +223,14 @@ impl Paths {
         SearchPaths {
             dirs,
             elsewhere,
-            programs: std::env::var_os("PATH")
-                .iter()
-                .flat_map(std::env::split_paths)
-                .collect(),
+            programs: environment.split("PATH"),
         }
     }
 }
 
 /// All that conda made for this person: it keeps a list.
-fn conda_environments() -> Vec<PathBuf> {
-    let Some(home) = var("HOME") else {
+fn conda_environments(home: Option<PathBuf>) -> Vec<PathBuf> {
+    let Some(home) = home else {
         return Vec::new();
     };
     std::fs::read_to_string(home.join(".conda/environments.txt"))
@@ -163,10 +240,4 @@ fn conda_environments() -> Vec<PathBuf> {
         .filter(|line| line.starts_with('/'))
         .map(PathBuf::from)
         .collect()
-}
-
-fn var(name: &str) -> Option<PathBuf> {
-    std::env::var_os(name)
-        .filter(|value| !value.is_empty())
-        .map(PathBuf::from)
 }

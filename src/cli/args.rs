@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::agent::StdinPolicy;
+use crate::app::{Lifetime, SessionSettings};
 use crate::llm::mode::CodeMode;
 
 pub use run::{ProgressArg, RunArgs};
@@ -146,6 +148,37 @@ pub struct SessionArgs {
     /// How many seconds a cell of the model may run.
     #[arg(long, value_name = "SECONDS")]
     pub cell_timeout: Option<u64>,
+}
+
+impl SessionArgs {
+    /// As the app takes it. `attended` if a person is at the terminal.
+    pub(super) fn settings(self, attended: bool, lifetime: Lifetime) -> SessionSettings {
+        SessionSettings {
+            model: self.model,
+            code_mode: self.code_mode,
+            kernels: self.kernel,
+            stdin: self.stdin.map(|stdin| match stdin {
+                StdinArg::Ask => StdinPolicy::Ask,
+                StdinArg::Refuse => StdinPolicy::Refuse,
+                StdinArg::Model => StdinPolicy::Model,
+            }),
+            existing: self.existing,
+            keep_kernels: self.keep_kernel,
+            gateway: self.gateway.gateway,
+            run_unasked: self.yes,
+            trust_project: self.trust_project,
+            agreed: None,
+            files: self.files,
+            notebook: self.notebook,
+            replay: self.replay,
+            max_steps: self.max_steps,
+            max_cost: self.max_cost,
+            max_tokens: self.max_tokens,
+            cell_timeout: self.cell_timeout,
+            attended,
+            lifetime,
+        }
+    }
 }
 
 /// An amount of money.

@@ -6,13 +6,14 @@ use tokio::sync::mpsc;
 
 use super::args::AskArgs;
 use super::interact::{self, Ended};
+use super::project;
 use super::render::Renderer;
 use super::resume::Coming;
-use super::session::{self, Past};
 use super::signals::{self, Ask};
 use super::typed::Typed;
 use super::{Context, print, style};
 use crate::agent::{Agent, Command, Decision, EventKind, TurnEnd};
+use crate::app::{Lifetime, session};
 use crate::error::{Exit, Failure};
 
 /// Runs it.
@@ -32,23 +33,29 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
     if question.trim().is_empty() {
         return Err(Failure::usage("the question is empty"));
     }
-    session::check_replay(&args.session)?;
     let interactive = style::is_interactive() && !args.json && args.question != "-";
+    let mut settings = args.session.settings(interactive, Lifetime::OneQuestion);
+    session::check_replay(&settings)?;
+    if interactive && !settings.trust_project {
+        settings.agreed = project::ask(context).await;
+    }
     let (mut signals, _listening) = signals::listen();
     let mut session = tokio::select! {
-        started = session::start(&args.session, interactive, Past::Forgotten, context) => started?,
+        started = session::start(&settings, None, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
     if session.may_replay && args.json {
         if let Some(exit) = replay_as_json(&mut session.agent, &mut signals).await? {
-            return session::end_soon(session, exit).await;
+            interact::end_soon(session).await;
+            return Ok(exit);
         }
     } else if session.may_replay {
         let mut renderer = Renderer::new(false);
         let coming = Coming::Back(Some(true));
         let back = coming.back(&mut session.agent, &mut renderer, None, &mut signals);
         if let Some(exit) = back.await {
-            return session::end_soon(session, exit).await;
+            interact::end_soon(session).await;
+            return Ok(exit);
         }
     }
     let submitted = session
@@ -75,7 +82,7 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
     };
     // The kernel may take its time to end; a second Ctrl-C does not wait for it.
     tokio::select! {
-        _ = tokio::time::timeout(interact::END_WITHIN, session::end(session)) => {}
+        _ = tokio::time::timeout(interact::END_WITHIN, session.end()) => {}
         Some(_) = signals.recv() => {}
     }
     outcome(ended, interactive)

@@ -11,14 +11,15 @@ use std::path::Path;
 
 use super::args::SessionArgs;
 use super::interact::{self, Ended};
+use super::project;
 use super::render::Renderer;
 use super::resume::{Coming, Resumed};
-use super::session::{self, Past};
 use super::signals::{self, Ask};
 use super::style::{DIM, paint, stderr_colours};
 use super::typed::Typed;
 use super::{Context, eprint, filter};
 use crate::agent::{Agent, EventKind, KernelOffer, tools};
+use crate::app::{Lifetime, session};
 use crate::error::{Exit, Failure};
 use ending::Ending;
 use line::{Said, said};
@@ -56,7 +57,6 @@ pub(super) const COMMANDS: [&str; 7] = [
 
 /// Runs it.
 pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, Failure> {
-    session::check_replay(&args)?;
     go_on(args, None, context).await
 }
 
@@ -69,8 +69,16 @@ pub(super) async fn go_on(
     let (opened, coming) = Coming::split(resumed);
     let (mut signals, _listening) = signals::listen();
     let interactive = std::io::stdin().is_terminal();
+    let replay = args.replay;
+    let mut settings = args.settings(interactive, Lifetime::Conversation);
+    if opened.is_none() {
+        session::check_replay(&settings)?;
+    }
+    if interactive && !settings.trust_project {
+        settings.agreed = project::ask(context).await;
+    }
     let mut session = tokio::select! {
-        started = session::start_from(&args, opened, interactive, Past::Kept, context) => started?,
+        started = session::start(&settings, opened, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
     let colours = stderr_colours();
@@ -81,11 +89,12 @@ pub(super) async fn go_on(
         Typed::lines()
     };
     let (kernels, mut answering) = beginning(&mut session.agent, &mut renderer).await;
-    let coming = coming.or_replay(session.may_replay, args.replay);
+    let coming = coming.or_replay(session.may_replay, replay);
     let asked = interactive.then_some(&mut typed);
     let back = coming.back(&mut session.agent, &mut renderer, asked, &mut signals);
     if let Some(exit) = back.await {
-        return session::end_soon(session, exit).await;
+        interact::end_soon(session).await;
+        return Ok(exit);
     }
     let mut own = 0;
     if interactive {
@@ -162,7 +171,7 @@ pub(super) async fn go_on(
     drop(typed);
     ending.begin();
     tokio::select! {
-        _ = tokio::time::timeout(interact::END_WITHIN, session::end(session)) => {}
+        _ = tokio::time::timeout(interact::END_WITHIN, session.end()) => {}
         Some(_) = signals.recv() => {}
     }
     ending.end(exit)

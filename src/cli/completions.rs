@@ -10,7 +10,7 @@ use super::args::CompletionsArgs;
 use super::{human, print};
 use crate::agent::sessions::{self, Found};
 use crate::error::{Exit, Failure};
-use crate::paths::Paths;
+use crate::paths::{Environment, Paths};
 
 /// The environment variable by which a shell asks.
 const ASKS: &str = "COMPLETE";
@@ -50,7 +50,7 @@ pub(super) fn shells() -> PossibleValuesParser {
 pub(super) fn sessions() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let typed = typed.to_string_lossy();
-        let Ok(paths) = Paths::from_env() else {
+        let Ok(paths) = Paths::of(Environment::of_process()) else {
             return Vec::new();
         };
         let all = sessions::list(&paths.sessions());

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use super::args::GatewayArgs;
-use super::gateway::{self, Far};
 use super::style::{BAD, GOOD, HINT, WARN, paint, stdout_colours};
-use super::{Context, model, print, session};
+use super::{Context, print};
+use crate::app::remote_kernels::{self, RemoteKernels};
+use crate::app::{kernels, model};
 use crate::error::{Exit, Failure};
 use crate::kernel::{ExecuteOptions, Kernel, LaunchOptions, OutputEvent};
 use crate::llm::catalog::Setup;
@@ -91,22 +91,20 @@ async fn kernel(context: &Context) -> Finding {
     const GATEWAY: &str =
         "set SPONDE_GATEWAY and SPONDE_GATEWAY_TOKEN as docs/gateway.md says, or unset them";
     let named = context.config.kernel.as_deref();
-    let args = GatewayArgs {
-        gateway: std::env::var("SPONDE_GATEWAY").ok(),
-    };
-    let far = match gateway::open(&args, context).await {
+    let url = context.paths.environment.get("SPONDE_GATEWAY");
+    let far = match remote_kernels::open(url, context).await {
         Ok(far) => far,
         Err(failure) => return Finding::Bad(failure.message, GATEWAY),
     };
     let (source, hint) = match &far {
         Some(far) => (far.find(named, None), GATEWAY),
-        None => (session::find_kernel(named, context), HINT),
+        None => (kernels::find_kernel(named, context), HINT),
     };
     let source = match source {
         Ok(source) => source,
         Err(failure) => return Finding::Bad(failure.message, hint),
     };
-    let gateway = far.as_ref().map(Far::options);
+    let gateway = far.as_ref().map(RemoteKernels::options);
     let place = gateway
         .as_ref()
         .map_or_else(String::new, |gateway| format!(" of {}", gateway.url));
@@ -114,7 +112,7 @@ async fn kernel(context: &Context) -> Finding {
     let begin = Instant::now();
     let options = LaunchOptions {
         gateway,
-        ..session::launch_options(source, std::env::temp_dir(), context)
+        ..kernels::launch_options(source, context.paths.sockets.clone(), context)
     };
     let kernel = match Kernel::launch(options).await {
         Ok(kernel) => kernel,
@@ -160,8 +158,9 @@ async fn libraries(kernel: &Kernel) -> String {
 }
 
 async fn models(context: &Context) -> Finding {
+    let environment = model::variables(context);
     let setup = Setup {
-        environment: &model::environment,
+        environment: &environment,
         providers: &context.config.providers,
     };
     let mut names: Vec<String> = detect::detect(setup)

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 
 use super::args::{ExportArgs, ExportFormat};
-use super::{Context, print, run, session, sessions};
+use super::{Context, print, sessions};
 use crate::agent::{self, write_atomically};
+use crate::app::notebook;
 use crate::error::{Exit, Failure};
 use crate::export::{self, Options};
 
@@ -31,7 +32,7 @@ pub(super) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failu
     }
     let bytes = std::fs::read(&args.notebook)
         .map_err(|error| Failure::usage(format!("could not read `{shown}`: {error}")))?;
-    let notebook = run::parse(&bytes, &shown)?;
+    let notebook = notebook::parse(&bytes, &shown, &context.notify)?;
     let options = Options { clean: args.clean };
     let text = match to {
         ExportFormat::Ipynb => export::notebook(&notebook, options),
@@ -186,7 +187,7 @@ struct Beside {
 impl Beside {
     fn new(output: &Path) -> Self {
         Self {
-            dir: session::pictures_dir(output),
+            dir: crate::app::session::pictures_dir(output),
             next: 1,
             failed: None,
         }

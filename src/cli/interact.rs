@@ -201,5 +201,10 @@ async fn go_on(typed: &mut Typed, signals: &mut mpsc::Receiver<Ask>) -> Result<b
     }
 }
 
+/// Ends a session, but not for ever, before the program ends.
+pub(super) async fn end_soon(session: crate::app::Session) {
+    let _ = tokio::time::timeout(END_WITHIN, session.end()).await;
+}
+
 /// How long a session may take to end before the program ends without it.
 pub(super) const END_WITHIN: Duration = Duration::from_secs(10);

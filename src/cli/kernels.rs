@@ -2,14 +2,12 @@
 
 mod install;
 mod list;
-mod recipe;
-mod system;
 mod test;
 
 use super::args::{GatewayArgs, KernelsArgs, KernelsCommand};
-use super::{Context, block_on, gateway, reap};
+use super::{Context, block_on, reap};
+use crate::app::remote_kernels;
 use crate::error::{Exit, Failure};
-use system::System;
 
 /// Runs it.
 pub(super) fn kernels(args: KernelsArgs, context: &Context) -> Result<Exit, Failure> {
@@ -18,22 +16,14 @@ pub(super) fn kernels(args: KernelsArgs, context: &Context) -> Result<Exit, Fail
         gateway: GatewayArgs::default(),
     };
     match args.command.unwrap_or(default) {
-        KernelsCommand::List { json, gateway } => match gateway::named(&gateway, context)? {
-            Some(options) => block_on(gateway::list(options, json)),
-            None => list::list(json, context),
-        },
+        KernelsCommand::List { json, gateway } => {
+            match remote_kernels::named(gateway.gateway.as_deref(), context)? {
+                Some(options) => block_on(list::list_remote(options, json, context)),
+                None => list::list(json, context),
+            }
+        }
         KernelsCommand::Reap { kept } => reap::run(kept, context),
         KernelsCommand::Test(args) => block_on(test::test(args, context)),
-        KernelsCommand::Install(args) => {
-            if let Some(env) = &args.into {
-                return block_on(install::install_into(env, context));
-            }
-            let system = if args.system {
-                System::Allowed
-            } else {
-                System::Ask
-            };
-            block_on(install::install(&args.names, system, context))
-        }
+        KernelsCommand::Install(args) => block_on(install::install(args, context)),
     }
 }

@@ -1,61 +1,45 @@
-//! Floor 4, the terminal: arguments in, a scrolling transcript out. Holds no logic that another front end would need.
+//! Floor 5, the terminal: arguments in, a scrolling transcript out. Holds no logic that another front end would need.
 
 pub mod args;
 mod ask;
-mod before;
 mod chat;
 mod compaction;
 mod completions;
 mod doctor;
-mod existing;
 mod export;
 mod filter;
-mod gateway;
 mod human;
 mod interact;
 mod kernels;
-mod model;
 mod models;
-mod notebook;
+mod notices;
 mod picture;
 mod profiles;
 mod project;
 mod proxy;
-mod python;
 mod reap;
 mod render;
 mod resume;
 mod run;
 mod screen;
-mod session;
 mod sessions;
 mod signals;
-mod step;
 mod style;
 mod totals;
 mod typed;
-mod warm;
-mod workspace;
 
 use std::io::Write as _;
 
 use clap::error::ErrorKind;
 
+pub(crate) use crate::app::Context;
 use crate::config::Config;
 use crate::error::{Exit, Failure};
-use crate::paths::Paths;
+use crate::paths::{Environment, Paths};
 use args::{Cli, Command};
 
 /// How long tasks may take to clean up when the program ends.
 const CLEAN_UP: std::time::Duration = std::time::Duration::from_millis(300);
-
-/// What every command gets.
-pub(crate) struct Context {
-    /// Directories.
-    pub paths: Paths,
-    /// The configuration file.
-    pub config: Config,
-}
 
 /// Runs the command line and returns how the program ends. The only place that prints errors.
 pub fn main() -> Exit {
@@ -91,9 +75,14 @@ pub fn main() -> Exit {
 }
 
 fn context(profile: Option<&str>) -> Result<Context, Failure> {
-    let paths = Paths::from_env().map_err(|error| Failure::usage(error.to_string()))?;
+    let paths =
+        Paths::of(Environment::of_process()).map_err(|error| Failure::usage(error.to_string()))?;
     let config = Config::load(&paths.config, profile).map_err(|error| profiles::failure(&error))?;
-    Ok(Context { paths, config })
+    Ok(Context {
+        paths,
+        config,
+        notify: notices::to_terminal(),
+    })
 }
 
 fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {

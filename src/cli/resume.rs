@@ -9,9 +9,10 @@ use super::sessions::{find, not_opened};
 use super::signals::Ask;
 use super::style::{DIM, HINT, WARN, paint, stderr_colours};
 use super::typed::Typed;
-use super::{Context, eprint, filter, human, session};
+use super::{Context, eprint, filter, human};
 use crate::agent::store::Opened;
 use crate::agent::{Agent, Command, EventKind, KernelMemory, RestoredBy, sessions};
+use crate::app::session;
 use crate::error::{Exit, Failure};
 use crate::session::{CellKind, Transcript};
 

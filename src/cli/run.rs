@@ -18,21 +18,20 @@ use std::path::Path;
 
 use super::args::RunArgs;
 use super::picture::PictureFiles;
-use super::{Context, gateway, print, session, signals, style};
+use super::{Context, print, signals, style};
+use crate::app::{remote_kernels, session};
 use crate::error::{Exit, Failure};
 pub(super) use finish::{bad, kernel_failure};
 use job::{Ran, Settings, prepare, write};
-pub(super) use plan::is_notebook;
 use plan::{Job, Target, plan};
 use progress::Progress;
-pub(super) use source::parse;
 use watch::{Shown, Watched};
 
 /// Runs it.
 pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failure> {
     let parameters = params::read(&args)?;
     let jobs = plan(&args, &parameters)?;
-    let cwd = session::current_dir()?;
+    let cwd = session::current_dir(context)?;
     if let Some(dir) = args.cwd.as_deref().filter(|dir| !dir.is_dir()) {
         return Err(Failure::usage(format!(
             "`{}` is not a directory",
@@ -48,7 +47,7 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
     }
     let reads_stdin = args.paths.iter().any(|path| path == Path::new("-"));
     let settings = Settings {
-        far: gateway::open(&args.gateway, context).await?,
+        far: remote_kernels::open(args.gateway.gateway.as_deref(), context).await?,
         allow_stdin: style::is_interactive()
             && jobs.len() == 1
             && !(reads_stdin || args.json || args.check),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::agent::{TurnEnd, sessions};
-use crate::cli::session::Session;
+use crate::app::Session;
 use crate::cli::style::{DIM, paint, stderr_colours};
 use crate::cli::{Context, ask, eprint, filter};
 use crate::error::{Exit, Failure};

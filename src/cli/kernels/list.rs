@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::recipe;
+use crate::app::install::recipe;
+use crate::app::remote_kernels;
 use crate::cli::style::{NAME, is_interactive, paint, stdout_colours};
 use crate::cli::{Context, eprint, filter, print, run};
 use crate::error::{Exit, Failure};
-use crate::kernel::FoundKernel;
+use crate::kernel::{FoundKernel, GatewayOptions};
 
 /// Prints it, as lines or as JSON.
 pub(super) fn list(as_json: bool, context: &Context) -> Result<Exit, Failure> {
@@ -42,6 +43,40 @@ pub(super) fn list(as_json: bool, context: &Context) -> Result<Exit, Failure> {
             "`sponde kernels install` knows more: {}\n",
             more.join(", ")
         ));
+    }
+    Ok(Exit::Done)
+}
+
+/// Lists its kernels.
+pub(super) async fn list_remote(
+    options: GatewayOptions,
+    as_json: bool,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let remote = remote_kernels::ask(options, &context.notify).await?;
+    let (options, specs) = (remote.options(), remote.specs());
+    if as_json {
+        let kernels: Vec<_> = specs
+            .specs
+            .iter()
+            .map(|found| json!({"name": found.name, "gateway": options.url.as_str(), "spec": found.spec}))
+            .collect();
+        let text = serde_json::to_string_pretty(&kernels).unwrap_or_default();
+        print(&format!("{text}\n"))?;
+        return Ok(Exit::Done);
+    }
+    let width = specs.specs.iter().map(|found| found.name.len()).max();
+    let width = width.unwrap_or_default();
+    for found in &specs.specs {
+        let name = filter::plain(&format!("{:width$}", found.name));
+        let default = if specs.default.as_ref() == Some(&found.name) {
+            "; its default"
+        } else {
+            ""
+        };
+        let line = format!("{}  ({}{default})\n", options.url, found.spec.display_name);
+        let name = paint(NAME, &name, stdout_colours());
+        print(&format!("{name}  {}", filter::plain(&line)))?;
     }
     Ok(Exit::Done)
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use crate::app::kernels::{find_kernel, launch_options};
 use crate::cli::args::ProbeArgs;
 use crate::cli::style::{BAD, DIM, GOOD, NAME, WARN, paint, stdout_colours};
-use crate::cli::{Context, eprint, filter, print, session};
+use crate::cli::{Context, eprint, filter, print};
 use crate::error::{Exit, Failure};
 use crate::kernel::probe::{Check, Grade, Report, probe};
 use crate::kernel::{KernelError, KernelSource};
@@ -18,7 +19,7 @@ pub(super) async fn test(args: ProbeArgs, context: &Context) -> Result<Exit, Fai
     } else {
         args.names
             .iter()
-            .map(|name| session::find_kernel(Some(name), context))
+            .map(|name| find_kernel(Some(name), context))
             .collect::<Result<_, _>>()?
     };
     if sources.is_empty() {
@@ -93,7 +94,7 @@ fn place() -> Result<std::path::PathBuf, Failure> {
 async fn one(source: KernelSource, place: &Path, context: &Context) -> Result<Report, KernelError> {
     let name = source.name.clone();
     eprint(&format!("{name}: start\n"));
-    let options = session::launch_options(source, place.to_owned(), context);
+    let options = launch_options(source, place.to_owned(), context);
     probe(options, |check: Check| {
         eprint(&format!("{name}: {}\n", check.title()));
     })

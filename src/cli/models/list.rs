@@ -10,9 +10,9 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::super::args::ModelListArgs;
-use super::super::model::{catalog_failure, environment};
 use super::super::style::{BAD, DIM, NAME, paint, stdout_colours};
 use super::super::{Context, filter, print};
+use crate::app::model::{catalog_failure, variables};
 use crate::error::{Exit, Failure};
 use crate::llm::catalog::{CatalogError, Setup};
 use crate::llm::endpoint::ProviderKind;
@@ -45,6 +45,7 @@ struct Asked {
 
 /// Runs it.
 pub(super) async fn list(args: &ModelListArgs, context: &Context) -> Result<Exit, Failure> {
+    let environment = variables(context);
     let setup = Setup {
         environment: &environment,
         providers: &context.config.providers,

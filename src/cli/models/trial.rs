@@ -12,10 +12,10 @@ use image::{ImageFormat, Rgb, RgbImage};
 use serde_json::{Value, json};
 
 use super::super::args::ModelTestArgs;
-use super::super::model::{self, Target};
 use super::super::style::{BAD, DIM, GOOD, NAME, WARN, paint, stderr_colours, stdout_colours};
 use super::super::{Context, eprint, filter, print};
 use crate::agent::{KernelOffer, tools};
+use crate::app::model::{self, Target};
 use crate::error::{Exit, Failure};
 use crate::llm::types::{
     Delta, Message, ModelInfo, Native, Part, Prompt, Provider, ProviderError, ToolCall, ToolChoice,
@@ -53,8 +53,7 @@ struct Reply {
 
 /// Runs it.
 pub(super) async fn test(args: &ModelTestArgs, context: &Context) -> Result<Exit, Failure> {
-    let (paths, providers) = (&context.paths, &context.config.providers);
-    let target = model::open(&args.model, paths, providers).await?;
+    let target = model::open(&args.model, context).await?;
     let outcome = examine(&target, args.json).await;
     if let Some(own) = target.own {
         own.stop().await;

@@ -1,9 +1,9 @@
 //! How a run went, in words and as an exit code.
 
 use super::super::filter;
-use super::super::gateway;
 use super::super::style::{self, BAD, paint};
 use super::job::Ran;
+use crate::app::remote_kernels;
 use crate::error::{Exit, Failure};
 use crate::jupyter::nbformat::{Cell, CellType};
 use crate::kernel::{KernelError, Verdict};
@@ -93,7 +93,7 @@ fn first_line(cell: &Cell) -> Option<String> {
 /// A kernel that could not be used, with what its process wrote.
 pub(in super::super) fn kernel_failure(error: &KernelError) -> Failure {
     if let KernelError::Gateway { error, .. } = error {
-        return gateway::failure(error);
+        return remote_kernels::failure(error);
     }
     let log = error.log().map(str::to_owned);
     let hint = if log

@@ -7,13 +7,14 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::super::args::RunArgs;
-use super::super::existing::{self, Existing};
-use super::super::gateway::Far;
-use super::super::{Context, print, session};
+use super::super::{Context, print};
 use super::plan::{Job, Target};
 use super::{kernel_failure, kernels, params, source};
 use crate::agent::replay::{self, Control, Files, OtherKernels, ReplayOptions, Report, Saver};
 use crate::agent::{EventKind, Spill, spill, write_atomically_with};
+use crate::app::existing::{self, Existing};
+use crate::app::kernels::launch_options;
+use crate::app::remote_kernels::RemoteKernels;
 use crate::error::{Exit, Failure};
 use crate::jupyter::nbformat::Notebook;
 use crate::kernel::{Kernel, KernelError, KernelSource, LaunchOptions};
@@ -23,7 +24,7 @@ use crate::session::parameters::{Parameters, hide_code};
 pub(super) struct Settings<'a> {
     pub(super) args: &'a RunArgs,
     pub(super) parameters: Parameters,
-    pub(super) far: Option<Far>,
+    pub(super) far: Option<RemoteKernels>,
     /// Whether somebody can answer `input()`.
     pub(super) allow_stdin: bool,
     pub(super) cwd: PathBuf,
@@ -123,9 +124,9 @@ impl Prepared {
         let limits = settings.context.config.limits.resolve();
         LaunchOptions {
             oversize: output.and_then(|output| spill::oversize(output, &limits)),
-            gateway: settings.far.as_ref().map(Far::options),
+            gateway: settings.far.as_ref().map(RemoteKernels::options),
             ready_timeout: Duration::from_secs(settings.args.start_timeout),
-            ..session::launch_options(kernel, self.workdir.clone(), settings.context)
+            ..launch_options(kernel, self.workdir.clone(), settings.context)
         }
     }
 

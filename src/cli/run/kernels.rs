@@ -1,9 +1,10 @@
 //! Which kernel runs what.
 
-use super::super::gateway::Far;
-use super::super::{Context, session};
+use super::super::Context;
 use super::params::warn;
 use super::source::Source;
+use crate::app::kernels::find_kernel;
+use crate::app::remote_kernels::RemoteKernels;
 use crate::error::Failure;
 use crate::jupyter::nbformat::Notebook;
 use crate::kernel::{KernelError, KernelSource};
@@ -14,7 +15,7 @@ use crate::session::notebook::Foreign;
 pub(super) fn choose(
     source: &Source,
     wanted: Option<&str>,
-    far: Option<&Far>,
+    far: Option<&RemoteKernels>,
     context: &Context,
 ) -> Result<KernelSource, Failure> {
     let names_one = text(&source.notebook, "kernelspec", "name").is_some();
@@ -25,7 +26,7 @@ pub(super) fn choose(
     if let Some(far) = far {
         return far.find(named, source.language.filter(|_| wanted.is_none()));
     }
-    let usual = || session::find_kernel(named, context);
+    let usual = || find_kernel(named, context);
     let Some(language) = source.language.filter(|_| wanted.is_none()) else {
         return usual();
     };
@@ -47,7 +48,7 @@ pub(super) fn choose(
 fn of_notebook(
     notebook: &Notebook,
     wanted: Option<&str>,
-    far: Option<&Far>,
+    far: Option<&RemoteKernels>,
     context: &Context,
 ) -> Result<KernelSource, Failure> {
     let language = || {
@@ -61,12 +62,12 @@ fn of_notebook(
         };
     }
     if let Some(wanted) = wanted {
-        return session::find_kernel(Some(wanted), context);
+        return find_kernel(Some(wanted), context);
     }
     let Some(named) = text(notebook, "kernelspec", "name") else {
-        return session::find_kernel(context.config.kernel.as_deref(), context);
+        return find_kernel(context.config.kernel.as_deref(), context);
     };
-    session::find_kernel(Some(&named), context).or_else(|failure| {
+    find_kernel(Some(&named), context).or_else(|failure| {
         let other = language().and_then(|language| context.paths.kernels().for_language(&language));
         match other {
             Some(kernel) => {

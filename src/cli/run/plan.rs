@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::super::args::RunArgs;
+use crate::app::notebook::is_notebook;
 use crate::error::Failure;
 use crate::jupyter::nbformat::{Notebook, random_cell_id};
 use crate::session::parameters::{Declared, Parameters, declared};
@@ -99,11 +100,6 @@ pub(super) fn plan(args: &RunArgs, parameters: &Parameters) -> Result<Vec<Job>, 
     let mut files = jobs.iter().filter_map(|job| job.output.file());
     files.try_for_each(check_output)?;
     Ok(jobs)
-}
-
-pub(in crate::cli) fn is_notebook(path: &Path) -> bool {
-    path.extension()
-        .is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb"))
 }
 
 /// `path` itself, for --inplace.

@@ -3,9 +3,10 @@
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use super::super::{Context, gateway::Far};
-use super::params::warn;
-use super::plan::{Input, Job, is_notebook};
+use super::super::Context;
+use super::plan::{Input, Job};
+use crate::app::notebook::{is_notebook, parse};
+use crate::app::remote_kernels::RemoteKernels;
 use crate::error::Failure;
 use crate::jupyter::nbformat::{Cell, Notebook, random_cell_id};
 use crate::session::percent;
@@ -25,7 +26,7 @@ pub(super) struct Source {
 pub(super) fn read(
     job: &Job,
     cwd: &Path,
-    far: Option<&Far>,
+    far: Option<&RemoteKernels>,
     context: &Context,
 ) -> Result<Source, Failure> {
     let shown = &job.shown;
@@ -39,7 +40,7 @@ pub(super) fn read(
     };
     let notebook = |bytes: &[u8], dir: PathBuf| {
         Ok(Source {
-            notebook: parse(bytes, shown)?,
+            notebook: parse(bytes, shown, &context.notify)?,
             is_notebook: true,
             language: None,
             dir,
@@ -108,7 +109,12 @@ fn one_cell(code: &str) -> Notebook {
 }
 
 /// A script as cells; its header may name a kernel.
-fn cells(code: &str, extension: Option<&str>, far: Option<&Far>, context: &Context) -> Notebook {
+fn cells(
+    code: &str,
+    extension: Option<&str>,
+    far: Option<&RemoteKernels>,
+    context: &Context,
+) -> Notebook {
     let Some(comment) = extension.and_then(percent::comment_of) else {
         return one_cell(code);
     };
@@ -128,15 +134,4 @@ fn cells(code: &str, extension: Option<&str>, far: Option<&Far>, context: &Conte
     }
     notebook.cells = script.cells;
     notebook
-}
-
-/// Reads a notebook; oddities are warned about, never fatal.
-pub(in super::super) fn parse(bytes: &[u8], shown: &str) -> Result<Notebook, Failure> {
-    let loaded = Notebook::read(bytes, &mut random_cell_id)
-        .map_err(|error| Failure::usage(format!("could not read the notebook `{shown}`: {error}"))
-            .hint("a notebook is a JSON file of nbformat 2 to 4; `sponde run` takes scripts too, by any other ending"))?;
-    for warning in &loaded.warnings {
-        warn(&format!("`{shown}`: {warning}"));
-    }
-    Ok(loaded.notebook)
 }

@@ -7,10 +7,11 @@ use tokio::sync::mpsc;
 use super::super::screen::Screen;
 use super::super::signals::Ask;
 use super::super::typed::Typed;
-use super::super::{Context, eprint, print, session};
+use super::super::{Context, eprint, print};
 use super::progress::{Progress, TICK};
 use crate::agent::replay::Control;
 use crate::agent::{Event, EventKind, OutputChange};
+use crate::app::session;
 use crate::error::Failure;
 use crate::jupyter::nbformat::Output;
 

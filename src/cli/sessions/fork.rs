@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use super::super::args::ForkArgs;
-use super::super::{Context, eprint, print, session};
+use super::super::{Context, eprint, print};
 use super::{find, not_opened, show};
 use crate::agent::sessions;
 use crate::agent::store::{Fork, OpenError, Opened};
+use crate::app::session;
 use crate::error::{Exit, Failure};
 
 /// Runs it.

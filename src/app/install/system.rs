@@ -1,48 +1,76 @@
 //! What a kernel needs from the machine itself: looked for first, installed with apt-get only when that was allowed.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use super::recipe::{Need, Recipe};
-use crate::cli::step::{run_with, succeeds};
-use crate::cli::style::is_interactive;
+use crate::app::step::{run_with, succeeds};
+use crate::app::{Context, Notify};
 use crate::error::{Exit, Failure};
+use crate::paths::Environment;
 
 /// Whether system packages may be installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum System {
-    /// Yes: `--system`.
-    Allowed,
-    /// Only if a person at the terminal says so.
-    Ask,
+pub enum System {
+    /// No: what is missing is an error.
+    Refused,
+    /// Yes.
+    Allowed {
+        /// Whether somebody is there to type a password for `sudo`.
+        password: bool,
+    },
 }
 
 /// Something a kernel needs that is not there.
 type Missing<'a> = (&'a Recipe, &'a Need);
 
+/// A question to the person: may these system packages be installed?
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemQuestion {
+    /// What needs what, and why: a line each.
+    pub why: String,
+    /// The command that installs it.
+    pub command: String,
+}
+
+/// What to ask before [`provide`], if the machine lacks something that we can install.
+pub async fn question(
+    recipes: &[Recipe],
+    password: bool,
+    context: &Context,
+) -> Option<SystemQuestion> {
+    let environment = &context.paths.environment;
+    let missing = missing(recipes, environment).await;
+    if missing.is_empty() {
+        return None;
+    }
+    let apt = apt(password, environment)?;
+    Some(SystemQuestion {
+        why: in_words(&missing),
+        command: apt.command(&packages(&missing)).join(" "),
+    })
+}
+
 /// Makes sure that the machine has what the recipes need.
 ///
 /// # Errors
 /// What is missing and why, and the command that installs it.
-pub(super) async fn provide(recipes: &[Recipe], system: System) -> Result<(), Failure> {
-    let missing = missing(recipes).await;
+pub async fn provide(recipes: &[Recipe], system: System, context: &Context) -> Result<(), Failure> {
+    let environment = &context.paths.environment;
+    let missing = missing(recipes, environment).await;
     if missing.is_empty() {
         return Ok(());
     }
-    let mut packages: Vec<&str> = missing
-        .iter()
-        .flat_map(|(_, need)| need.debian.iter().map(String::as_str))
-        .collect();
-    packages.sort_unstable();
-    packages.dedup();
-    let Some(apt) =
-        apt().filter(|apt| system == System::Allowed || agreed(apt, &missing, &packages))
-    else {
-        return Err(refused(&missing, &packages));
+    let packages = packages(&missing);
+    let apt = match system {
+        System::Allowed { password } => apt(password, environment),
+        System::Refused => None,
     };
-    apt.install(&packages).await?;
-    let missing = self::missing(recipes).await;
+    let Some(apt) = apt else {
+        return Err(refused(&missing, &packages, environment));
+    };
+    apt.install(&packages, &context.notify).await?;
+    let missing = self::missing(recipes, environment).await;
     if missing.is_empty() {
         return Ok(());
     }
@@ -57,11 +85,22 @@ pub(super) async fn provide(recipes: &[Recipe], system: System) -> Result<(), Fa
     .hint("is another version first on PATH?"))
 }
 
-async fn missing(recipes: &[Recipe]) -> Vec<Missing<'_>> {
+/// The system packages that are missing, each once.
+fn packages<'a>(missing: &[Missing<'a>]) -> Vec<&'a str> {
+    let mut packages: Vec<&str> = missing
+        .iter()
+        .flat_map(|(_, need)| need.debian.iter().map(String::as_str))
+        .collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+async fn missing<'a>(recipes: &'a [Recipe], environment: &Environment) -> Vec<Missing<'a>> {
     let mut missing = Vec::new();
     for recipe in recipes {
         for need in &recipe.steps.needs {
-            if !is_met(need).await {
+            if !is_met(need, environment).await {
                 missing.push((recipe, need));
             }
         }
@@ -69,9 +108,9 @@ async fn missing(recipes: &[Recipe]) -> Vec<Missing<'_>> {
     missing
 }
 
-async fn is_met(need: &Need) -> bool {
+async fn is_met(need: &Need, environment: &Environment) -> bool {
     if let Some(program) = &need.program {
-        return on_path(program).is_some();
+        return on_path(program, environment).is_some();
     }
     match need.run.split_first() {
         Some((program, args)) => {
@@ -97,16 +136,16 @@ fn in_words(missing: &[Missing<'_>]) -> String {
     text
 }
 
-fn refused(missing: &[Missing<'_>], packages: &[&str]) -> Failure {
+fn refused(missing: &[Missing<'_>], packages: &[&str], environment: &Environment) -> Failure {
     let mut names: Vec<&str> = missing.iter().map(|(recipe, _)| recipe.name).collect();
     names.dedup();
-    let hint = match apt() {
+    let hint = match apt(false, environment) {
         Some(apt) => format!(
             "install that with `{}`, or let this program do it with `sponde kernels install {} --system`",
             apt.command(packages).join(" "),
             names.join(" ")
         ),
-        None if on_path("apt-get").is_some() => format!(
+        None if on_path("apt-get", environment).is_some() => format!(
             "only root can install that, and there is no sudo; as root: `apt-get install --no-install-recommends {}`",
             packages.join(" ")
         ),
@@ -120,19 +159,6 @@ fn refused(missing: &[Missing<'_>], packages: &[&str]) -> Failure {
         .hint(hint)
 }
 
-/// Asks the person, if there is one.
-fn agreed(apt: &Apt, missing: &[Missing<'_>], packages: &[&str]) -> bool {
-    if !is_interactive() {
-        return false;
-    }
-    let command = apt.command(packages).join(" ");
-    crate::cli::eprint(&format!("{}run `{command}`? [y/N] ", in_words(missing)));
-    let mut line = String::new();
-    // Nothing else runs yet that could be held up by this.
-    let read = std::io::stdin().lock().read_line(&mut line);
-    read.is_ok() && matches!(line.trim().to_lowercase().as_str(), "y" | "yes")
-}
-
 /// The way to run apt-get.
 struct Apt {
     /// `sudo` and its options, if we are not root.
@@ -140,18 +166,13 @@ struct Apt {
 }
 
 /// How apt-get can be run here, if at all.
-fn apt() -> Option<Apt> {
-    on_path("apt-get")?;
+fn apt(password: bool, environment: &Environment) -> Option<Apt> {
+    on_path("apt-get", environment)?;
     if rustix::process::geteuid().is_root() {
         return Some(Apt { sudo: &[] });
     }
-    on_path("sudo")?;
-    // Without a terminal nobody can type a password.
-    let sudo: &[&str] = if std::io::stdin().is_terminal() {
-        &["sudo"]
-    } else {
-        &["sudo", "-n"]
-    };
+    on_path("sudo", environment)?;
+    let sudo: &[&str] = if password { &["sudo"] } else { &["sudo", "-n"] };
     Some(Apt { sudo })
 }
 
@@ -163,32 +184,31 @@ impl Apt {
         command
     }
 
-    async fn install(&self, packages: &[&str]) -> Result<(), Failure> {
+    async fn install(&self, packages: &[&str], notify: &Notify) -> Result<(), Failure> {
         let install = self.command(packages);
         let what = format!("installing {} with apt-get", packages.join(", "));
-        let first = run_words(&what, &install).await;
+        let first = run_words(&what, &install, notify).await;
         if first.is_ok() {
             return first;
         }
         // A fresh machine has no lists of packages, an old one has lists of packages that are gone.
         let mut update: Vec<&str> = self.sudo.to_vec();
         update.extend(["apt-get", "update"]);
-        run_words("reading the lists of packages", &update).await?;
-        run_words(&what, &install).await
+        run_words("reading the lists of packages", &update, notify).await?;
+        run_words(&what, &install, notify).await
     }
 }
 
-async fn run_words(what: &str, command: &[&str]) -> Result<(), Failure> {
+async fn run_words(what: &str, command: &[&str], notify: &Notify) -> Result<(), Failure> {
     let (program, args) = command.split_first().unwrap_or((&"", &[]));
     let env = [("DEBIAN_FRONTEND".to_owned(), "noninteractive".to_owned())];
-    run_with(what, Path::new(program), args, &env).await
+    run_with(what, Path::new(program), args, &env, notify).await
 }
 
 /// Where a program is.
-pub(super) fn on_path(program: &str) -> Option<PathBuf> {
+pub(super) fn on_path(program: &str, environment: &Environment) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
+    std::env::split_paths(environment.get("PATH")?)
         .map(|dir| dir.join(program))
         .find(|file| {
             file.metadata()

@@ -4,11 +4,7 @@
 
 use std::path::PathBuf;
 
-use serde_json::json;
-
-use super::args::GatewayArgs;
-use super::style::{NAME, WARN, paint, stderr_colours, stdout_colours};
-use super::{Context, eprint, filter, print};
+use super::{Context, Notify};
 use crate::error::{Exit, Failure};
 use crate::kernel::gateway::{AUTH_SCHEME, Gateway, GatewayError, RemoteSpec, RemoteSpecs};
 use crate::kernel::{GatewayOptions, KernelError, KernelSource};
@@ -19,15 +15,12 @@ const TOKENS: [&str; 2] = ["SPONDE_GATEWAY_TOKEN", "JUPYTER_GATEWAY_AUTH_TOKEN"]
 const SCHEME: &str = "JUPYTER_GATEWAY_AUTH_SCHEME";
 
 /// The gateway that is named in the arguments, the environment or the configuration; an empty name is none.
-pub(super) fn named(
-    args: &GatewayArgs,
-    context: &Context,
-) -> Result<Option<GatewayOptions>, Failure> {
-    let url = args.gateway.as_ref().or(context.config.gateway.as_ref());
+pub fn named(url: Option<&str>, context: &Context) -> Result<Option<GatewayOptions>, Failure> {
+    let url = url.or(context.config.gateway.as_deref());
     let Some(url) = url.filter(|url| !url.trim().is_empty()) else {
         return Ok(None);
     };
-    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let set = |name: &str| context.paths.environment.get(name).map(str::to_owned);
     let token = TOKENS.into_iter().find_map(set);
     let mut options = GatewayOptions::parse(url, token).map_err(|error| Failure {
         exit: Exit::Usage,
@@ -38,33 +31,40 @@ pub(super) fn named(
 }
 
 /// A gateway that has said which kernels it has.
-pub(super) struct Far {
+#[derive(Debug, Clone)]
+pub struct RemoteKernels {
     options: GatewayOptions,
     gateway: Gateway,
     specs: RemoteSpecs,
+    notify: Notify,
 }
 
 /// Asks the gateway that is named, if one is, for its kernels.
-pub(super) async fn open(args: &GatewayArgs, context: &Context) -> Result<Option<Far>, Failure> {
-    let Some(options) = named(args, context)? else {
+pub async fn open(url: Option<&str>, context: &Context) -> Result<Option<RemoteKernels>, Failure> {
+    let Some(options) = named(url, context)? else {
         return Ok(None);
     };
-    ask(options).await.map(Some)
+    ask(options, &context.notify).await.map(Some)
 }
 
-impl Far {
+impl RemoteKernels {
     /// Where it is and how to be let in.
-    pub(super) fn options(&self) -> GatewayOptions {
+    pub fn options(&self) -> GatewayOptions {
         self.options.clone()
     }
 
+    /// What it says of its kernels.
+    pub fn specs(&self) -> &RemoteSpecs {
+        &self.specs
+    }
+
     /// All its kernels.
-    pub(super) fn all(&self) -> Vec<KernelSource> {
+    pub fn all(&self) -> Vec<KernelSource> {
         self.specs.specs.iter().cloned().map(source).collect()
     }
 
     /// Its kernel called `name`, or one of that language, or its default one.
-    pub(super) fn find(
+    pub fn find(
         &self,
         name: Option<&str>,
         language: Option<&str>,
@@ -73,11 +73,10 @@ impl Far {
         match (self.specs.clone().find(name, &self.gateway), same()) {
             (Ok(found), _) => Ok(source(found)),
             (Err(GatewayError::NoSuchSpec { name, .. }), Some(same)) => {
-                let text = format!(
-                    "note: the gateway has no kernel `{name}`; using `{}`\n",
+                self.notify.warning(format!(
+                    "the gateway has no kernel `{name}`; using `{}`",
                     same.name
-                );
-                eprint(&paint(WARN, &filter::plain(&text), stderr_colours()));
+                ));
                 Ok(same)
             }
             (Err(error), _) => Err(failure(&error)),
@@ -85,7 +84,7 @@ impl Far {
     }
 
     /// Its kernel for a cell of another language than the notebook's: the one it ran in, else one for its language.
-    pub(super) fn for_cell(
+    pub fn for_cell(
         &self,
         name: Option<&str>,
         language: &str,
@@ -121,37 +120,8 @@ fn source(found: RemoteSpec) -> KernelSource {
     }
 }
 
-/// Lists its kernels.
-pub(super) async fn list(options: GatewayOptions, as_json: bool) -> Result<Exit, Failure> {
-    let Far { options, specs, .. } = ask(options).await?;
-    if as_json {
-        let kernels: Vec<_> = specs
-            .specs
-            .iter()
-            .map(|found| json!({"name": found.name, "gateway": options.url.as_str(), "spec": found.spec}))
-            .collect();
-        let text = serde_json::to_string_pretty(&kernels).unwrap_or_default();
-        print(&format!("{text}\n"))?;
-        return Ok(Exit::Done);
-    }
-    let width = specs.specs.iter().map(|found| found.name.len()).max();
-    let width = width.unwrap_or_default();
-    for found in &specs.specs {
-        let name = filter::plain(&format!("{:width$}", found.name));
-        let default = if specs.default.as_ref() == Some(&found.name) {
-            "; its default"
-        } else {
-            ""
-        };
-        let line = format!("{}  ({}{default})\n", options.url, found.spec.display_name);
-        let name = paint(NAME, &name, stdout_colours());
-        print(&format!("{name}  {}", filter::plain(&line)))?;
-    }
-    Ok(Exit::Done)
-}
-
 /// What to tell a person about it.
-pub(super) fn failure(error: &GatewayError) -> Failure {
+pub fn failure(error: &GatewayError) -> Failure {
     let failure = Failure::new(Exit::Kernel, error.to_string());
     match error.hint() {
         Some(hint) => failure.hint(hint),
@@ -159,15 +129,20 @@ pub(super) fn failure(error: &GatewayError) -> Failure {
     }
 }
 
-async fn ask(options: GatewayOptions) -> Result<Far, Failure> {
+/// Asks a gateway for its kernels.
+///
+/// # Errors
+/// It cannot be reached, or refuses.
+pub async fn ask(options: GatewayOptions, notify: &Notify) -> Result<RemoteKernels, Failure> {
     let gateway = Gateway::new(options.clone()).map_err(|error| failure(&error))?;
     let specs = gateway
         .kernelspecs()
         .await
         .map_err(|error| failure(&error))?;
-    Ok(Far {
+    Ok(RemoteKernels {
         options,
         gateway,
         specs,
+        notify: notify.clone(),
     })
 }

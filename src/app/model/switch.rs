@@ -6,16 +6,13 @@ use super::local::OwnServer;
 use super::{Chosen, Wanted, choose};
 use crate::agent::prompt::{self, Instructions};
 use crate::agent::{Models, Opening, Outfit};
-use crate::cli::Context;
+use crate::app::Context;
 use crate::error::Failure;
 use crate::llm::mode::CodeMode;
-use crate::llm::providers::AllSettings;
-use crate::paths::Paths;
 
 /// Opens models for a session.
-pub(in crate::cli) struct Switchboard {
-    paths: Paths,
-    providers: AllSettings,
+pub struct Switchboard {
+    context: Context,
     mode: Option<CodeMode>,
     language: String,
     /// What is added to every system prompt.
@@ -26,15 +23,14 @@ pub(in crate::cli) struct Switchboard {
 
 impl Switchboard {
     /// For a session whose main kernel speaks `language`.
-    pub(in crate::cli) fn new(
+    pub fn new(
         context: &Context,
         mode: Option<CodeMode>,
         language: &str,
         instructions: Vec<Instructions>,
     ) -> Arc<Self> {
         Arc::new(Self {
-            paths: context.paths.clone(),
-            providers: context.config.providers.clone(),
+            context: context.clone(),
             mode: mode.or(context.config.code_mode),
             language: language.to_owned(),
             instructions,
@@ -43,7 +39,7 @@ impl Switchboard {
     }
 
     /// The model that a session begins with: the named one, or the best there is.
-    pub(in crate::cli) async fn first(&self, name: Option<&str>) -> Result<Outfit, Failure> {
+    pub async fn first(&self, name: Option<&str>) -> Result<Outfit, Failure> {
         let wanted = Wanted {
             mode: self.mode,
             language: &self.language,
@@ -54,7 +50,7 @@ impl Switchboard {
             output_budget,
             system,
             own,
-        } = choose(name, &wanted, &self.paths, &self.providers).await?;
+        } = choose(name, &wanted, &self.context).await?;
         self.end_with(own).await;
         Ok(Outfit {
             provider,
@@ -65,13 +61,13 @@ impl Switchboard {
     }
 
     /// Whether the model is in a server of ours.
-    pub(in crate::cli) fn has_own(&self) -> bool {
+    pub fn has_own(&self) -> bool {
         let slot = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         slot.is_some()
     }
 
     /// Stops the server of ours in good order, if there is one.
-    pub(in crate::cli) async fn end(&self) {
+    pub async fn end(&self) {
         self.end_with(None).await;
     }
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Context;
 use super::step::{run, succeeds};
+use super::{Context, Notify};
 use crate::error::{Exit, Failure};
 
 /// The interpreters that are tried, best first.
@@ -12,31 +12,39 @@ const INTERPRETERS: [&str; 2] = ["python3", "python"];
 const OLDEST: (u32, u32) = (3, 10);
 
 /// Makes sure that the environment is there and has `packages`; returns its interpreter.
-pub(super) async fn ensure(packages: &[&str], context: &Context) -> Result<PathBuf, Failure> {
+pub async fn ensure(packages: &[&str], context: &Context) -> Result<PathBuf, Failure> {
     let env = context.paths.python_env();
     let python = env.join("bin/python");
     if !succeeds(&python, &["-c", "import pip"]).await {
-        make(&env).await?;
+        make(&env, &context.notify).await?;
     }
-    ensure_packages(&python, packages).await?;
+    ensure_packages(&python, packages, &context.notify).await?;
     Ok(python)
 }
 
 /// Makes sure that the environment of this interpreter, whosever it is, has `packages`.
-pub(super) async fn ensure_packages(python: &Path, packages: &[&str]) -> Result<(), Failure> {
+pub(super) async fn ensure_packages(
+    python: &Path,
+    packages: &[&str],
+    notify: &Notify,
+) -> Result<(), Failure> {
     let missing = missing(python, packages).await;
     if missing.is_empty() {
         return Ok(());
     }
-    install(python, &missing, false).await
+    install(python, &missing, false, notify).await
 }
 
 /// Installs `packages` even if they seem to be there.
-pub(super) async fn reinstall(python: &Path, packages: &[&str]) -> Result<(), Failure> {
-    install(python, packages, true).await
+pub(super) async fn reinstall(
+    python: &Path,
+    packages: &[&str],
+    notify: &Notify,
+) -> Result<(), Failure> {
+    install(python, packages, true, notify).await
 }
 
-async fn make(env: &Path) -> Result<(), Failure> {
+async fn make(env: &Path, notify: &Notify) -> Result<(), Failure> {
     let check = format!("import sys, venv, ensurepip; sys.exit(sys.version_info < {OLDEST:?})");
     let mut found = None;
     for name in INTERPRETERS {
@@ -60,6 +68,7 @@ async fn make(env: &Path) -> Result<(), Failure> {
         &format!("making {env}"),
         Path::new(python),
         &["-m", "venv", "--clear", &env],
+        notify,
     )
     .await
 }
@@ -85,7 +94,12 @@ async fn missing<'a>(python: &Path, packages: &[&'a str]) -> Vec<&'a str> {
     missing
 }
 
-async fn install(python: &Path, packages: &[&str], again: bool) -> Result<(), Failure> {
+async fn install(
+    python: &Path,
+    packages: &[&str],
+    again: bool,
+    notify: &Notify,
+) -> Result<(), Failure> {
     let mut args = vec![
         "-m",
         "pip",
@@ -103,6 +117,7 @@ async fn install(python: &Path, packages: &[&str], again: bool) -> Result<(), Fa
         &format!("installing {}", packages.join(", ")),
         python,
         &args,
+        notify,
     )
     .await
 }

@@ -10,71 +10,71 @@ use crate::error::Failure;
 
 /// A kernel that can be installed.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Recipe {
+pub struct Recipe {
     /// The kernelspec's name.
-    pub(super) name: &'static str,
+    pub name: &'static str,
     /// Our kernel.json, with `{node}` and `{cargo}` for the private prefixes besides Jupyter's own templates.
-    pub(super) kernel_json: &'static str,
+    pub kernel_json: &'static str,
     /// What to do.
-    pub(super) steps: Steps,
+    pub steps: Steps,
 }
 
 /// recipe.toml.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Steps {
+pub struct Steps {
     /// What it is, in a few words.
-    pub(super) summary: String,
+    pub summary: String,
     /// Other names that it answers to.
     #[serde(default)]
-    pub(super) also: Vec<String>,
+    pub also: Vec<String>,
     /// What the machine must have.
     #[serde(default)]
-    pub(super) needs: Vec<Need>,
+    pub needs: Vec<Need>,
     /// Packages for the private Python environment, as pip takes them.
     #[serde(default)]
-    pub(super) python: Vec<String>,
+    pub python: Vec<String>,
     /// npm packages for the private prefix, `name@version`.
     #[serde(default)]
-    pub(super) node: Vec<String>,
+    pub node: Vec<String>,
     /// Crates for the private prefix, `name@version`.
     #[serde(default)]
-    pub(super) cargo: Vec<String>,
+    pub cargo: Vec<String>,
     /// More environment variables for npm and cargo.
     #[serde(default)]
-    pub(super) env: BTreeMap<String, String>,
+    pub env: BTreeMap<String, String>,
     /// What the person should know before it starts.
-    pub(super) note: Option<String>,
+    pub note: Option<String>,
     /// What tells that the kernel works.
-    pub(super) check: Check,
+    pub check: Check,
 }
 
 /// Something that the machine must have. Exactly one of `program`, `file` and `run` is there.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Need {
+pub struct Need {
     /// A program on PATH.
-    pub(super) program: Option<String>,
+    pub program: Option<String>,
     /// Any of these files.
     #[serde(default)]
-    pub(super) file: Vec<String>,
+    pub file: Vec<String>,
     /// A command that must succeed.
     #[serde(default)]
-    pub(super) run: Vec<String>,
+    pub run: Vec<String>,
     /// The Debian packages that have it.
-    pub(super) debian: Vec<String>,
+    pub debian: Vec<String>,
     /// What for.
-    pub(super) why: String,
+    pub why: String,
 }
 
 /// A cell that tells that the kernel works.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Check {
+pub struct Check {
     /// The cell.
-    pub(super) code: String,
+    pub code: String,
     /// What it must print.
-    pub(super) expect: String,
+    pub expect: String,
 }
 
 macro_rules! embedded {
@@ -99,7 +99,7 @@ const EMBEDDED: [(&str, &str, &str); 8] = embedded!(
 );
 
 /// The names of all recipes.
-pub(super) fn names() -> [&'static str; EMBEDDED.len()] {
+pub fn names() -> [&'static str; EMBEDDED.len()] {
     EMBEDDED.map(|(name, _, _)| name)
 }
 
@@ -107,7 +107,7 @@ pub(super) fn names() -> [&'static str; EMBEDDED.len()] {
 ///
 /// # Errors
 /// There is none; the names there are, as a hint.
-pub(super) fn find(name: &str) -> Result<Recipe, Failure> {
+pub fn find(name: &str) -> Result<Recipe, Failure> {
     let wanted = name.to_lowercase();
     for (name, steps, kernel_json) in EMBEDDED {
         let steps: Steps = toml::from_str(steps).map_err(|error| {
@@ -131,7 +131,7 @@ pub(super) fn find(name: &str) -> Result<Recipe, Failure> {
 
 impl Need {
     /// What it is, for people.
-    pub(super) fn what(&self) -> String {
+    pub fn what(&self) -> String {
         match (&self.program, self.file.first()) {
             (Some(program), _) => format!("the program `{program}`"),
             (None, Some(file)) => format!("`{file}`"),

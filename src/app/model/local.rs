@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use super::{Chosen, Wanted, code_mode, retrying};
-use crate::cli::eprint;
-use crate::cli::style::{DIM, paint, stderr_colours};
-use crate::cli::warm::Beginning;
+use crate::app::Context;
+use crate::app::prompt_cache::Beginning;
 use crate::error::{Exit, Failure};
 use crate::llm::endpoint::{Endpoint, Key, KeySource, ProviderKind, Secret};
 use crate::llm::http;
@@ -16,10 +15,9 @@ use crate::llm::local::{
 use crate::llm::mode::CodeMode;
 use crate::llm::rig::{RigOptions, RigProvider};
 use crate::llm::types::{ModelInfo, Price, Provider};
-use crate::paths::Paths;
 
 /// A server of ours; it ends with this.
-pub(in crate::cli) struct OwnServer {
+pub struct OwnServer {
     server: LocalServer,
     beginning: Beginning,
     provider: Arc<dyn Provider>,
@@ -27,7 +25,7 @@ pub(in crate::cli) struct OwnServer {
 
 impl OwnServer {
     /// Stops it in good order.
-    pub(in crate::cli) async fn stop(self) {
+    pub async fn stop(self) {
         self.beginning.keep(&self.server, &self.provider).await;
         self.server.stop().await;
     }
@@ -37,9 +35,10 @@ impl OwnServer {
 pub(super) async fn start(
     name: &str,
     wanted: &Wanted<'_>,
-    paths: &Paths,
+    context: &Context,
 ) -> Result<Chosen, Failure> {
     let failed = |message: String| Failure::new(Exit::Provider, message);
+    let paths = &context.paths;
     let dir = paths.models();
     let model = LocalModel::find(name, &dir)
         .map_err(|error| failed(error.to_string()).hint("`sponde models` lists them"))?;
@@ -61,7 +60,7 @@ pub(super) async fn start(
         }
     };
     let engine = Engine::find(
-        std::env::var_os("PATH").as_deref(),
+        paths.environment.get("PATH").map(std::ffi::OsStr::new),
         paths.python().as_deref(),
     )
     .map_err(server_failed)?;
@@ -74,13 +73,8 @@ pub(super) async fn start(
     let mode = wanted.mode.unwrap_or(CodeMode::Json);
     let mut beginning = Beginning::of(&model, options.context, mode, prompts);
     let window = u64::from(options.context);
-    let colours = stderr_colours();
-    eprint(&paint(
-        DIM,
-        &format!(
-            "sponde: starting {model} on this machine\nA small model is a demonstration: check what it says, and for real work name a better one with --model.\n"
-        ),
-        colours,
+    context.notify.info(format!(
+        "sponde: starting {model} on this machine\nA small model is a demonstration: check what it says, and for real work name a better one with --model."
     ));
     let server = LocalServer::start(options, |progress| {
         if let LocalServerProgress::Ready(after) = progress {
@@ -111,7 +105,7 @@ pub(super) async fn start(
     };
     let client = http::client(&endpoint.base_url).map_err(|error| failed(error.to_string()))?;
     let provider = retrying(RigProvider::new(&endpoint, client, RigOptions::default()));
-    let chosen = code_mode::ready(Arc::new(provider), endpoint.kind, wanted);
+    let chosen = code_mode::ready(Arc::new(provider), endpoint.kind, wanted, &context.notify);
     let own = OwnServer {
         server,
         beginning,

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use super::{Context, session};
+use super::{Context, kernels};
 use crate::error::{Exit, Failure};
 use crate::jupyter::connection::ConnectionInfo;
 use crate::kernel::KernelSource;
 use crate::kernel::attach::find_connection_file;
 
 /// A kernel that runs, as far as its connection file tells.
-pub(super) struct Existing {
+pub struct Existing {
     /// The connection file.
     pub file: PathBuf,
     /// The kernelspec that it was started from, or else the one that is named or usual: it tells the language.
@@ -17,7 +17,7 @@ pub(super) struct Existing {
 }
 
 /// What `--existing` means; `named` is the kernel that the person says it is.
-pub(super) fn find(
+pub fn find(
     wanted: Option<&str>,
     named: Option<&str>,
     context: &Context,
@@ -40,10 +40,10 @@ pub(super) fn find(
     let info = ConnectionInfo::parse(&text).map_err(|error| unusable(error.to_string()))?;
     let said = Some(info.kernel_name.as_str()).filter(|name| !name.is_empty());
     let kernel = match (named, said) {
-        (Some(named), _) => session::find_kernel(Some(named), context)?,
+        (Some(named), _) => kernels::find_kernel(Some(named), context)?,
         // One that is not installed here is taken for the usual one.
         (None, said) => {
-            session::find_kernel(said, context).or_else(|_| session::find_kernel(None, context))?
+            kernels::find_kernel(said, context).or_else(|_| kernels::find_kernel(None, context))?
         }
     };
     Ok(Some(Existing { file, kernel }))

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::{Chosen, Wanted};
 use crate::agent::coach::Coaching;
 use crate::agent::prompt;
-use crate::cli::style::{WARN, paint, stderr_colours};
-use crate::cli::{eprint, filter};
+use crate::app::Notify;
 use crate::llm::constrained::{Constrained, ConstrainedOptions};
 use crate::llm::endpoint::ProviderKind;
 use crate::llm::fallback::Fallback;
@@ -27,6 +26,7 @@ pub(super) fn ready(
     provider: Arc<dyn Provider>,
     kind: ProviderKind,
     wanted: &Wanted<'_>,
+    notify: &Notify,
 ) -> Chosen {
     // Servers of one's own have small models of all kinds; the makers' own are trained on tools.
     let coached = provider.info().small && keeps_to_schemas(kind);
@@ -61,7 +61,11 @@ pub(super) fn ready(
             };
             match wanted.mode {
                 Some(_) => Arc::new(Explaining(native)),
-                None => Arc::new(Fallback::new(native, fenced(provider), say)),
+                None => {
+                    let notify = notify.clone();
+                    let say = move |error: &ProviderError| say(error, &notify);
+                    Arc::new(Fallback::new(native, fenced(provider), say))
+                }
             }
         }
     };
@@ -82,10 +86,10 @@ pub(super) fn ready(
     }
 }
 
-fn say(error: &ProviderError) {
-    let text =
-        format!("\nnote: {error}; it is asked to write fenced code instead (--code-mode fenced)\n");
-    eprint(&paint(WARN, &filter::plain(&text), stderr_colours()));
+fn say(error: &ProviderError, notify: &Notify) {
+    notify.warning(format!(
+        "{error}; it is asked to write fenced code instead (--code-mode fenced)"
+    ));
 }
 
 fn small_tuning() -> Tuning {

@@ -8,9 +8,11 @@ use crate::error::Failure;
 use crate::kernel::KernelSource;
 
 /// Where a session works, and for whom.
-pub(super) struct Workspace<'a> {
+pub struct Workspace<'a> {
     /// The kernel's directory.
     pub cwd: &'a Path,
+    /// The person's home directory.
+    pub home: Option<&'a Path>,
     /// Whose the kernel is.
     pub kernel: KernelAt,
     /// A small model gets only what it needs.
@@ -21,7 +23,7 @@ pub(super) struct Workspace<'a> {
 
 /// Where a kernel is, as far as that says what it can see.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum KernelAt {
+pub enum KernelAt {
     /// Here, started by us.
     Here,
     /// Here, with a directory of its own perhaps.
@@ -32,7 +34,7 @@ pub(super) enum KernelAt {
 
 impl KernelAt {
     /// That of a session whose kernel is on another machine, or was running already.
-    pub(super) fn of(far: bool, running: bool) -> Self {
+    pub fn of(far: bool, running: bool) -> Self {
         match (far, running) {
             (true, _) => Self::Far,
             (false, true) => Self::Running,
@@ -45,7 +47,7 @@ impl KernelAt {
 ///
 /// # Errors
 /// One that cannot be read.
-pub(super) fn described(files: &[PathBuf], here: &Path, cwd: &Path) -> Result<String, Failure> {
+pub fn described(files: &[PathBuf], here: &Path, cwd: &Path) -> Result<String, Failure> {
     let files: Vec<PathBuf> = files.iter().map(|file| here.join(file)).collect();
     let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     facts::files(&files, cwd)
@@ -54,11 +56,10 @@ pub(super) fn described(files: &[PathBuf], here: &Path, cwd: &Path) -> Result<St
 
 impl Workspace<'_> {
     /// The words about it, with those about the files that were `named`, if any were.
-    pub(super) fn facts(&self, named: String, kernels: &[&KernelSource]) -> Option<String> {
+    pub fn facts(&self, named: String, kernels: &[&KernelSource]) -> Option<String> {
         let mut all = Vec::new();
         if self.kernel == KernelAt::Here && self.coaching == Coaching::Off {
-            let home = std::env::var_os("HOME").map(PathBuf::from);
-            all.push(facts::workspace(self.cwd, home.as_deref(), kernels));
+            all.push(facts::workspace(self.cwd, self.home, kernels));
         }
         // What is here says nothing about there.
         if named.is_empty() && self.kernel != KernelAt::Far {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use reqwest::Client;
 
+use super::Context;
 use crate::agent::coach::Coaching;
 use crate::error::{Exit, Failure};
 use crate::llm::catalog::{self, CatalogError, Resolved, Setup};
@@ -16,18 +17,17 @@ use crate::llm::key_command;
 use crate::llm::listing;
 use crate::llm::local::installed_models;
 use crate::llm::mode::CodeMode;
-use crate::llm::providers::{AllSettings, PROVIDERS};
+use crate::llm::providers::PROVIDERS;
 use crate::llm::retry::{Retry, RetryOptions};
 use crate::llm::rig::{RigOptions, RigProvider};
 use crate::llm::types::Provider;
-use crate::paths::Paths;
 
 mod code_mode;
 mod local;
 mod switch;
 
-pub(super) use local::OwnServer;
-pub(super) use switch::Switchboard;
+pub use local::OwnServer;
+pub use switch::Switchboard;
 
 /// How long a server may take to say what its model can.
 const INSPECT_WITHIN: Duration = Duration::from_millis(1500);
@@ -37,7 +37,7 @@ const HOW: &str = "set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, star
      a small model for this machine with `sponde models pull`";
 
 /// A model, ready to be asked.
-pub(super) struct Chosen {
+pub struct Chosen {
     /// Asks it.
     pub provider: Arc<dyn Provider>,
     /// Whether it is helped where it forgets.
@@ -52,7 +52,7 @@ pub(super) struct Chosen {
 
 /// How a model is to be asked.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub struct Wanted<'a> {
     /// How it says that code shall run, or what suits it.
     pub mode: Option<CodeMode>,
     /// The main kernel's language.
@@ -60,34 +60,39 @@ pub(super) struct Wanted<'a> {
 }
 
 /// The model that `name` means, or the best there is.
-pub(super) async fn choose(
+pub async fn choose(
     name: Option<&str>,
     wanted: &Wanted<'_>,
-    paths: &Paths,
-    providers: &AllSettings,
+    context: &Context,
 ) -> Result<Chosen, Failure> {
+    let environment = variables(context);
     let setup = Setup {
         environment: &environment,
-        providers,
+        providers: &context.config.providers,
     };
     let resolved = match name {
         Some(name) => {
             catalog::resolve(name, None, setup).map_err(|error| catalog_failure(&error))?
         }
-        None => find(paths, setup).await?,
+        None => find(&context.paths, setup).await?,
     };
     match resolved {
         Resolved::Served(mut endpoint) => {
             let client = complete(name, &mut endpoint, setup).await?;
             let provider = Arc::new(plain(&endpoint, client));
-            Ok(code_mode::ready(provider, endpoint.kind, wanted))
+            Ok(code_mode::ready(
+                provider,
+                endpoint.kind,
+                wanted,
+                &context.notify,
+            ))
         }
-        Resolved::Local(name) => local::start(&name, wanted, paths).await,
+        Resolved::Local(name) => local::start(&name, wanted, context).await,
     }
 }
 
 /// A model to be looked at, rather than talked to.
-pub(super) struct Target {
+pub struct Target {
     /// Asks it.
     pub provider: Arc<dyn Provider>,
     /// The same, with pictures sent whatever is known of it; `None` for a local one.
@@ -99,14 +104,11 @@ pub(super) struct Target {
 }
 
 /// The model that `name` means, over its own wire and without help.
-pub(super) async fn open(
-    name: &str,
-    paths: &Paths,
-    providers: &AllSettings,
-) -> Result<Target, Failure> {
+pub async fn open(name: &str, context: &Context) -> Result<Target, Failure> {
+    let environment = variables(context);
     let setup = Setup {
         environment: &environment,
-        providers,
+        providers: &context.config.providers,
     };
     match catalog::resolve(name, None, setup).map_err(|error| catalog_failure(&error))? {
         Resolved::Served(mut endpoint) => {
@@ -125,7 +127,7 @@ pub(super) async fn open(
                 mode: None,
                 language: "python",
             };
-            let chosen = local::start(&name, &usual, paths).await?;
+            let chosen = local::start(&name, &usual, context).await?;
             Ok(Target {
                 provider: chosen.provider,
                 seeing: None,
@@ -136,12 +138,13 @@ pub(super) async fn open(
     }
 }
 
-/// The environment, where an empty variable is none.
-pub(super) fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
+/// Looks variables up, where an empty one is none.
+pub fn variables(context: &Context) -> impl Fn(&str) -> Option<String> + Send + Sync + 'static {
+    let environment = context.paths.environment.clone();
+    move |name: &str| environment.get(name).map(str::to_owned)
 }
 
-async fn find(paths: &Paths, setup: Setup<'_>) -> Result<Resolved, Failure> {
+async fn find(paths: &crate::paths::Paths, setup: Setup<'_>) -> Result<Resolved, Failure> {
     for found in detect::detect(setup).await {
         match found {
             Found::Key { model, .. } => {
@@ -207,7 +210,8 @@ fn retrying(provider: RigProvider) -> Retry {
     Retry::new(Arc::new(provider), RetryOptions::default())
 }
 
-pub(super) fn catalog_failure(error: &CatalogError) -> Failure {
+/// What to tell a person about it.
+pub fn catalog_failure(error: &CatalogError) -> Failure {
     let failure = Failure::new(Exit::Usage, error.to_string());
     match error {
         CatalogError::NoKey {

@@ -4,17 +4,16 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::gateway::Far;
-use super::style::{self, WARN, paint};
-use super::{Context, eprint, filter, run, session};
+use super::remote_kernels::RemoteKernels;
+use super::{Context, Notify, kernels};
 use crate::error::{Exit, Failure};
-use crate::jupyter::nbformat::{CellType, Notebook};
+use crate::jupyter::nbformat::{CellType, Notebook, random_cell_id};
 use crate::kernel::KernelSource;
 use crate::session::OutputLimits;
 use crate::session::open::{self, Opened};
 
 /// Where a session's notebook is, and what it has already.
-pub(super) struct Place {
+pub struct NotebookFile {
     /// The file.
     pub path: PathBuf,
     /// The notebook that goes on.
@@ -22,7 +21,7 @@ pub(super) struct Place {
 }
 
 /// A notebook that goes on.
-pub(super) struct Old {
+pub struct Old {
     /// Its conversation.
     pub opened: Opened,
     /// Its metadata: the kernel.
@@ -34,61 +33,59 @@ pub(super) struct Old {
 }
 
 /// The notebook of session `id`. What `named` means is read if it is there, else a new one, whose directory is there.
-pub(super) fn place(
+pub fn place(
     named: Option<&Path>,
     id: &str,
     limits: OutputLimits,
     context: &Context,
-) -> Result<Place, Failure> {
+) -> Result<NotebookFile, Failure> {
     let Some(path) = named else {
         let dir = context.paths.sessions();
         // A disk that takes nothing is told when there is something to write: the session goes on in memory.
         let _ = std::fs::create_dir_all(&dir);
-        return Ok(Place {
+        return Ok(NotebookFile {
             path: dir.join(format!("{id}.ipynb")),
             old: None,
         });
     };
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    if path.exists() {
-        let old = Some(read(path, limits)?);
-        return Ok(Place {
+    let here = context.paths.environment.cwd().unwrap_or(Path::new("/"));
+    let absolute = std::path::absolute(here.join(path)).unwrap_or_else(|_| path.to_owned());
+    if absolute.exists() {
+        let old = Some(read(&absolute, path, limits, &context.notify)?);
+        return Ok(NotebookFile {
             path: absolute,
             old,
         });
     }
-    if !run::is_notebook(path) {
+    if !is_notebook(path) {
         return Err(Failure::usage(format!(
             "`{}` is not the name of a notebook",
             path.display()
         ))
         .hint("notebooks end in .ipynb; `sponde export` makes other files of one"));
     }
-    let parent = path
-        .parent()
-        .filter(|dir| !dir.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+    let parent = absolute.parent().unwrap_or(Path::new("/"));
     if !parent.is_dir() {
         return Err(Failure::usage(format!(
             "`{}` is not a directory",
             parent.display()
         )));
     }
-    Ok(Place {
+    Ok(NotebookFile {
         path: absolute,
         old: None,
     })
 }
 
-fn read(path: &Path, limits: OutputLimits) -> Result<Old, Failure> {
-    let shown = path.display().to_string();
+fn read(path: &Path, named: &Path, limits: OutputLimits, notify: &Notify) -> Result<Old, Failure> {
+    let shown = named.display().to_string();
     if path.is_dir() {
         return Err(Failure::usage(format!("`{shown}` is a directory"))
             .hint("name a notebook that goes on, or a file that is not there yet"));
     }
     let bytes = std::fs::read(path)
         .map_err(|error| Failure::usage(format!("could not read `{shown}`: {error}")))?;
-    let notebook: Notebook = run::parse(&bytes, &shown)?;
+    let notebook: Notebook = parse(&bytes, &shown, notify)?;
     let has_run = notebook.cells.iter().any(|cell| match &cell.kind {
         CellType::Code {
             execution_count,
@@ -99,11 +96,10 @@ fn read(path: &Path, limits: OutputLimits) -> Result<Old, Failure> {
     let metadata = notebook.metadata.clone();
     let opened = open::open(notebook, limits);
     if !opened.changes.is_empty() {
-        let text = format!(
-            "note: `{shown}` was changed since its last session ({}): the model is told\n",
+        notify.warning(format!(
+            "`{shown}` was changed since its last session ({}): the model is told",
             open::summary(&opened.changes)
-        );
-        eprint(&paint(WARN, &filter::plain(&text), style::stderr_colours()));
+        ));
     }
     Ok(Old {
         metadata,
@@ -115,17 +111,37 @@ fn read(path: &Path, limits: OutputLimits) -> Result<Old, Failure> {
     })
 }
 
+/// Reads a notebook's file; `shown` is its name for a person.
+///
+/// # Errors
+/// It is none.
+pub fn parse(bytes: &[u8], shown: &str, notify: &Notify) -> Result<Notebook, Failure> {
+    let loaded = Notebook::read(bytes, &mut random_cell_id)
+        .map_err(|error| Failure::usage(format!("could not read the notebook `{shown}`: {error}"))
+            .hint("a notebook is a JSON file of nbformat 2 to 4; `sponde run` takes scripts too, by any other ending"))?;
+    for warning in &loaded.warnings {
+        notify.warning(format!("`{shown}`: {warning}"));
+    }
+    Ok(loaded.notebook)
+}
+
+/// Whether a file's name says that it is a notebook.
+pub fn is_notebook(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb"))
+}
+
 impl Old {
     /// Where its code works: a person's notebook where it lies, as in Jupyter; ours where we are.
-    pub(super) fn workdir(&self, path: &Path, cwd: &Path) -> PathBuf {
+    pub fn workdir(&self, path: &Path, cwd: &Path) -> PathBuf {
         let dir = path.parent().filter(|_| self.opened.is_foreign);
         dir.unwrap_or(cwd).to_owned()
     }
 
     /// The kernel that it names, else one for its language.
-    pub(super) fn kernel(
+    pub fn kernel(
         &self,
-        far: Option<&Far>,
+        far: Option<&RemoteKernels>,
         context: &Context,
     ) -> Result<KernelSource, Failure> {
         // A notebook is somebody's file: what looks like a path in it is not started.
@@ -142,7 +158,7 @@ impl Old {
             return match for_language() {
                 Some(kernel) => Ok(kernel),
                 None if language.is_some() => Err(self.no_kernel(None, context)),
-                None => session::find_kernel(context.config.kernel.as_deref(), context),
+                None => kernels::find_kernel(context.config.kernel.as_deref(), context),
             };
         };
         if let Ok(kernel) = kernels.find(named) {
@@ -151,16 +167,15 @@ impl Old {
         let Some(kernel) = for_language() else {
             return Err(self.no_kernel(Some(named), context));
         };
-        let text = format!(
-            "note: there is no kernel `{named}`, which `{}` names; using `{}`\n",
+        context.notify.warning(format!(
+            "there is no kernel `{named}`, which `{}` names; using `{}`",
             self.name, kernel.name
-        );
-        eprint(&paint(WARN, &filter::plain(&text), style::stderr_colours()));
+        ));
         Ok(kernel)
     }
 
     /// Its code cannot run in a kernel of another language.
-    pub(super) fn check_language(&self, kernel: &KernelSource) -> Result<(), Failure> {
+    pub fn check_language(&self, kernel: &KernelSource) -> Result<(), Failure> {
         let theirs = &kernel.spec.language;
         if self.text("kernelspec", "name") == Some(&kernel.name) {
             return Ok(());
@@ -181,7 +196,7 @@ impl Old {
     }
 
     /// What the model is told before the next question; `told` if the session itself will say what is in the kernel.
-    pub(super) fn words(&self, kernel_runs: bool, told: bool) -> String {
+    pub fn words(&self, kernel_runs: bool, told: bool) -> String {
         let mut words = if self.opened.is_foreign {
             format!(
                 "The cells above are the notebook `{}`, which this conversation continues. ",

@@ -1,11 +1,11 @@
-//! What a session has from before: the journal of one that is resumed, the notebook that goes on, or nothing.
+//! Where a session comes from: nothing, the journal of one that is resumed, or a notebook that goes on.
 
 use std::path::{Path, PathBuf};
 
-use super::args::SessionArgs;
-use super::notebook::{self, Old, Place};
+use super::Context;
+use super::notebook::{self, NotebookFile, Old};
 use super::session::{current_dir, now, today};
-use super::{Context, eprint, filter};
+use super::settings::SessionSettings;
 use crate::agent::sessions;
 use crate::agent::store::Opened;
 use crate::error::Failure;
@@ -14,7 +14,7 @@ use crate::session::OutputLimits;
 use crate::session::journal::{Begin, KernelChoice, RunningKernel, VERSION};
 
 /// What a session begins with.
-pub(super) struct Before {
+pub struct Origin {
     resumed: Option<Opened>,
     id: String,
     /// Where its kernels worked.
@@ -29,11 +29,11 @@ pub(super) struct Before {
     keep: bool,
 }
 
-impl Before {
+impl Origin {
     /// Of a new session, or of `before`, which goes on where it was.
-    pub(super) fn of(
+    pub fn of(
         before: Option<Opened>,
-        args: &SessionArgs,
+        settings: &SessionSettings,
         context: &Context,
     ) -> Result<Self, Failure> {
         let Some(before) = before else {
@@ -43,50 +43,50 @@ impl Before {
                 kernel: None,
                 model: None,
                 kept: Vec::new(),
-                keep: args.keep_kernel,
+                keep: settings.keep_kernels,
                 resumed: None,
             });
         };
         let kept = before.store.kernels().to_vec();
         Ok(Self {
             id: before.store.id().to_owned(),
-            cwd: Some(directory_of(&before)?),
+            cwd: Some(directory_of(&before, context)?),
             kernel: Some(kernel_of(&before, context)),
             model: before.transcript.model().map(str::to_owned),
-            keep: args.keep_kernel || !kept.is_empty(),
+            keep: settings.keep_kernels || !kept.is_empty(),
             kept,
             resumed: Some(before),
         })
     }
 
     /// Where its notebook is, and what that has already if it goes on.
-    pub(super) fn place(
+    pub fn place(
         &self,
-        args: &SessionArgs,
+        settings: &SessionSettings,
         limits: OutputLimits,
         context: &Context,
-    ) -> Result<Place, Failure> {
+    ) -> Result<NotebookFile, Failure> {
         match &self.resumed {
-            Some(before) => Ok(Place {
+            Some(before) => Ok(NotebookFile {
                 path: before.store.notebook().to_owned(),
                 old: None,
             }),
-            None => notebook::place(args.notebook.as_deref(), &self.id, limits, context),
+            None => notebook::place(settings.notebook.as_deref(), &self.id, limits, context),
         }
     }
 
     /// Its id.
-    pub(super) fn id(&self) -> &str {
+    pub fn id(&self) -> &str {
         &self.id
     }
 
     /// Whether its kernels go on when it ends.
-    pub(super) fn keeps_kernels(&self) -> bool {
+    pub fn keeps_kernels(&self) -> bool {
         self.keep
     }
 
     /// With the kernel that was left running for its language, if there is one.
-    pub(super) fn adopting(&self, mut options: LaunchOptions) -> LaunchOptions {
+    pub fn adopting(&self, mut options: LaunchOptions) -> LaunchOptions {
         let language = &options.kernel.spec.language;
         let mut kept = self.kept.iter();
         let kernel = kept.find(|kernel| kernel.language == *language);
@@ -97,7 +97,7 @@ impl Before {
 
     /// The session, whose kernels start as `main` says. `old` is the notebook that goes on, if one does; `may_replay`
     /// if somebody may want its code to run again.
-    pub(super) fn open(
+    pub fn open(
         self,
         main: &LaunchOptions,
         notebook: &Path,
@@ -152,14 +152,14 @@ fn kernel_of(before: &Opened, context: &Context) -> String {
 }
 
 /// Where a session that was there before goes on.
-fn directory_of(before: &Opened) -> Result<PathBuf, Failure> {
+fn directory_of(before: &Opened, context: &Context) -> Result<PathBuf, Failure> {
     let cwd = &before.begin.cwd;
     if cwd.is_dir() {
         return Ok(cwd.clone());
     }
-    eprint(&filter::plain(&format!(
-        "note: its directory `{}` is not there any more; it goes on in this one\n",
+    context.notify.warning(format!(
+        "its directory `{}` is not there any more; it goes on in this one",
         cwd.display()
-    )));
-    current_dir()
+    ));
+    current_dir(context)
 }

@@ -1,13 +1,12 @@
-//! One step that another program does: a spinner with its last line while it runs, its words when it fails.
+//! One step that another program does: its latest line as notices while it runs, its last lines when it fails.
 
 use std::collections::VecDeque;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
+use super::{Notice, Notify};
 use crate::error::{Exit, Failure};
 
 /// How many of its last lines are shown when it fails.
@@ -17,8 +16,13 @@ const LAST_LINES: usize = 15;
 ///
 /// # Errors
 /// A failure with its last lines.
-pub(super) async fn run(what: &str, program: &Path, args: &[&str]) -> Result<(), Failure> {
-    run_with(what, program, args, &[]).await
+pub(super) async fn run(
+    what: &str,
+    program: &Path,
+    args: &[&str],
+    notify: &Notify,
+) -> Result<(), Failure> {
+    run_with(what, program, args, &[], notify).await
 }
 
 /// The same with more environment variables.
@@ -30,8 +34,23 @@ pub(super) async fn run_with(
     program: &Path,
     args: &[&str],
     env: &[(String, String)],
+    notify: &Notify,
 ) -> Result<(), Failure> {
-    let spinner = spinner(what);
+    notify.send(Notice::StepBegan {
+        what: what.to_owned(),
+    });
+    let told = |line: &str| {
+        notify.send(Notice::StepOutput {
+            what: what.to_owned(),
+            line: line.to_owned(),
+        });
+    };
+    let ended = |done| {
+        notify.send(Notice::StepEnded {
+            what: what.to_owned(),
+            done,
+        });
+    };
     let failed = |details: Option<&str>| {
         Failure::new(Exit::Failed, format!("{what} failed"))
             .details(details)
@@ -45,8 +64,12 @@ pub(super) async fn run_with(
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
-        .map_err(|error| failed(Some(&format!("{}: {error}", program.display()))))?;
+        .map_err(|error| {
+            ended(false);
+            failed(Some(&format!("{}: {error}", program.display())))
+        })?;
     let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        ended(false);
         return Err(failed(None));
     };
     let mut out = BufReader::new(stdout).lines();
@@ -57,14 +80,14 @@ pub(super) async fn run_with(
         tokio::select! {
             line = out.next_line(), if out_open => match line {
                 Ok(Some(line)) => {
-                    spinner.set_message(super::filter::plain(&line));
+                    told(&line);
                     keep(&mut printed, line);
                 }
                 _ => out_open = false,
             },
             line = err.next_line(), if err_open => match line {
                 Ok(Some(line)) => {
-                    spinner.set_message(super::filter::plain(&line));
+                    told(&line);
                     keep(&mut said, line);
                 }
                 _ => err_open = false,
@@ -72,9 +95,9 @@ pub(super) async fn run_with(
         }
     }
     let status = child.wait().await;
-    spinner.finish_and_clear();
-    if status.is_ok_and(|status| status.success()) {
-        super::eprint(&format!("{what}: done\n"));
+    let done = status.is_ok_and(|status| status.success());
+    ended(done);
+    if done {
         return Ok(());
     }
     // Some say on stdout what went wrong.
@@ -100,17 +123,4 @@ pub(super) async fn succeeds(program: &Path, args: &[&str]) -> bool {
         .status()
         .await
         .is_ok_and(|status| status.success())
-}
-
-fn spinner(what: &str) -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {wide_msg:.dim}") {
-        bar.set_style(style);
-    }
-    bar.set_prefix(what.to_owned());
-    bar.enable_steady_tick(Duration::from_millis(120));
-    if bar.is_hidden() {
-        super::eprint(&format!("{what} ...\n"));
-    }
-    bar
 }

@@ -1,0 +1,5 @@
+//! Installing kernels: recipes as data, what the machine must have, and the steps.
+
+pub mod kernel;
+pub mod recipe;
+pub mod system;

@@ -1,0 +1,113 @@
+//! Which kernels a session has, and how they are started.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Context;
+use super::remote_kernels::RemoteKernels;
+use crate::error::{Exit, Failure};
+use crate::kernel::discover::DiscoverError;
+use crate::kernel::reap::{Reaped, reap};
+use crate::kernel::{KernelSource, LaunchOptions};
+
+/// How long a kernel may take to start.
+const READY: Duration = Duration::from_mins(1);
+
+/// Kernels of other languages that a session may offer.
+const OTHERS: usize = 8;
+
+/// The main kernel and those of other languages: the named ones, or else the main one and whatever else there is.
+pub fn find_kernels(
+    of_notebook: Option<KernelSource>,
+    usual: Option<&str>,
+    named: &[String],
+    far: Option<&RemoteKernels>,
+    context: &Context,
+) -> Result<(KernelSource, Vec<KernelSource>), Failure> {
+    let find = |name: Option<&str>| match far {
+        Some(far) => far.find(name, None),
+        None => find_kernel(name, context),
+    };
+    let same =
+        |a: &KernelSource, b: &KernelSource| a.spec.language.eq_ignore_ascii_case(&b.spec.language);
+    let mut others: Vec<KernelSource> = Vec::new();
+    let [first, rest @ ..] = named else {
+        let main = match of_notebook {
+            Some(main) => main,
+            None => find(usual.or(context.config.kernel.as_deref()))?,
+        };
+        let all = if let Some(far) = far {
+            far.all()
+        } else {
+            let found = context.paths.kernels().list();
+            found
+                .into_iter()
+                .filter_map(|found| found.source.ok())
+                .collect()
+        };
+        for source in all {
+            let taken = same(&source, &main) || others.iter().any(|other| same(&source, other));
+            if !taken && !source.spec.language.is_empty() && others.len() < OTHERS {
+                others.push(source);
+            }
+        }
+        return Ok((main, others));
+    };
+    let main = find(Some(first))?;
+    for name in rest {
+        let source = find(Some(name))?;
+        if let Some(twin) = std::iter::once(&main)
+            .chain(&others)
+            .find(|other| same(&source, other))
+        {
+            return Err(Failure::usage(format!(
+                "`{}` and `{name}` are both kernels for {}",
+                twin.name, source.spec.language
+            ))
+            .hint("a session has one kernel for each language"));
+        }
+        others.push(source);
+    }
+    Ok((main, others))
+}
+
+/// The kernel that `name` means; python3 if nothing is named.
+pub fn find_kernel(name: Option<&str>, context: &Context) -> Result<KernelSource, Failure> {
+    let wanted = name.unwrap_or("python3");
+    context.paths.kernels().find(wanted).map_err(|error| {
+        let failure = Failure::new(Exit::Kernel, error.to_string());
+        match &error {
+            DiscoverError::Unknown { known, .. } if wanted == "python3" || known.is_empty() => failure.hint(
+                "install one with `sponde kernels install python3`, or name a virtual environment that has ipykernel with --kernel",
+            ),
+            DiscoverError::Unknown { known, .. } => {
+                failure.hint(format!("there are: {}; see `sponde kernels`", known.join(", ")))
+            }
+            DiscoverError::Unusable { .. } => failure.hint("see `sponde kernels`"),
+        }
+    })
+}
+
+/// How a kernel is started for this person in `cwd`.
+pub fn launch_options(kernel: KernelSource, cwd: PathBuf, context: &Context) -> LaunchOptions {
+    // What an earlier run left that was killed.
+    let reaped = reap(&context.paths.sockets);
+    if reaped != Reaped::default() {
+        tracing::info!(?reaped, "cleaned up after a run that was killed");
+    }
+    let environment = &context.paths.environment;
+    LaunchOptions {
+        kernel,
+        cwd,
+        env: environment.variables().to_vec(),
+        runtime_dir: context.paths.jupyter_runtime.clone(),
+        socket_root: context.paths.sockets.clone(),
+        username: environment.get("USER").unwrap_or("sponde").to_owned(),
+        ready_timeout: READY,
+        oversize: None,
+        gateway: None,
+        existing: None,
+        keep: false,
+        adopt: None,
+    }
+}

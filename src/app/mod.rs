@@ -1,0 +1,38 @@
+//! Floor 4, what every front end shares: settings as plain values go in, a running session comes out.
+//!
+//! Nothing here prints, asks, parses a command line or ends the program. What a person should know is a [`Notice`]; what
+//! a person must decide is a value that a front end shows and answers before it calls on. The environment and the
+//! working directory of the process are read once, at the top, and handed down ([`Environment`](crate::paths::Environment)).
+
+pub mod existing;
+pub mod install;
+pub mod kernels;
+pub mod model;
+pub mod notebook;
+pub mod notice;
+pub mod origin;
+pub mod project;
+mod prompt_cache;
+pub mod python;
+pub mod remote_kernels;
+pub mod session;
+pub mod settings;
+mod step;
+pub mod workspace;
+
+use crate::config::Config;
+use crate::paths::Paths;
+pub use notice::{Notice, Notify};
+pub use session::Session;
+pub use settings::{Lifetime, SessionSettings};
+
+/// What every part of this floor gets.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// Directories, and the environment they come from.
+    pub paths: Paths,
+    /// The configuration file.
+    pub config: Config,
+    /// Takes what a person should know.
+    pub notify: Notify,
+}

@@ -1,0 +1,86 @@
+//! The instructions a session follows: those of the profile, and the project's `SPONDE.md` once it is trusted.
+
+use std::path::Path;
+
+use super::Context;
+use crate::agent::project::{self, Project, Trust, Trusted};
+use crate::agent::prompt::Instructions;
+
+/// A question to the person: may the model follow these instructions, now and whenever the file says just this?
+/// Answered by [`decide`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrustQuestion {
+    /// The file and what it says, which must be shown before anybody answers.
+    pub project: Project,
+}
+
+/// What to ask before a session starts in `cwd`, if nothing was decided yet.
+pub fn question(cwd: &Path, context: &Context) -> Option<TrustQuestion> {
+    let project = project::find(cwd).ok().flatten()?;
+    let trusted = Trusted::in_dir(&context.paths.state);
+    (trusted.of(&project) == Trust::Unknown).then_some(TrustQuestion { project })
+}
+
+/// Remembers what the person said.
+pub fn decide(question: &TrustQuestion, follow: bool, context: &Context) {
+    let trusted = Trusted::in_dir(&context.paths.state);
+    if let Err(error) = trusted.decide(&question.project, follow) {
+        context
+            .notify
+            .warning(format!("this could not be remembered: {error}"));
+    }
+}
+
+/// What is added to the system prompt for work in `cwd`. A project's file that is not trusted is ignored, with a notice,
+/// unless it is trusted `anyway`. `agreed` is what a person has just said yes to, for this session at least.
+pub(super) fn instructions(
+    cwd: &Path,
+    anyway: bool,
+    agreed: Option<&TrustQuestion>,
+    context: &Context,
+) -> Vec<Instructions> {
+    let mut all = Vec::new();
+    if let Some(prompt) = &context.config.prompt {
+        let source = match &context.config.profile {
+            Some(name) => format!("profile {name}"),
+            None => "config.toml".to_owned(),
+        };
+        all.push(Instructions {
+            source,
+            text: prompt.trim().to_owned(),
+        });
+    }
+    let found = match project::find(cwd) {
+        Ok(found) => found,
+        Err(error) => {
+            context
+                .notify
+                .warning(format!("{error}; its instructions are not followed"));
+            None
+        }
+    };
+    let Some(found) = found else { return all };
+    let agreed = agreed.is_some_and(|question| question.project == found);
+    if anyway || agreed || is_trusted(&found, context) {
+        all.push(Instructions {
+            source: project::FILE.to_owned(),
+            text: found.text,
+        });
+    }
+    all
+}
+
+fn is_trusted(project: &Project, context: &Context) -> bool {
+    let path = project.path.display();
+    let why = match Trusted::in_dir(&context.paths.state).of(project) {
+        Trust::Trusted => return true,
+        Trust::Refused => "as you said; --trust-project follows them",
+        Trust::Unknown => {
+            "nobody has said yet that they are trusted (--trust-project follows them)"
+        }
+    };
+    context.notify.warning(format!(
+        "the instructions in {path} are not followed: {why}"
+    ));
+    false
+}

@@ -1,0 +1,307 @@
+//! From settings to a running session: origin, kernels, model, workspace, agent.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Context;
+use super::existing;
+use super::kernels::{self, launch_options};
+use super::model::Switchboard;
+use super::notebook::{NotebookFile, Old};
+use super::origin::Origin;
+use super::project;
+use super::remote_kernels::{self, RemoteKernels};
+use super::settings::{Lifetime, SessionSettings};
+use super::workspace::{self, KernelAt, Workspace};
+use crate::agent::approval::Approval;
+use crate::agent::store::Opened;
+use crate::agent::undo::UndoOptions;
+use crate::agent::{Agent, AgentOptions, AtLimit, Budgets, Cap, Models, StdinPolicy, spill};
+use crate::error::Failure;
+use crate::kernel::{KernelSource, LaunchOptions};
+
+/// How often a model may be asked in one turn, unless told otherwise.
+const MAX_STEPS: u32 = 20;
+/// How long a cell of the model may run, unless told otherwise.
+const CELL_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// A running session and what belongs to it.
+pub struct Session {
+    /// The agent.
+    pub agent: Agent,
+    /// Its id.
+    pub id: String,
+    /// Where its notebook is kept.
+    pub notebook: PathBuf,
+    /// Opens other models, and has the server of a local one; ends with the session.
+    models: Arc<Switchboard>,
+    /// Whether a notebook goes on whose code may run again first: the session waits to be told.
+    pub may_replay: bool,
+}
+
+/// Starts a session as `settings` and the configuration say: a new one or `resumed`, which goes on where it was and with
+/// what it had unless `settings` say otherwise.
+///
+/// # Errors
+/// What cannot be had: a kernel, a model, a file.
+pub async fn start(
+    settings: &SessionSettings,
+    resumed: Option<Opened>,
+    context: &Context,
+) -> Result<Session, Failure> {
+    let stdin = stdin_policy(settings.stdin, context.config.stdin, settings.attended)?;
+    let limits = context.config.limits.resolve();
+    let origin = Origin::of(resumed, settings, context)?;
+    let NotebookFile {
+        path: notebook,
+        old,
+    } = origin.place(settings, limits, context)?;
+    let remote = remote_kernels::open(settings.gateway.as_deref(), context).await?;
+    let named = settings.kernels.first().map(String::as_str);
+    let existing = existing::find(settings.existing.as_deref(), named, context)?;
+    let (kernel, others) = match &existing {
+        // One kernel was asked for.
+        Some(existing) => (existing.kernel.clone(), Vec::new()),
+        None => kernels_for(settings, old.as_ref(), &origin, remote.as_ref(), context)?,
+    };
+    let here = current_dir(context)?;
+    let cwd = match &old {
+        Some(old) => {
+            old.check_language(&kernel)?;
+            old.workdir(&notebook, &here)
+        }
+        None => origin.cwd.clone().unwrap_or_else(|| here.clone()),
+    };
+    let named_files = workspace::described(&settings.files, &here, &cwd)?;
+    let agreed = settings.agreed.as_ref();
+    let instructions = project::instructions(&here, settings.trust_project, agreed, context);
+    let added = instructions.iter().map(|it| it.source.clone()).collect();
+    let models = Switchboard::new(
+        context,
+        settings.code_mode,
+        &kernel.spec.language,
+        instructions,
+    );
+    let goes_on = settings.lifetime == Lifetime::Conversation;
+    let wanted = settings.replay || settings.attended && goes_on;
+    let may_replay = wanted && existing.is_none() && old.as_ref().is_some_and(|old| old.has_run);
+    let named = settings.model.as_deref().or(origin.model.as_deref());
+    let name = named.or(context.config.model.as_deref());
+    let outfit = models.first(name).await?;
+    let (provider, coaching) = (outfit.provider, outfit.coaching);
+    let info = provider.info();
+    let budgets = budgets(settings, &info.name, info.price.is_some(), context)?;
+    let workspace = Workspace {
+        cwd: &cwd,
+        home: context.paths.environment.get("HOME").map(Path::new),
+        kernel: KernelAt::of(remote.is_some(), existing.is_some()),
+        coaching,
+        own: models.has_own(),
+    };
+    let kernels: Vec<&KernelSource> = std::iter::once(&kernel).chain(&others).collect();
+    let words = |old: &Old| old.words(existing.is_some(), may_replay);
+    let words = old.as_ref().map(words);
+    let facts = workspace.facts(named_files, &kernels);
+    let main = origin.adopting(LaunchOptions {
+        oversize: spill::oversize(&notebook, &limits),
+        gateway: remote.as_ref().map(RemoteKernels::options),
+        existing: existing.map(|existing| existing.file),
+        ..launch_options(kernel, cwd, context)
+    });
+    // A conversation goes on; one question is soon over, and far away memory is somebody else's.
+    let can_have_spare = remote.is_none() && main.existing.is_none() && !origin.keeps_kernels();
+    let adopting = |kernel| {
+        origin.adopting(LaunchOptions {
+            kernel,
+            ..main.clone()
+        })
+    };
+    let others = others.into_iter().map(adopting).collect();
+    let id = origin.id().to_owned();
+    let opened = origin.open(&main, &notebook, old, may_replay, limits, context);
+    let switchboard: Arc<dyn Models> = Arc::new(Arc::clone(&models));
+    let agent = Agent::start(AgentOptions {
+        provider: Some(provider),
+        models: Some(switchboard),
+        system: outfit.system,
+        instructions: added,
+        facts,
+        before: words,
+        coaching,
+        others,
+        kernel: main,
+        notebook: notebook.clone(),
+        transcript: None,
+        opened: Some(opened),
+        approval: approval(settings, context),
+        max_steps: max_steps(settings, context),
+        budgets,
+        at_limit: AtLimit::with_person(settings.attended),
+        cell_timeout: Some(cell_timeout(settings, context)),
+        stdin,
+        output_budget: outfit.output_budget,
+        limits,
+        temperature: None,
+        undo: goes_on.then(|| undo_options(context)),
+        spare: settings.attended && can_have_spare,
+    });
+    Ok(Session {
+        agent,
+        id,
+        notebook,
+        models,
+        may_replay,
+    })
+}
+
+/// The main kernel and the others that a session starts: those that `args` name, else the one of the notebook that it
+/// continues, else what the session had before or the configuration says.
+fn kernels_for(
+    settings: &SessionSettings,
+    old: Option<&Old>,
+    origin: &Origin,
+    remote: Option<&RemoteKernels>,
+    context: &Context,
+) -> Result<(KernelSource, Vec<KernelSource>), Failure> {
+    let own = old.filter(|_| settings.kernels.is_empty());
+    let own = own.map(|old| old.kernel(remote, context)).transpose()?;
+    let usual = origin.kernel.as_deref();
+    kernels::find_kernels(own, usual, &settings.kernels, remote, context)
+}
+
+/// A replay that has nothing to run is a mistake, and none that can be seen later.
+///
+/// # Errors
+/// What is missing.
+pub fn check_replay(settings: &SessionSettings) -> Result<(), Failure> {
+    if !settings.replay {
+        return Ok(());
+    }
+    match &settings.notebook {
+        None => Err(
+            Failure::usage("--replay needs the notebook whose code shall run")
+                .hint("name it with --notebook"),
+        ),
+        Some(path) if !path.exists() => Err(Failure::usage(format!(
+            "there is nothing to run again: `{}` is not there",
+            path.display()
+        ))),
+        Some(_) => Ok(()),
+    }
+}
+
+/// What is remembered so that turns can be taken back.
+fn undo_options(context: &Context) -> UndoOptions {
+    let config = &context.config.undo;
+    let mut options = UndoOptions::below(&context.paths.cache.join("undo"));
+    let bytes = |mebibytes: u32| u64::from(mebibytes) << 20;
+    if let Some(checkpoints) = config.checkpoints {
+        options.checkpoints = checkpoints;
+    }
+    options.memory = config.memory.map(bytes);
+    if let Some(files) = config.files {
+        options.files.bytes = bytes(files);
+    }
+    options
+}
+
+/// How often a model may be asked in one turn.
+fn max_steps(settings: &SessionSettings, context: &Context) -> u32 {
+    let named = settings.max_steps.or(context.config.max_steps);
+    named.unwrap_or(MAX_STEPS)
+}
+
+/// How long a cell of the model may run.
+fn cell_timeout(settings: &SessionSettings, context: &Context) -> Duration {
+    let seconds = settings.cell_timeout.or(context.config.cell_timeout);
+    seconds.map_or(CELL_TIMEOUT, Duration::from_secs)
+}
+
+impl Session {
+    /// Ends it and the server of its model in good order.
+    pub async fn end(self) {
+        self.agent.shutdown().await;
+        self.models.end().await;
+    }
+}
+
+/// When a person is asked before code runs.
+fn approval(settings: &SessionSettings, context: &Context) -> Approval {
+    if settings.run_unasked {
+        Approval::Never
+    } else {
+        context.config.approval.unwrap_or(Approval::Ask)
+    }
+}
+
+/// What may be spent: arguments go before the configuration. Dollars can only be counted where prices are known.
+fn budgets(
+    settings: &SessionSettings,
+    model: &str,
+    is_priced: bool,
+    context: &Context,
+) -> Result<Budgets, Failure> {
+    let configured = &context.config.budget;
+    let budgets = Budgets {
+        turn: configured.turn,
+        session: Cap {
+            cost: settings.max_cost.or(configured.session.cost),
+            tokens: settings.max_tokens.or(configured.session.tokens),
+        },
+    };
+    if budgets.caps_cost() && !is_priced {
+        return Err(Failure::usage(format!(
+            "the price of `{model}` is not known, so a limit in dollars cannot be kept"
+        ))
+        .hint("limit its tokens with --max-tokens, or choose a model with a price from `sponde models`"));
+    }
+    Ok(budgets)
+}
+
+/// Who answers when code asks for input: as the command line says, else the configuration, where it can be had.
+fn stdin_policy(
+    named: Option<StdinPolicy>,
+    configured: Option<StdinPolicy>,
+    attended: bool,
+) -> Result<StdinPolicy, Failure> {
+    match named {
+        Some(StdinPolicy::Ask) if !attended => Err(Failure::usage(
+            "--stdin ask needs a person at the terminal",
+        )
+        .hint("let the model answer with --stdin model, or leave it out: then code that asks gets an error")),
+        Some(policy) => Ok(policy),
+        None => Ok(match configured {
+            Some(StdinPolicy::Ask) | None if attended => StdinPolicy::Ask,
+            Some(StdinPolicy::Ask) | None => StdinPolicy::Refuse,
+            Some(policy) => policy,
+        }),
+    }
+}
+
+/// The directory the kernel works in.
+///
+/// # Errors
+/// It is gone, or cannot be read.
+pub fn current_dir(context: &Context) -> Result<PathBuf, Failure> {
+    let here = context.paths.environment.cwd().map(Path::to_owned);
+    here.ok_or_else(|| Failure::usage("the current directory cannot be used: is it still there?"))
+}
+
+/// The day, as ids of sessions have it.
+pub fn today() -> String {
+    jiff::Zoned::now().strftime("%Y%m%d").to_string()
+}
+
+/// The time, as journals have it.
+pub fn now() -> String {
+    jiff::Timestamp::now().to_string()
+}
+
+/// Where the plots of a notebook are written as files.
+pub fn pictures_dir(notebook: &Path) -> PathBuf {
+    let stem = notebook
+        .file_stem()
+        .map_or_else(|| "notebook".into(), |stem| stem.to_string_lossy());
+    notebook.with_file_name(format!("{stem}_files"))
+}

@@ -1,0 +1,60 @@
+//! What a session is to be, as plain values. A front end fills it in; what is `None` is the configuration's, or usual.
+
+use std::path::PathBuf;
+
+use super::project::TrustQuestion;
+use crate::agent::StdinPolicy;
+use crate::llm::mode::CodeMode;
+
+/// How a session is to be.
+#[derive(Debug, Clone, Default)]
+pub struct SessionSettings {
+    /// The model, as `provider/name` or a bare name.
+    pub model: Option<String>,
+    /// How the model says that code shall run.
+    pub code_mode: Option<CodeMode>,
+    /// Kernels by name, language or path, the main one first; empty for what the session had or what is usual.
+    pub kernels: Vec<String>,
+    /// Who answers code that asks for input.
+    pub stdin: Option<StdinPolicy>,
+    /// A kernel that runs already: its connection file, a part of its name, or empty for the newest.
+    pub existing: Option<String>,
+    /// Whether the kernels go on when the session ends.
+    pub keep_kernels: bool,
+    /// URL of a Jupyter server that runs the kernels.
+    pub gateway: Option<String>,
+    /// Whether the model's code runs without asking.
+    pub run_unasked: bool,
+    /// Whether the project's instructions are followed although nobody has trusted them.
+    pub trust_project: bool,
+    /// The project's instructions that a person has just agreed to.
+    pub agreed: Option<TrustQuestion>,
+    /// Files that the model is told about, relative to the working directory.
+    pub files: Vec<PathBuf>,
+    /// Where the notebook is kept; one that is there goes on.
+    pub notebook: Option<PathBuf>,
+    /// Whether the code of a notebook that goes on runs again first.
+    pub replay: bool,
+    /// How often the model may be asked for one question.
+    pub max_steps: Option<u32>,
+    /// US dollars that the session may cost.
+    pub max_cost: Option<f64>,
+    /// Tokens that the session may take, sent and received.
+    pub max_tokens: Option<u64>,
+    /// Seconds that a cell of the model may run.
+    pub cell_timeout: Option<u64>,
+    /// Whether somebody is there who can answer questions.
+    pub attended: bool,
+    /// Whether the session is over with its first answer, or goes on.
+    pub lifetime: Lifetime,
+}
+
+/// How long a session is going to be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Lifetime {
+    /// Questions follow each other: turns can be taken back, and a spare kernel stands ready.
+    #[default]
+    Conversation,
+    /// It is over with its first answer.
+    OneQuestion,
+}
