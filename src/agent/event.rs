@@ -5,6 +5,7 @@
 
 mod command;
 mod end;
+pub(super) mod queue;
 mod size;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ use crate::jupyter::nbformat::Output;
 use crate::kernel::OutputEvent;
 pub use command::{Command, Decision};
 pub use end::TurnEnd;
+pub use queue::EventReceiver;
 pub(super) use size::send;
 
 /// Something that happened.

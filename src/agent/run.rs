@@ -1,7 +1,7 @@
 //! Performs what [`super::turn`] decides: asks the model, runs cells, keeps the transcript and its notebook.
 //!
-//! One task owns the session as plain locals. Commands come in by channel, events go out by a bounded one; outputs are
-//! coalesced to at most 20 events a second, never dropped. The notebook is written after every cell and at the end of
+//! One task owns the session as plain locals. Commands come in by channel, events go out by a queue that never makes it
+//! wait; outputs are coalesced to at most 20 events a second. The notebook is written after every cell and at the end of
 //! every turn.
 
 use std::collections::VecDeque;
@@ -15,7 +15,8 @@ use tokio::time::{Instant, sleep_until};
 use super::approval::{Approval, AtLimit};
 use super::budget::Budgets;
 use super::coach::{self, Coaching, Novelty, Topic};
-use super::event::{self, Command, Event, EventKind, KernelOffer, TurnEnd};
+use super::event::queue::{self, EventReceiver, EventSender};
+use super::event::{Command, EventKind, KernelOffer, TurnEnd};
 use super::models::Models;
 use super::pictures::PictureFiles;
 use super::reading as read_output;
@@ -55,7 +56,9 @@ mod reading;
 mod reply;
 mod restoring;
 mod sampled;
+mod telling;
 mod undo;
+mod waiting;
 
 use answering::{Answering, next_answer};
 use compacting::{Room, next_draft};
@@ -65,13 +68,12 @@ use guards::Guard;
 use kernel_slot::{MAIN, Slots};
 use models::{Switch, next_opened};
 use own::next_execution_event;
+use points::next_point;
 use restoring::{Restoring, next_replayed};
 use sampled::next_delta;
 
 /// At most one output event a cell in this time.
 const COALESCE: Duration = Duration::from_millis(50);
-/// Events that may wait for the front end: few, because each can hold much output.
-const EVENTS: usize = 16;
 
 /// What a session needs.
 pub struct AgentOptions {
@@ -129,7 +131,7 @@ pub struct Agent {
     /// Commands go in here.
     pub commands: mpsc::Sender<Command>,
     /// Events come out here; it ends when the session has ended.
-    pub events: mpsc::Receiver<Event>,
+    pub events: EventReceiver,
     task: Option<Task>,
 }
 
@@ -137,7 +139,7 @@ impl Agent {
     /// Starts a session; the kernel starts in the background.
     pub fn start(options: AgentOptions) -> Self {
         let (commands, inbox) = mpsc::channel(64);
-        let (events_tx, events) = mpsc::channel(EVENTS);
+        let (events_tx, events) = queue::queue();
         let task = task::spawn("session", Session::new(options, events_tx).run(inbox));
         Self {
             commands,
@@ -149,8 +151,6 @@ impl Agent {
     /// Ends the session in good order: the kernel is shut down, the notebook is written.
     pub async fn shutdown(mut self) {
         let _ = self.commands.send(Command::Shutdown).await;
-        // The session may have more to say; nobody listens any more, but it must not block.
-        while self.events.recv().await.is_some() {}
         if let Some(task) = self.task.take() {
             task.join().await;
         }
@@ -185,8 +185,7 @@ struct Session {
     choice: ToolChoice,
     /// What a small model was told in this turn.
     said: Vec<Topic>,
-    events: mpsc::Sender<Event>,
-    sequence: u64,
+    events: EventSender,
     begun: Instant,
     /// The files; `None` while they are written.
     store: Option<Store>,
@@ -197,6 +196,8 @@ struct Session {
     stamp: Option<Stamp>,
     is_touched: bool,
     past: Option<points::Past>,
+    /// How the turn ends that waits for its last point.
+    ending: Option<TurnEnd>,
     /// Until a resumed session is as it will be, and what waits for that.
     restoring: Option<Restoring>,
     held: VecDeque<Command>,
@@ -216,7 +217,7 @@ struct Running {
 }
 
 impl Session {
-    fn new(mut options: AgentOptions, events: mpsc::Sender<Event>) -> Self {
+    fn new(mut options: AgentOptions, events: EventSender) -> Self {
         let opened = options.opened.take();
         let opened = opened.unwrap_or_else(|| {
             Opened::without_journal(
@@ -258,7 +259,6 @@ impl Session {
             choice: ToolChoice::Auto,
             said: Vec::new(),
             events,
-            sequence: 0,
             begun: Instant::now(),
             store: Some(store),
             keep_at: None,
@@ -266,6 +266,7 @@ impl Session {
             stamp,
             is_touched,
             past: points::Past::new(&options),
+            ending: None,
             restoring,
             held: VecDeque::new(),
             options,
@@ -294,9 +295,12 @@ impl Session {
         self.say_facts();
         loop {
             if self.restoring.is_none()
+                && self.ending.is_none()
                 && let Some(command) = self.held.pop_front()
             {
-                self.obey(command).await;
+                if self.take_command(command, &mut inbox).await {
+                    break;
+                }
                 continue;
             }
             let flush_at = self.running.as_ref().and_then(|running| running.flush_at);
@@ -317,6 +321,8 @@ impl Session {
                 opened = next_opened(self.switch.as_mut()) => self.opened(opened).await,
                 draft = next_draft(&mut self.room) => self.compacted(draft).await,
                 (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,
+                made = next_point(self.past.as_mut()) => self.point_made(made).await,
+                () = self.events.caught_up() => self.caught_up(),
                 Some(late) = self.late.1.recv() => self.came_late(late).await,
                 () = sleep_until(flush_at.unwrap_or_else(Instant::now)), if flush_at.is_some() => self.flush().await,
                 () = sleep_until(keep_at.unwrap_or_else(Instant::now)), if keep_at.is_some() => self.keep().await,
@@ -432,24 +438,6 @@ impl Session {
             status,
             at: now(),
         });
-    }
-
-    async fn tell(&mut self, kind: EventKind) {
-        self.sequence += 1;
-        let bytes = kind.bytes();
-        let event = Event {
-            sequence: self.sequence,
-            kind,
-        };
-        // A front end that went away also closed the command channel, which ends the session.
-        event::send(&self.events, event, bytes).await;
-    }
-
-    async fn notice(&mut self, message: &str) {
-        self.tell(EventKind::Notice {
-            message: message.to_owned(),
-        })
-        .await;
     }
 
     async fn finish(mut self) {

@@ -43,13 +43,23 @@ pub fn write_atomically_with(
         io::Write::flush(&mut buffered)?;
         drop(buffered);
         file.sync_all()?;
-        std::fs::rename(&temporary, &target)
+        std::fs::rename(&temporary, &target)?;
+        sync_directory(dir);
+        Ok(())
     })();
     if written.is_err() {
         // The first error says what went wrong.
         let _ = std::fs::remove_file(&temporary);
     }
     written
+}
+
+/// Without it the old name may be back after a loss of power. The new content is there either way, and a file system
+/// that cannot do this is no reason to fail.
+fn sync_directory(dir: &Path) {
+    if let Err(error) = std::fs::File::open(dir).and_then(|dir| dir.sync_all()) {
+        tracing::debug!(dir = %dir.display(), %error, "the directory is not synced");
+    }
 }
 
 #[cfg(test)]

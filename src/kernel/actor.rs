@@ -5,6 +5,7 @@
 
 mod asked;
 mod gap;
+mod inbox;
 mod life;
 mod numbers;
 mod open;
@@ -23,9 +24,10 @@ use crate::jupyter::content::{Content, KernelInfo};
 use crate::jupyter::kernelspec::InterruptMode;
 use crate::jupyter::message::{Channel, Message};
 use crate::jupyter::raw::RawMessage;
+use inbox::{Inbox, Woken};
 use life::Life;
 pub(super) use open::Target;
-use open::{open, wake};
+use open::open;
 
 /// What a handle can ask for.
 #[derive(Debug)]
@@ -133,21 +135,28 @@ enum Begin {
 /// Runs until the last handle is gone or the kernel is shut down.
 pub(super) async fn run(
     mut target: Target,
-    mut inbox: mpsc::Receiver<Command>,
+    inbox: mpsc::Receiver<Command>,
     state: watch::Sender<KernelState>,
     ready: oneshot::Sender<Result<(), KernelError>>,
 ) {
+    let mut inbox = Inbox::new(inbox);
     let mut begin = Begin::Start(ready);
     let mut tap = None;
     loop {
         state.send_replace(KernelState::Starting);
         let (opened, waiting) = match begin {
             Begin::Start(reply) => (open(&mut target).await, reply),
-            Begin::Restore(Restore {
-                checkpoints,
-                id,
-                reply,
-            }) => (wake(&target, &checkpoints, id).await, reply),
+            Begin::Restore(restore) => match inbox.wake(&target, &restore).await {
+                Woken::Opened(opened) => (Ok(opened), restore.reply),
+                Woken::Failed(error) => (Err(error), restore.reply),
+                Woken::Shutdown(reply) => {
+                    state.send_replace(KernelState::Dead(ExitReason::Requested));
+                    if let Some(reply) = reply {
+                        let _ = reply.send(());
+                    }
+                    return;
+                }
+            },
         };
         let end = match opened {
             Ok(opened) => {
@@ -196,7 +205,7 @@ pub(super) async fn run(
 async fn live(
     mut life: Life,
     target: &Target,
-    inbox: &mut mpsc::Receiver<Command>,
+    inbox: &mut Inbox,
     state: &watch::Sender<KernelState>,
 ) -> (End, Option<mpsc::Sender<Tapped>>) {
     loop {
@@ -204,17 +213,18 @@ async fn live(
         let End::Restore(restore) = end else {
             return life.finish(end).await;
         };
-        match wake(target, &restore.checkpoints, restore.id).await {
-            Ok(opened) => {
+        match inbox.wake(target, &restore).await {
+            Woken::Opened(opened) => {
                 let (end, tap) = life.finish(End::Restore(restore)).await;
                 life = Life::of(target, opened, tap);
                 if let End::Restore(restore) = end {
                     let _ = restore.reply.send(Ok(()));
                 }
             }
-            Err(error) => {
+            Woken::Failed(error) => {
                 let _ = restore.reply.send(Err(error));
             }
+            Woken::Shutdown(reply) => return life.finish(End::Shutdown(reply)).await,
         }
     }
 }
@@ -223,7 +233,7 @@ async fn live(
 async fn lie_dead(
     kernel: &str,
     reason: &ExitReason,
-    inbox: &mut mpsc::Receiver<Command>,
+    inbox: &mut Inbox,
 ) -> Option<Begin> {
     let dead = || KernelError::Dead {
         kernel: kernel.to_owned(),
@@ -274,6 +284,26 @@ async fn lie_dead(
             | Command::Forward { .. }
             | Command::About { .. } => {}
         }
+    }
+}
+
+/// Code for a kernel that has not read what it was sent before does not run.
+fn refuse(
+    kernel: &str,
+    events: &Events,
+    reply: Option<oneshot::Sender<Result<(), KernelError>>>,
+) {
+    if let Some(reply) = reply {
+        let _ = reply.send(Err(KernelError::Unsupported {
+            kernel: kernel.to_owned(),
+            what: "take more code before it has read what waits for it",
+        }));
+    } else {
+        let end = ExecutionEvent::Finished(Outcome {
+            verdict: Verdict::Aborted,
+            count: None,
+        });
+        let _ = events.send((end, None));
     }
 }
 

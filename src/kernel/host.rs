@@ -3,6 +3,7 @@
 mod adopted;
 mod kept;
 mod process;
+mod watch;
 
 use std::fmt;
 use std::process::ExitStatus;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub(super) use adopted::{Adopted, adopt_orphans};
 pub(super) use kept::Kept;
 pub(super) use process::{EndOf, Process};
+pub(super) use watch::Watch;
 
 use super::gateway::Remote;
 

@@ -1,5 +1,6 @@
 //! From a kernelspec to a process: connection file, socket directory, environment, command.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use super::gateway::GatewayOptions;
 use super::host::{EndOf, Host, Kept, Process};
 use super::oversize::Oversize;
 use super::quirks;
+use super::secrets::is_secret;
 use crate::jupyter::kernelspec::KernelSpec;
 
 /// Starts ipykernel as its own launcher does, but without collecting garbage while it imports and without taking its
@@ -39,7 +41,7 @@ pub struct KernelSource {
 }
 
 /// How to run a kernel. Directories and environment are values: this floor reads neither.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct LaunchOptions {
     /// Which kernel.
     pub kernel: KernelSource,
@@ -67,6 +69,23 @@ pub struct LaunchOptions {
     pub keep: bool,
     /// The connection file of a kernel that an earlier process has kept: it is used again if it still runs.
     pub adopt: Option<PathBuf>,
+}
+
+/// Without a value of the environment or of the kernelspec's: a log must not have what a kernel must not have.
+impl fmt::Debug for LaunchOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let variables: Vec<&str> = self.env.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("LaunchOptions")
+            .field("kernel", &self.kernel.name)
+            .field("argv", &self.kernel.spec.argv)
+            .field("cwd", &self.cwd)
+            .field("env", &variables)
+            .field("gateway", &self.gateway)
+            .field("existing", &self.existing)
+            .field("keep", &self.keep)
+            .field("adopt", &self.adopt)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Makes the files and starts the process.
@@ -183,7 +202,7 @@ pub(super) fn is_bare_python(program: &str) -> bool {
 fn environment(base: &[(String, String)], kernel: &KernelSource) -> Vec<(String, String)> {
     let mut env: Vec<(String, String)> = base
         .iter()
-        .filter(|(name, _)| !is_secret(name))
+        .filter(|(name, value)| !is_secret(name, value))
         .cloned()
         .collect();
     // Without a locale, as in most containers, R and others write no letters but ASCII.
@@ -197,7 +216,7 @@ fn environment(base: &[(String, String)], kernel: &KernelSource) -> Vec<(String,
     env.push((PARENT.to_owned(), std::process::id().to_string()));
     for (name, value) in &kernel.spec.env {
         let value = base.iter().fold(value.clone(), |value, (name, own)| {
-            if value.contains("${") && !is_secret(name) {
+            if value.contains("${") && !is_secret(name, own) {
                 value.replace(&format!("${{{name}}}"), own)
             } else {
                 value
@@ -215,45 +234,13 @@ pub(super) fn gateway_environment(options: &LaunchOptions) -> Vec<(String, Strin
     let mut env: Vec<(String, String)> = options
         .env
         .iter()
-        .filter(|(name, _)| name.starts_with("KERNEL_") && !is_secret(name))
+        .filter(|(name, value)| name.starts_with("KERNEL_") && !is_secret(name, value))
         .cloned()
         .collect();
     if !env.iter().any(|(name, _)| name == NAME) {
         env.push((NAME.to_owned(), options.username.clone()));
     }
     env
-}
-
-/// Whether a variable's name says that its value must not reach code that a model wrote.
-fn is_secret(name: &str) -> bool {
-    const WORDS: [&str; 8] = [
-        "AUTH", "KEY", "KEYS", "PASS", "PAT", "PWD", "SECRETS", "TOKENS",
-    ];
-    const ENDINGS: [&str; 9] = [
-        "PASSWORD",
-        "PASSWD",
-        "PASSPHRASE",
-        "SECRET",
-        "TOKEN",
-        "APIKEY",
-        "CREDENTIAL",
-        "CREDENTIALS",
-        "SSHPASS",
-    ];
-    // The agent's socket lets whoever has it log in as the person.
-    // The URL of a gateway may hold its token.
-    const NAMES: [&str; 3] = ["SSH_AUTH_SOCK", "SPONDE_GATEWAY", "JUPYTER_GATEWAY_URL"];
-    const HARMLESS: [&str; 2] = ["PWD", "OLDPWD"];
-    let name = name.to_ascii_uppercase();
-    if HARMLESS.contains(&name.as_str()) {
-        return false;
-    }
-    NAMES.contains(&name.as_str())
-        || name
-            .split(|c: char| !c.is_ascii_alphanumeric())
-            .any(|word| {
-                WORDS.contains(&word) || ENDINGS.iter().any(|ending| word.ends_with(ending))
-            })
 }
 
 #[cfg(test)]
@@ -291,6 +278,9 @@ mod tests {
             ("TOKENIZERS_PARALLELISM", "true"),
             ("KEYBOARD", "us"),
             ("MONKEY_HOME", "m"),
+            ("DATABASE_URL", "postgres://u:pw@h"),
+            ("HTTPS_PROXY", "http://u:pw@proxy:3128"),
+            ("HTTP_PROXY", "http://proxy:3128"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
@@ -305,12 +295,36 @@ mod tests {
                 ("TOKENIZERS_PARALLELISM", "true"),
                 ("KEYBOARD", "us"),
                 ("MONKEY_HOME", "m"),
+                ("HTTP_PROXY", "http://proxy:3128"),
                 ("LANG", "C.UTF-8"),
                 ("JPY_PARENT_PID", pid.as_str()),
                 ("PATH", "/own:/bin"),
                 ("X", "${OPENAI_API_KEY}"),
             ]
         );
+    }
+
+    #[test]
+    fn no_value_of_the_environment_is_in_debug_output() {
+        let mut kernel = source(&["x", "{connection_file}"], None);
+        kernel.spec.env.insert("Y".to_owned(), "hidden".to_owned());
+        let options = LaunchOptions {
+            kernel,
+            cwd: "/w".into(),
+            env: vec![("PLAIN".to_owned(), "hidden".to_owned())],
+            runtime_dir: "/r".into(),
+            socket_root: "/s".into(),
+            username: "me".to_owned(),
+            ready_timeout: Duration::from_secs(1),
+            oversize: None,
+            gateway: None,
+            existing: None,
+            keep: false,
+            adopt: None,
+        };
+        let debug = format!("{options:?}");
+        assert!(debug.contains("PLAIN"), "{debug}");
+        assert!(!debug.contains("hidden"), "{debug}");
     }
 
     #[test]

@@ -13,10 +13,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use zeromq::util::PeerIdentity;
 use zeromq::{DealerSocket, Socket as _, SocketOptions, SubSocket};
 
+use super::lane::{Lane, Unsent};
 use super::guard::{self, Batch, Closing, Direct, Guard, GuardEvent, GuardLimits};
 use super::oversize::{Oversize, Oversized};
 use super::task::{self, Task};
 use crate::jupyter::connection::{ConnectionInfo, Socket, Transport};
+use crate::jupyter::content::Content;
 use crate::jupyter::message::{Channel, Message};
 use crate::jupyter::raw::RawMessage;
 use crate::jupyter::wire::{self, Signer, WireError};
@@ -26,6 +28,9 @@ pub(super) const IN_FLIGHT_BYTES: usize = 32 << 20;
 
 /// What a message may take in memory: small values take up to twenty times what they take on the wire.
 pub(super) const HEAVIEST: usize = 128 << 20;
+
+/// What a message to a gateway has besides its content, roughly.
+const HEADERS: usize = 4 << 10;
 
 /// Messages waiting in a queue; they are bounded in bytes as well, this only bounds the count.
 pub(super) const QUEUE: usize = 1024;
@@ -46,12 +51,12 @@ enum Outgoing {
     /// To its sockets, each through its own guard: a socket that takes nothing holds up no other.
     Sockets {
         signer: Signer,
-        shell: mpsc::Sender<Bytes>,
-        control: mpsc::Sender<Bytes>,
-        stdin: mpsc::Sender<Bytes>,
+        shell: Lane<Bytes>,
+        control: Lane<Bytes>,
+        stdin: Lane<Bytes>,
     },
     /// To the task of a gateway.
-    Queue(mpsc::Sender<(Channel, Message)>),
+    Queue(Lane<(Channel, Message)>),
 }
 
 /// What comes from a kernel.
@@ -99,18 +104,34 @@ impl Link {
         task: Task,
     ) -> Self {
         Self {
-            outgoing: Outgoing::Queue(outgoing),
+            outgoing: Outgoing::Queue(Lane::new(outgoing)),
             incoming,
             _tasks: vec![task],
             _guards: Vec::new(),
         }
     }
 
-    /// Sends a message. That it cannot be sent comes as [`Incoming::Lost`], or as the end of what comes.
-    pub(super) async fn send(&self, channel: Channel, message: Message) {
+    /// Whether a message to `channel` would be sent, and not dropped because the kernel has not read those before it.
+    pub(super) fn has_room(&self, channel: Channel) -> bool {
         match &self.outgoing {
-            Outgoing::Sockets { .. } => self.send_raw(channel, &RawMessage::from(&message)).await,
-            Outgoing::Queue(queue) => drop(queue.send((channel, message)).await),
+            Outgoing::Sockets { .. } => self.socket(channel).is_some_and(Lane::has_room),
+            Outgoing::Queue(queue) => queue.has_room(),
+        }
+    }
+
+    /// Sends a message, without waiting for the kernel to read. That it cannot be sent comes as [`Incoming::Lost`], or
+    /// as the end of what comes.
+    pub(super) fn send(&self, channel: Channel, message: Message) {
+        match &self.outgoing {
+            Outgoing::Sockets { .. } => self.send_raw(channel, &RawMessage::from(&message)),
+            Outgoing::Queue(queue) => {
+                let code = match &message.content {
+                    Content::ExecuteRequest(request) => request.code.len(),
+                    _ => 0,
+                };
+                let bytes = HEADERS + code;
+                note(channel, queue.send((channel, message), bytes));
+            }
         }
     }
 
@@ -118,39 +139,58 @@ impl Link {
     ///
     /// # Errors
     /// A gateway gets its own form, and this message has none.
-    pub(super) async fn forward(
-        &self,
-        channel: Channel,
-        message: RawMessage,
-    ) -> Result<(), WireError> {
+    pub(super) fn forward(&self, channel: Channel, message: &RawMessage) -> Result<(), WireError> {
         match &self.outgoing {
-            Outgoing::Sockets { .. } => self.send_raw(channel, &message).await,
-            Outgoing::Queue(_) => self.send(channel, message.decode()?).await,
+            Outgoing::Sockets { .. } => self.send_raw(channel, message),
+            Outgoing::Queue(queue) => {
+                let bytes = HEADERS + message.content.len();
+                note(channel, queue.send((channel, message.decode()?), bytes));
+            }
         }
         Ok(())
     }
 
-    async fn send_raw(&self, channel: Channel, message: &RawMessage) {
+    fn send_raw(&self, channel: Channel, message: &RawMessage) {
+        let Outgoing::Sockets { signer, .. } = &self.outgoing else {
+            return;
+        };
+        if let Some(socket) = self.socket(channel) {
+            let message = guard::encode(&message.seal(signer));
+            let bytes = message.len();
+            note(channel, socket.send(message, bytes));
+        }
+    }
+
+    fn socket(&self, channel: Channel) -> Option<&Lane<Bytes>> {
         let Outgoing::Sockets {
-            signer,
             shell,
             control,
             stdin,
+            ..
         } = &self.outgoing
         else {
-            return;
+            return None;
         };
-        let socket = match channel {
-            Channel::Shell => shell,
-            Channel::Control => control,
-            Channel::Stdin => stdin,
+        match channel {
+            Channel::Shell => Some(shell),
+            Channel::Control => Some(control),
+            Channel::Stdin => Some(stdin),
             // Nobody sends on iopub; a subscription is made when connecting.
-            Channel::IoPub => return,
-        };
-        let sent = socket.send(guard::encode(&message.seal(signer))).await;
-        if sent.is_err() {
-            // The guard reports the loss of the socket; here it only explains a missing reply.
+            Channel::IoPub => None,
+        }
+    }
+}
+
+fn note(channel: Channel, sent: Result<(), Unsent>) {
+    match sent {
+        Ok(()) => {}
+        // The guard reports the loss of the socket; here it only explains a missing reply.
+        Err(Unsent::Closed) => {
             tracing::debug!(channel = channel.name(), "could not send to the kernel");
+        }
+        Err(Unsent::Full) => {
+            let channel = channel.name();
+            tracing::warn!(channel, "dropped a message to a kernel that does not read");
         }
     }
 }
@@ -241,9 +281,9 @@ pub(super) async fn connect(
     Ok(Link {
         outgoing: Outgoing::Sockets {
             signer,
-            shell,
-            control,
-            stdin,
+            shell: Lane::new(shell),
+            control: Lane::new(control),
+            stdin: Lane::new(stdin),
         },
         incoming,
         _tasks: tasks,

@@ -13,6 +13,7 @@ mod files;
 pub mod gateway;
 pub mod guard;
 mod host;
+mod lane;
 mod late;
 mod launch;
 mod link;
@@ -25,6 +26,7 @@ mod ready;
 pub mod reap;
 pub mod requests;
 mod routing;
+pub mod secrets;
 mod tap;
 pub mod task;
 

@@ -26,7 +26,7 @@ pub(super) async fn wait_ready(
         let probe = Message::request(Content::KernelInfoRequest, session, username, now());
         ours.push(probe.header.msg_id.clone());
         let closed = || "the connection to the kernel was closed".to_owned();
-        link.send(Channel::Shell, probe).await;
+        link.send(Channel::Shell, probe);
         let next_probe = Instant::now() + every;
         while let Ok(incoming) = tokio::time::timeout_at(next_probe, link.incoming.recv()).await {
             match incoming.ok_or_else(closed)? {
@@ -87,7 +87,7 @@ pub(super) async fn set_up(
     let request = Message::request(request, session, username, now());
     let id = request.header.msg_id.clone();
     let closed = || "the connection to the kernel was closed".to_owned();
-    link.send(Channel::Shell, request).await;
+    link.send(Channel::Shell, request);
     let (mut replied, mut idle) = (false, false);
     while !(replied && idle) {
         match link.incoming.recv().await.ok_or_else(closed)? {

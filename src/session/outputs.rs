@@ -171,16 +171,34 @@ impl Outputs {
 
     /// The same without a copy.
     pub fn into_notebook(self) -> Vec<Output> {
+        let named = self.into_named();
+        named.into_iter().map(|(output, _)| output).collect()
+    }
+
+    /// The outputs as whoever follows this cell must have them to go on from here: each with its name for updates, and
+    /// whether the next one clears them.
+    pub(crate) fn to_events(&self) -> (Vec<(Output, Option<String>)>, bool) {
+        let mut outputs = self.clone().into_named();
+        if let (Some(Item::Text(last)), Some((Output::Stream { text, .. }, _))) =
+            (self.items.last(), outputs.last_mut())
+            && last.carriage_return
+        {
+            text.push('\r');
+        }
+        (outputs, self.clear_on_next)
+    }
+
+    fn into_named(self) -> Vec<(Output, Option<String>)> {
         let note = self.note();
         let at = self.cut.map_or(usize::MAX, |cut| cut.at);
         let last = self.items.len();
-        let mut outputs: Vec<Output> = Vec::with_capacity(last + 1);
+        let mut outputs: Vec<(Output, Option<String>)> = Vec::with_capacity(last + 1);
         let mut noted = note.is_none();
         for (index, item) in self.items.into_iter().enumerate() {
             if index >= at && !noted {
                 noted = true;
                 // One text that was cut in the middle stays one.
-                if let (Some(Output::Stream { name, text, .. }), Item::Text(tail)) =
+                if let (Some((Output::Stream { name, text, .. }, _)), Item::Text(tail)) =
                     (outputs.last_mut(), &item)
                     && name == tail.name
                 {
@@ -191,8 +209,8 @@ impl Outputs {
                 push_note(&mut outputs, note.as_deref());
             }
             outputs.push(match item {
-                Item::Text(text) => Output::stream(text.name, text.shown),
-                Item::Rich(rich) => rich.output,
+                Item::Text(text) => (Output::stream(text.name, text.shown), None),
+                Item::Rich(rich) => (rich.output, rich.display_id),
             });
         }
         if !noted {
@@ -308,8 +326,8 @@ impl Outputs {
     }
 }
 
-fn push_note(outputs: &mut Vec<Output>, note: Option<&str>) {
-    outputs.extend(note.map(|note| Output::stream("stderr", format!("{note}\n"))));
+fn push_note(outputs: &mut Vec<(Output, Option<String>)>, note: Option<&str>) {
+    outputs.extend(note.map(|note| (Output::stream("stderr", format!("{note}\n")), None)));
 }
 
 impl Item {

@@ -517,3 +517,114 @@ async fn a_flood_is_told_in_pieces_and_kept_short() {
         "{answer}"
     );
 }
+
+/// What a front end shows of a cell that has followed all events.
+fn shown(events: &[EventKind]) -> String {
+    let mut text = String::new();
+    for event in events {
+        match event {
+            EventKind::Output {
+                change: OutputChange::Clear { wait: false },
+                ..
+            } => text.clear(),
+            EventKind::Output {
+                change:
+                    OutputChange::Append {
+                        output: Output::Stream { text: more, .. },
+                        ..
+                    },
+                ..
+            } => text.push_str(more),
+            _ => {}
+        }
+    }
+    text
+}
+
+fn stored(notebook: &Notebook) -> String {
+    let outputs = notebook.cells.iter().flat_map(|cell| &cell.outputs);
+    outputs
+        .filter_map(|output| match output {
+            Output::Stream { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Nobody answers "Run it?", nobody reads events, and a thread in the kernel prints.
+#[tokio::test]
+async fn a_front_end_that_reads_nothing_holds_nothing_up() {
+    let thread = "import threading, time, os\n\
+        def chatter():\n\
+        \x20   for number in range(400):\n\
+        \x20       print('line', number, flush=True); time.sleep(0.005)\n\
+        \x20   open('done', 'w').close()\n\
+        threading.Thread(target=chatter).start()";
+    let mut session = start(ipykernel(), Approval::Ask, [call(thread), call("1 + 1")]);
+    session.submit("go").await;
+    let asked = |event: &EventKind| matches!(event, EventKind::ApprovalRequested { .. });
+    let mut events = session.until(asked).await;
+    let Some(EventKind::ApprovalRequested { cell }) = events.last().cloned() else {
+        unreachable!()
+    };
+    session
+        .send(Command::Decide {
+            cell,
+            decision: Decision::Run,
+        })
+        .await;
+    events.extend(session.until(asked).await);
+    // From here on nobody reads. The thread ends, and what it printed is kept.
+    let done = session.dir.path().join("done");
+    tokio::task::spawn_blocking(move || crate::support::eventually(|| done.exists()))
+        .await
+        .unwrap();
+    session.send(Command::Interrupt).await;
+    let commands = session.agent.commands.clone();
+    let free = async {
+        while commands.capacity() < commands.max_capacity() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let taken = tokio::time::timeout(Duration::from_secs(20), free).await;
+    assert!(taken.is_ok(), "the command is taken");
+    events.extend(session.turn().await.0);
+    let expected: String = (0..400).map(|number| format!("line {number}\n")).collect();
+    // The last lines may still be on their way.
+    while !shown(&events).ends_with(&expected[expected.len() - 9..]) {
+        events.extend(session.until(|_| true).await);
+    }
+    assert_eq!(shown(&events), expected);
+    session.agent.shutdown().await;
+    let bytes = std::fs::read(session.dir.path().join("session.ipynb")).unwrap();
+    let read = Notebook::read(&bytes, &mut random_cell_id).unwrap();
+    assert_eq!(stored(&read.notebook), expected);
+}
+
+/// More than the queue of events holds: what a front end shows in the end is what the notebook has.
+#[tokio::test]
+async fn a_slow_front_end_ends_with_the_picture_of_the_notebook() {
+    let flood = "for number in range(60):\n\
+        \x20   print(str(number % 10) * (1 << 20), flush=True)\n\
+        open('done', 'w').close()";
+    let mut session = start(ipykernel(), Approval::Never, []);
+    let done = session.dir.path().join("done");
+    session
+        .send(Command::Run {
+            code: flood.to_owned(),
+            language: None,
+        })
+        .await;
+    tokio::task::spawn_blocking(move || crate::support::eventually(|| done.exists()))
+        .await
+        .unwrap();
+    let (events, _) = session.turn().await;
+    let bytes: usize = events
+        .iter()
+        .map(|event| format!("{event:?}").len())
+        .sum();
+    assert!(bytes < 40 << 20, "{bytes} bytes waited");
+    let stored = stored(&session.notebook());
+    assert!(stored.contains("[sponde: "), "the notebook has a part");
+    assert!(shown(&events) == stored, "they differ");
+}

@@ -320,3 +320,48 @@ async fn copies_end_with_their_owner_and_cost_what_was_changed() {
     assert!(!dir.path().exists());
     assert_eq!(printed(&kernel, "print(len(x))").await, "40000000\n");
 }
+
+/// A copy is a fork: it has the command line of its kernel.
+async fn copies_of(kernel: &Kernel) -> Vec<rustix::process::Pid> {
+    let live = kernel.pid().await.unwrap();
+    let command = |pid: u32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let ours = command(live);
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|pid| *pid != live && command(*pid) == ours)
+        .filter_map(|pid| rustix::process::Pid::from_raw(pid.cast_signed()))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_copy_that_does_not_wake_can_be_interrupted() {
+    use rustix::process::{Signal, kill_process};
+    use tokio::time::timeout;
+
+    let soon = std::time::Duration::from_secs(4);
+    let kernel = start(ipykernel()).await;
+    let checkpoints = Checkpoints::new(&std::env::temp_dir());
+    run(&kernel, "x = 1").await;
+    let checkpoint = kernel.checkpoint(&checkpoints).await.unwrap();
+    run(&kernel, "x = 2").await;
+    let copies = copies_of(&kernel).await;
+    assert_eq!(copies.len(), 1);
+    kill_process(copies[0], Signal::STOP).unwrap();
+    let mut restoring = Box::pin(kernel.restore(&checkpoints, checkpoint.id));
+    // The command is on its way.
+    assert!(futures_util::poll!(&mut restoring).is_pending());
+    timeout(soon, kernel.interrupt()).await.unwrap().unwrap();
+    let error = timeout(soon, restoring).await.unwrap().unwrap_err();
+    assert!(
+        matches!(&error, KernelError::NotRestored { reason, .. } if reason == "it was interrupted"),
+        "{error}"
+    );
+    assert_eq!(printed(&kernel, "print(x)").await, "2\n");
+
+    let mut restoring = Box::pin(kernel.restore(&checkpoints, checkpoint.id));
+    assert!(futures_util::poll!(&mut restoring).is_pending());
+    timeout(soon, kernel.shutdown()).await.unwrap();
+    assert!(timeout(soon, restoring).await.unwrap().is_err());
+    kill_process(copies[0], Signal::CONT).unwrap();
+}

@@ -309,3 +309,36 @@ fn no_copy_outlives_a_killed_sponde() {
     child.wait().unwrap();
     sponde.assert_no_process_is_left();
 }
+
+/// The kernel hangs while the point before a cell is made: nobody has to wait until that is given up.
+#[tokio::test]
+async fn a_cell_that_waits_for_its_checkpoint_can_be_interrupted() {
+    use std::time::Duration;
+
+    let mut session = start([]);
+    let stop = "import os, signal, threading\n\
+        print(os.getpid())\n\
+        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGSTOP)).start()";
+    let pid = session.prints(stop).await.trim().to_owned();
+    let stat = format!("/proc/{pid}/stat");
+    let is_stopped = move || std::fs::read_to_string(&stat).unwrap().contains(") T ");
+    tokio::task::spawn_blocking(move || crate::support::eventually(is_stopped))
+        .await
+        .unwrap();
+    session
+        .send(Command::Run {
+            code: "2".to_owned(),
+            language: None,
+        })
+        .await;
+    let proposed = |event: &EventKind| matches!(event, EventKind::CodeStarted { .. });
+    let early = tokio::time::timeout(Duration::from_millis(500), session.until(proposed)).await;
+    assert!(early.is_err(), "it waits for its point");
+    session.send(Command::Interrupt).await;
+    let turn = tokio::time::timeout(Duration::from_secs(3), session.turn()).await;
+    let (events, _) = turn.expect("the turn ends at once");
+    assert!(events.iter().any(
+        |event| matches!(event, EventKind::CodeFinished { status, .. } if status == "interrupted")
+    ));
+    // A kernel that stands still is killed with the session.
+}

@@ -12,6 +12,8 @@ pub(super) enum Replayed {
     All,
     /// Not all of it, in words.
     Part(String),
+    /// It was interrupted before anything happened.
+    Stopped,
     /// The session is to end.
     Ending,
 }
@@ -30,7 +32,10 @@ impl Session {
             .filter(|cell| ran_in_main(cell))
             .map(|cell| cell.source.clone())
             .collect();
-        kernel.restart().await.map_err(|error| error.to_string())?;
+        let restarted = kernel.restart();
+        if let Some(stopped) = self.unless_stopped(kernel, restarted, inbox).await? {
+            return Ok(stopped);
+        }
         let _ = kernel.send_late(&self.late.0).await;
         let all = sources.len();
         for (index, source) in sources.into_iter().enumerate() {

@@ -140,31 +140,28 @@ impl Session {
         self.options.output_budget.min(quarter)
     }
 
-    /// Fixes what the model is told of cells that have ended, and sees to it that the prompt fits. Whether the model
-    /// can be asked now; if not, it is asked after the compaction that has begun.
-    pub(super) async fn has_room(&mut self) -> bool {
+    /// Fixes what the model is told of cells that have ended, and sees to it that the prompt fits. The prompt, if the
+    /// model can be asked now; if not, it is asked after the compaction that has begun.
+    pub(super) async fn make_room(&mut self) -> Option<Prompt> {
         self.tell_results();
-        if self.room.tried >= TRIES {
-            return true;
-        }
         let prompt = self.prompt();
-        if self.room.meter.tokens(tokens::weigh(&prompt)) <= self.limit() {
-            return true;
+        if self.room.tried >= TRIES
+            || self.room.meter.tokens(tokens::weigh(&prompt)) <= self.limit()
+        {
+            return Some(prompt);
         }
         let need = if self.room.tried == 0 {
             Need::Room
         } else {
             Need::Summary
         };
-        match self.plan(&prompt, need) {
-            Some(plan) => {
-                self.room.tried += 1;
-                self.begin(plan, prompt, Then::Ask, CompactionReason::NearLimit)
-                    .await;
-                false
-            }
-            None => true,
-        }
+        let Some(plan) = self.plan(&prompt, need) else {
+            return Some(prompt);
+        };
+        self.room.tried += 1;
+        self.begin(plan, prompt, Then::Ask, CompactionReason::NearLimit)
+            .await;
+        None
     }
 
     /// The model refused the prompt as too long. Whether it will be asked again.

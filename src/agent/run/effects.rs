@@ -1,5 +1,7 @@
 //! The effects of a turn, one by one, and what comes back from kernel and model.
 
+use std::collections::VecDeque;
+
 use super::kernel_slot::KernelSlot;
 use super::{
     COALESCE, Coaching, Edit, EventKind, ExecuteOptions, ExitReason, Input, Instant, KernelError,
@@ -23,12 +25,11 @@ const RECENT: usize = 256;
 impl Session {
     /// Gives `input` to the turn and performs what it says, and what that leads to at once.
     pub(super) async fn drive(&mut self, input: Input) {
-        let mut next = Some(input);
-        while let Some(input) = next.take() {
+        // Two effects of one step can each lead to an input: neither may be lost.
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
             for effect in self.turn.step(input) {
-                if let Some(input) = self.perform(effect).await {
-                    next = Some(input);
-                }
+                inputs.extend(self.perform(effect).await);
             }
         }
     }
@@ -57,16 +58,16 @@ impl Session {
             }
             Effect::InterruptKernel => {
                 self.answering = None;
-                if let Some(kernel) = self.kernels.ready(self.current) {
-                    // A dead kernel has nothing to interrupt.
-                    let _ = kernel.interrupt().await;
-                } else if self
+                if self
                     .running
                     .as_ref()
                     .is_some_and(|running| running.execution.is_none())
                 {
-                    // The cell waits for a kernel that is still starting.
+                    // The cell waits for a kernel that is still starting, or for the point before it.
                     return self.abandon(&Verdict::Interrupted).await;
+                } else if let Some(kernel) = self.kernels.ready(self.current) {
+                    // A dead kernel has nothing to interrupt.
+                    let _ = kernel.interrupt().await;
                 }
             }
             Effect::RestartKernel => {
@@ -92,10 +93,7 @@ impl Session {
                 key_variable: None,
             });
         };
-        if !self.has_room().await {
-            return None;
-        }
-        let prompt = self.prompt();
+        let prompt = self.make_room().await?;
         if let Some(input) = self.over_budget(&prompt) {
             return Some(input);
         }
@@ -109,7 +107,7 @@ impl Session {
     }
 
     /// Sends the cell to its kernel, or lets it wait for one that is starting.
-    async fn execute(&mut self, cell: String) -> Option<Input> {
+    pub(super) async fn execute(&mut self, cell: String) -> Option<Input> {
         let source = self.transcript.cell(&cell)?.source.clone();
         let language = self.transcript.code(&cell)?.language.clone();
         let mut running = Running {
@@ -136,7 +134,10 @@ impl Session {
             }
             Some(KernelSlot::Ready(kernel)) => {
                 let kernel = kernel.clone();
-                self.before_cell(&running.cell, index).await;
+                if !self.before_cell(&running.cell, index) {
+                    self.running = Some(running);
+                    return None;
+                }
                 let options = ExecuteOptions {
                     allow_stdin: self.options.stdin != StdinPolicy::Refuse,
                     timeout: self.options.cell_timeout,
@@ -271,8 +272,10 @@ impl Session {
                 running
                     .flush_at
                     .get_or_insert_with(|| Instant::now() + COALESCE);
-                merge(&mut running.pending, output.clone());
-                self.emit(cell, output).await;
+                let output = self.emit(cell, output).await;
+                if let (Some(running), Some(output)) = (&mut self.running, output) {
+                    merge(&mut running.pending, output);
+                }
             }
             Some(ExecutionEvent::InputRequested(request)) => {
                 self.input_requested(request).await;
@@ -305,18 +308,22 @@ impl Session {
             return;
         };
         let cell = cell.clone();
-        let change = OutputChange::from(late.output.clone());
         self.heard_late(&cell, &late.output);
-        self.emit(cell.clone(), late.output).await;
-        self.tell(EventKind::Output { cell, change }).await;
+        if let Some(output) = self.emit(cell.clone(), late.output).await {
+            self.tell_output(cell, OutputChange::from(output));
+        }
     }
 
-    /// Adds an output to a cell. What does not fit goes to files first.
-    async fn emit(&mut self, cell: String, output: OutputEvent) {
-        self.edit(Edit::Emit {
-            cell: cell.clone(),
-            output: output.clone(),
-        });
+    /// Adds an output to a cell and gives it back, without a copy. What does not fit goes to files first.
+    async fn emit(&mut self, cell: String, output: OutputEvent) -> Option<OutputEvent> {
+        let edit = Edit::Emit { cell, output };
+        self.log(&edit);
+        let Edit::Emit { cell, output } = edit else {
+            return None;
+        };
+        if let Err(error) = self.transcript.take_output(&cell, &output) {
+            tracing::error!(%error, "an output did not fit the transcript");
+        }
         let mut over = self.transcript.over(&cell, &output);
         let is_over = over.contains(&cell);
         over.retain(|id| *id != cell);
@@ -326,18 +333,17 @@ impl Session {
             let whole = whole.cloned().unwrap_or_default();
             self.edit(Edit::Cut { cell, whole });
         }
-        let Some(code) = self.transcript.code(&cell) else {
-            return;
-        };
-        let said = code.outputs.is_cut();
-        let Some(whole) = self.spill.take(&cell, &code.outputs, is_over, &output) else {
-            return;
-        };
-        let notice = whole.notice().filter(|_| !said);
-        self.edit(Edit::Cut { cell, whole });
-        for message in notice.into_iter().chain(self.spill.trouble()) {
-            self.notice(&message).await;
+        if let Some(code) = self.transcript.code(&cell) {
+            let said = code.outputs.is_cut();
+            if let Some(whole) = self.spill.take(&cell, &code.outputs, is_over, &output) {
+                let notice = whole.notice().filter(|_| !said);
+                self.edit(Edit::Cut { cell, whole });
+                for message in notice.into_iter().chain(self.spill.trouble()) {
+                    self.notice(&message).await;
+                }
+            }
         }
+        Some(output)
     }
 
     async fn cell_finished(&mut self, cell: String, outcome: Outcome) {
@@ -413,9 +419,10 @@ impl Session {
         });
     }
 
-    /// Gives up a cell that waits for a kernel.
+    /// Gives up a cell that waits for a kernel, or for the point before it.
     async fn abandon(&mut self, verdict: &Verdict) -> Option<Input> {
         let running = self.running.take()?;
+        self.give_up_point(Some(&running.cell));
         self.end_cell(&running.cell, CodeStatus::Finished(verdict.clone()));
         self.tell(finished(running.cell, verdict_name(verdict), None))
             .await;
@@ -433,15 +440,11 @@ impl Session {
         running.flush_at = None;
         let cell = running.cell.clone();
         for output in std::mem::take(&mut running.pending) {
-            self.tell(EventKind::Output {
-                cell: cell.clone(),
-                change: OutputChange::from(output),
-            })
-            .await;
+            self.tell_output(cell.clone(), OutputChange::from(output));
         }
     }
 
-    pub(super) async fn end_turn(&mut self, end: TurnEnd) {
+    pub(super) async fn finish_turn(&mut self, end: TurnEnd) {
         self.after_turn().await;
         let turn = self.account();
         let saved = self.save(true).await;

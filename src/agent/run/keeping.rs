@@ -9,15 +9,20 @@ use crate::session::journal::{Entry, RunningKernel};
 impl Session {
     /// Changes the transcript.
     pub(super) fn edit(&mut self, edit: Edit) {
-        if let Some(store) = &mut self.store {
-            store.log(&edit);
-            if store.is_waiting() {
-                self.keep_at.get_or_insert_with(|| Instant::now() + EVERY);
-            }
-        }
+        self.log(&edit);
         // Ids are ours and fresh, so an edit always fits; if not, it is a bug worth a log line and no crash.
         if let Err(error) = self.transcript.apply(edit) {
             tracing::error!(%error, "an edit did not fit the transcript");
+        }
+    }
+
+    /// Notes an edit for the journal.
+    pub(super) fn log(&mut self, edit: &Edit) {
+        if let Some(store) = &mut self.store {
+            store.log(edit);
+            if store.is_waiting() {
+                self.keep_at.get_or_insert_with(|| Instant::now() + EVERY);
+            }
         }
     }
 

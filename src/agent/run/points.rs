@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::time::Instant;
 
-use super::{AgentOptions, MAIN, Session, now};
+use super::{AgentOptions, MAIN, Session, TurnEnd, now};
 use crate::agent::undo::{Moment, Point, SAVED_BYTES, UndoOptions, Way, Workspace, surplus};
 use crate::kernel::checkpoint::{CheckpointId, Checkpoints};
 use crate::kernel::task::{self, Task};
@@ -44,10 +46,13 @@ struct Pending {
     starts_turn: bool,
     at: String,
     made: oneshot::Receiver<Made>,
+    /// When it is waited for no longer, once it is.
+    until: Option<Instant>,
     _task: Task,
 }
 
-struct Made {
+/// A point as it was made.
+pub(super) struct Made {
     way: Way,
     files: Option<Arc<Moment>>,
 }
@@ -103,22 +108,36 @@ impl Past {
             starts_turn,
             at: now(),
             made,
+            until: None,
             _task: task::spawn("checkpoint", maker.make(starts_turn, sender)),
         });
     }
 
-    /// Waits for the point that is being made, if one is. `cell` comes after it, if any does.
-    async fn settle(&mut self, cell: Option<&str>) {
+    /// Takes the point that is being made if it is ready. Whether none is being made any more; if one is, it is waited
+    /// for from now on ([`next_point`]).
+    fn is_settled(&mut self, cell: Option<&str>) -> bool {
+        let Some(pending) = &mut self.pending else {
+            return true;
+        };
+        let made = match pending.made.try_recv() {
+            Ok(made) => made,
+            Err(TryRecvError::Closed) => no_point("it could not be made"),
+            Err(TryRecvError::Empty) => {
+                pending
+                    .until
+                    .get_or_insert_with(|| Instant::now() + POINT_WITHIN);
+                return false;
+            }
+        };
+        self.settle(cell, made);
+        true
+    }
+
+    /// The point that was being made is this one. `cell` comes after it, if any does.
+    fn settle(&mut self, cell: Option<&str>, made: Made) {
         let Some(pending) = self.pending.take() else {
             return;
         };
-        let made = tokio::time::timeout(POINT_WITHIN, pending.made).await;
-        let made = made.ok().and_then(Result::ok).unwrap_or_else(|| Made {
-            way: Way::Cells {
-                why: "the checkpoint took too long".to_owned(),
-            },
-            files: None,
-        });
         self.now = Some(made.way.clone());
         let Some(cell) = pending.cell.or_else(|| cell.map(str::to_owned)) else {
             // Nothing came after it; the next point is the same.
@@ -220,17 +239,43 @@ impl Session {
         }
     }
 
-    /// The kernel at `index` is about to run this cell.
-    pub(super) async fn before_cell(&mut self, cell: &str, index: usize) {
+    /// The kernel at `index` is about to run this cell. Whether it can: if not, the point before it is still being made.
+    pub(super) fn before_cell(&mut self, cell: &str, index: usize) -> bool {
         if index == MAIN {
             self.between_cells();
         }
+        let Some(past) = &mut self.past else {
+            return true;
+        };
+        if !past.is_settled(Some(cell)) {
+            return false;
+        }
+        past.ran = true;
+        if index == MAIN {
+            past.now = None;
+        }
+        true
+    }
+
+    /// The point that a cell, or the end of a turn, waits for is this one.
+    pub(super) async fn point_made(&mut self, made: Made) {
+        let waiting = self.running.take_if(|running| running.execution.is_none());
         if let Some(past) = &mut self.past {
-            past.settle(Some(cell)).await;
-            past.ran = true;
-            if index == MAIN {
-                past.now = None;
-            }
+            past.settle(waiting.as_ref().map(|running| &*running.cell), made);
+        }
+        if let Some(end) = self.ending.take() {
+            self.finish_turn(end).await;
+        } else if let Some(running) = waiting
+            && let Some(input) = self.execute(running.cell).await
+        {
+            self.drive(input).await;
+        }
+    }
+
+    /// Gives up the point that is waited for.
+    pub(super) fn give_up_point(&mut self, cell: Option<&str>) {
+        if let Some(past) = &mut self.past {
+            past.settle(cell, no_point("it was interrupted"));
         }
     }
 
@@ -241,10 +286,19 @@ impl Session {
         }
     }
 
+    /// Ends the turn, as soon as no point is being made any more.
+    pub(super) async fn end_turn(&mut self, end: TurnEnd) {
+        let past = self.past.as_mut();
+        if past.is_none_or(|past| past.is_settled(None)) {
+            self.finish_turn(end).await;
+        } else {
+            self.ending = Some(end);
+        }
+    }
+
     /// The turn is over: what changes from now on is not its doing.
     pub(super) async fn after_turn(&mut self) {
         let Some(past) = &mut self.past else { return };
-        past.settle(None).await;
         if !std::mem::take(&mut past.ran) {
             return;
         }
@@ -259,6 +313,28 @@ impl Session {
         if let Some(point) = past.points.iter_mut().rfind(|point| point.starts_turn) {
             point.end = seen.ok();
         }
+    }
+}
+
+/// The point that something waits for; waits for ever if nothing does. Cancel-safe.
+pub(super) async fn next_point(past: Option<&mut Past>) -> Made {
+    let pending = past.and_then(|past| past.pending.as_mut());
+    let Some((pending, until)) = pending.and_then(|it| it.until.map(|until| (it, until))) else {
+        return std::future::pending().await;
+    };
+    match tokio::time::timeout_at(until, &mut pending.made).await {
+        Ok(Ok(made)) => made,
+        Ok(Err(_)) => no_point("it could not be made"),
+        Err(_) => no_point("the checkpoint took too long"),
+    }
+}
+
+fn no_point(why: &str) -> Made {
+    Made {
+        way: Way::Cells {
+            why: why.to_owned(),
+        },
+        files: None,
     }
 }
 

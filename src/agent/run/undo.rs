@@ -36,6 +36,7 @@ impl Session {
     ) -> bool {
         match command {
             Command::Shutdown => return true,
+            command if self.ending.is_some() => self.while_ending(command).await,
             Command::Undo { to, anyway }
                 if self.turn.state == State::Idle && self.restoring.is_none() =>
             {
@@ -217,6 +218,11 @@ impl Session {
                 Ok(Replayed::All) => {}
                 Ok(Replayed::Part(words)) => notes.push(words),
                 Ok(Replayed::Ending) => return true,
+                Ok(Replayed::Stopped) => {
+                    let message = "it was interrupted: nothing was taken back".to_owned();
+                    self.tell(EventKind::UndoRefused { message }).await;
+                    return false;
+                }
                 Err(why) => {
                     // Nothing has happened yet. The next best way is worth a question.
                     self.give_up_way(&way, &why);
@@ -289,10 +295,8 @@ impl Session {
         plan: &mut Plan,
         inbox: &mut mpsc::Receiver<Command>,
     ) -> Result<Replayed, String> {
-        // After a crash it is.
-        while self.kernels.is_starting(MAIN) {
-            let (index, ready) = self.kernels.changed().await;
-            self.kernel_changed(index, ready).await;
+        if let Some(stopped) = self.until_started(inbox).await {
+            return Ok(stopped);
         }
         let Some(kernel) = self.kernels.ready(MAIN).cloned() else {
             return Err("the kernel is not there".to_owned());
@@ -301,14 +305,19 @@ impl Session {
             Way::Fresh => self.kernels.restart(MAIN),
             Way::Copy { id, .. } => {
                 let past = self.past.as_ref().ok_or("there are no checkpoints")?;
-                let restored = kernel.restore(&past.checkpoints, *id).await;
-                restored.map_err(|error| error.to_string())?;
+                let checkpoints = past.checkpoints.clone();
+                let restored = kernel.restore(&checkpoints, *id);
+                if let Some(stopped) = self.unless_stopped(&kernel, restored, inbox).await? {
+                    return Ok(stopped);
+                }
                 // The kernel that listened is gone.
                 let _ = kernel.send_late(&self.late.0).await;
             }
             Way::Saved { file, .. } => {
-                let loaded = kernel.load_variables(file).await;
-                loaded.map_err(|error| error.to_string())?;
+                let loaded = kernel.load_variables(file);
+                if let Some(stopped) = self.unless_stopped(&kernel, loaded, inbox).await? {
+                    return Ok(stopped);
+                }
             }
             Way::Cells { .. } => {
                 let past = self.past.as_ref().ok_or("there are no checkpoints")?;

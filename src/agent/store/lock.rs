@@ -11,6 +11,8 @@ use super::OpenError;
 /// How often a lock that is taken is tried again, and when.
 const LOOKS: u32 = 4;
 const LOOK: Duration = Duration::from_millis(10);
+/// How often another process may remove the file that was just locked.
+const REMOVALS: u32 = 50;
 
 /// Held while a session is open. The system releases it however the process ends.
 #[derive(Debug)]
@@ -51,7 +53,13 @@ impl Lock {
 
     /// Takes the lock at `path`, or says who has it.
     pub(super) fn take(path: &Path) -> Result<Self, LockError> {
+        Self::take_if(path, is_at)
+    }
+
+    /// The same; `is_at` says whether the file that was opened is the one at the path.
+    fn take_if(path: &Path, is_at: impl Fn(&File, &Path) -> bool) -> Result<Self, LockError> {
         let mut tries = 0;
+        let mut removals = 0;
         loop {
             let mut file = OpenOptions::new()
                 .read(true)
@@ -76,11 +84,13 @@ impl Lock {
                 }
             }
             // Whoever had it removes the file at its end: one that is no longer there locks nothing.
-            let is_there = match (file.metadata(), std::fs::metadata(path)) {
-                (Ok(ours), Ok(there)) => ours.ino() == there.ino() && ours.dev() == there.dev(),
-                _ => false,
-            };
-            if !is_there {
+            if !is_at(&file, path) {
+                removals += 1;
+                if removals > REMOVALS {
+                    let why = "it is removed again and again";
+                    return Err(LockError::Io(io::Error::other(why)));
+                }
+                std::thread::sleep(LOOK);
                 continue;
             }
             // Who finds it taken is told by whom; on a full disk they are not.
@@ -113,6 +123,13 @@ impl Drop for Lock {
     }
 }
 
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(ours), Ok(there)) => ours.ino() == there.ino() && ours.dev() == there.dev(),
+        _ => false,
+    }
+}
+
 fn holder(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.read_to_string(&mut text).ok()?;
@@ -139,5 +156,18 @@ mod tests {
         std::fs::write(&path, "1").unwrap();
         assert_eq!(Lock::holder(&path), None);
         drop(Lock::take(&path).unwrap());
+    }
+
+    #[test]
+    fn a_file_that_is_never_there_is_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.lock");
+        let looks = std::cell::Cell::new(0);
+        let is_at = |_: &File, _: &Path| {
+            looks.set(looks.get() + 1);
+            false
+        };
+        assert!(matches!(Lock::take_if(&path, is_at), Err(LockError::Io(_))));
+        assert_eq!(looks.get(), REMOVALS + 1);
     }
 }

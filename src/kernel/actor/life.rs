@@ -7,10 +7,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::asked::Asked;
 use super::gap::Gap;
+use super::inbox::Inbox;
 use super::numbers::Numbers;
 use super::open::{Opened, Target};
 use super::worker::{self, Worker};
-use super::{About, Command, End, Restore, passed};
+use super::{About, Command, End, Restore, passed, refuse};
 use crate::jupyter::content::{Content, ExecutionState, KernelInfo};
 use crate::jupyter::kernelspec::InterruptMode;
 use crate::jupyter::message::{Channel, Header, Message};
@@ -95,7 +96,7 @@ impl Life {
 
     pub(super) async fn serve(
         &mut self,
-        inbox: &mut mpsc::Receiver<Command>,
+        inbox: &mut Inbox,
         state: &watch::Sender<KernelState>,
     ) -> End {
         let mut look = tokio::time::interval(worker::EVERY);
@@ -113,14 +114,14 @@ impl Life {
             });
             if let Some(code) = self.table.take_set_up() {
                 let request = self.request(set_up_request(code));
-                self.send(Channel::Shell, request).await;
+                self.send(Channel::Shell, request);
             }
             let wake = self.table.next_wake();
             tokio::select! {
                 command = inbox.recv() => match command {
                     None => return End::Shutdown(None),
                     Some(command) => {
-                        if let Some(end) = self.obey(command).await {
+                        if let Some(end) = self.obey(command) {
                             return end;
                         }
                     }
@@ -130,7 +131,7 @@ impl Life {
                     let Some(incoming) = incoming else {
                         return End::Died(self.kill(ExitReason::Unknown).await);
                     };
-                    match self.take(incoming).await {
+                    match self.take(incoming) {
                         Some(LinkLoss::Gone(what)) => return End::Died(ExitReason::Gone(what)),
                         Some(LinkLoss::Hostile(what)) => {
                             return End::Died(self.kill(ExitReason::Hostile(what)).await);
@@ -159,11 +160,11 @@ impl Life {
                             Action::Fence => {
                                 let request = self.request(Content::KernelInfoRequest);
                                 self.fence = Some(request.header.msg_id.clone());
-                                self.send(Channel::Shell, request).await;
+                                self.send(Channel::Shell, request);
                             }
-                            Action::Interrupt => self.interrupt().await,
+                            Action::Interrupt => self.interrupt(),
                             Action::EmptyLine(asked) => {
-                                self.answer(asked, String::new()).await;
+                                self.answer(asked, String::new());
                             }
                             Action::Kill if self.host.is_ours() => {
                                 return End::Died(self.kill(ExitReason::KilledAfterTimeout).await);
@@ -177,8 +178,11 @@ impl Life {
     }
 
     /// Carries out a command; `Some` ends this life.
-    async fn obey(&mut self, command: Command) -> Option<End> {
+    fn obey(&mut self, command: Command) -> Option<End> {
         match command {
+            Command::Execute { events, reply, .. } if !self.link.has_room(Channel::Shell) => {
+                refuse(&self.kernel, &events, reply);
+            }
             Command::Execute {
                 mut options,
                 id,
@@ -192,14 +196,14 @@ impl Life {
                 request.header.subshell_id = options.subshell.take();
                 // A caller that went away leaves an execution that nobody reads; it still runs to its end.
                 self.table.insert(id, events, &options, Instant::now());
-                self.send(Channel::Shell, request).await;
+                self.send(Channel::Shell, request);
                 if let Some(reply) = reply {
                     let _ = reply.send(Ok(()));
                 }
             }
             Command::Reply { execution, value } => {
                 if let Some(header) = self.table.take_input(&execution, Instant::now()) {
-                    self.answer(header, value).await;
+                    self.answer(header, value);
                 }
             }
             Command::RefuseInput { execution, why } => {
@@ -207,11 +211,11 @@ impl Life {
             }
             Command::Interrupt { reply } => {
                 if self.table.interrupt(Instant::now()) {
-                    self.interrupt().await;
+                    self.interrupt();
                 }
                 let _ = reply.send(Ok(()));
             }
-            Command::InterruptAnyway => self.interrupt().await,
+            Command::InterruptAnyway => self.interrupt(),
             Command::Restart { reply } if !self.host.is_ours() => {
                 let kernel = self.kernel.clone();
                 let _ = reply.send(Err(KernelError::NotOurs { kernel }));
@@ -242,11 +246,11 @@ impl Life {
             } => {
                 let request = self.request(content);
                 self.asked.insert(request.header.msg_id.clone(), reply);
-                self.send(channel, request).await;
+                self.send(channel, request);
             }
             Command::Tap { messages } => self.listener = Listener::new(Some(messages)),
             Command::Late { outputs } => self.table.late.listen(outputs),
-            Command::Forward { channel, message } => self.forward(channel, *message).await,
+            Command::Forward { channel, message } => self.forward(channel, &message),
             Command::About { reply } => {
                 let _ = reply.send(About {
                     info: self.info.clone(),
@@ -266,7 +270,7 @@ impl Life {
     }
 
     /// Handles what came from the kernel; a loss is given back.
-    async fn take(&mut self, incoming: Incoming) -> Option<LinkLoss> {
+    fn take(&mut self, incoming: Incoming) -> Option<LinkLoss> {
         match incoming {
             Incoming::Message {
                 channel,
@@ -308,7 +312,7 @@ impl Life {
                         numbers.broke(self.table.ids());
                     }
                     self.gap = Some(Gap::new(asked, self.table.ids()));
-                    self.send(Channel::Shell, request).await;
+                    self.send(Channel::Shell, request);
                 }
                 None
             }
@@ -373,17 +377,17 @@ impl Life {
     }
 
     /// The line that an input request wants.
-    async fn answer(&self, asked: Header, value: String) {
+    fn answer(&self, asked: Header, value: String) {
         let reply = self.request(Content::InputReply { value }).answering(asked);
-        self.send(Channel::Stdin, reply).await;
+        self.send(Channel::Stdin, reply);
     }
 
-    async fn interrupt(&mut self) {
+    fn interrupt(&self) {
         match self.interrupt_mode {
             InterruptMode::Signal => self.host.interrupt(),
             InterruptMode::Message => {
                 let request = self.request(Content::InterruptRequest);
-                self.send(Channel::Control, request).await;
+                self.send(Channel::Control, request);
             }
         }
     }
@@ -411,7 +415,7 @@ impl Life {
     async fn shut_down(&mut self, restart: bool, grace: Duration) -> ExitReason {
         if self.host.ends_by_message() {
             let request = self.request(Content::ShutdownRequest { restart });
-            self.send(Channel::Control, request).await;
+            self.send(Channel::Control, request);
         }
         self.wait_for_end(restart, grace).await;
         if self.listener.is_there() {
@@ -469,7 +473,7 @@ impl Life {
             let Ok(Some(incoming)) = timeout_at(quiet, self.link.incoming.recv()).await else {
                 return;
             };
-            self.take(incoming).await;
+            self.take(incoming);
         }
     }
 
@@ -482,13 +486,13 @@ impl Life {
         Message::request(content, &self.session, &self.username, now())
     }
 
-    async fn forward(&self, channel: Channel, message: RawMessage) {
-        if let Err(error) = self.link.forward(channel, message).await {
+    fn forward(&self, channel: Channel, message: &RawMessage) {
+        if let Err(error) = self.link.forward(channel, message) {
             tracing::warn!(kernel = self.kernel, %error, "dropped a message to it");
         }
     }
 
-    async fn send(&self, channel: Channel, message: Message) {
-        self.link.send(channel, message).await;
+    fn send(&self, channel: Channel, message: Message) {
+        self.link.send(channel, message);
     }
 }

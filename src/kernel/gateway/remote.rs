@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep;
 
 use super::{Gateway, GatewayError, connect};
 use crate::kernel::ExitReason;
+use crate::kernel::host::Watch;
 use crate::kernel::link::Link;
 use crate::kernel::task;
 
@@ -17,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(15);
 pub(in crate::kernel) struct Remote {
     gateway: Gateway,
     id: String,
-    next_look: Instant,
+    watch: Watch,
 }
 
 impl Remote {
@@ -43,7 +44,7 @@ impl Remote {
         Ok(Self {
             gateway,
             id,
-            next_look: Instant::now() + LOOK_EVERY,
+            watch: Watch::default(),
         })
     }
 
@@ -76,7 +77,7 @@ impl Remote {
     }
 
     /// Ends it.
-    pub(in crate::kernel) async fn end(&self) {
+    pub(in crate::kernel) async fn end(&mut self) {
         if let Err(error) = self.gateway.delete(&self.id).await {
             tracing::warn!(%error, "the kernel may still run");
         }
@@ -84,21 +85,27 @@ impl Remote {
 
     /// Waits until the gateway no longer has it. Cancel-safe.
     pub(in crate::kernel) async fn wait(&mut self) -> ExitReason {
-        loop {
-            sleep_until(self.next_look).await;
-            let seen = self.gateway.kernel(&self.id).await;
-            self.next_look = Instant::now() + LOOK_EVERY;
-            match seen {
-                Ok(kernel) if kernel.execution_state == "dead" => {
-                    return ExitReason::Gone("its process died, as the gateway says".to_owned());
-                }
-                Err(error @ GatewayError::NoSuchKernel { .. }) => {
-                    return ExitReason::Gone(error.to_string());
-                }
-                Ok(_) => {}
-                // The websocket notices when the gateway is gone for good.
-                Err(error) => tracing::debug!(%error, "could not look after the kernel"),
+        let (gateway, id) = (&self.gateway, &self.id);
+        self.watch
+            .end(|| gone(gateway.clone(), id.clone(), LOOK_EVERY))
+            .await
+    }
+}
+
+/// Asks every so often until the gateway no longer has the kernel.
+async fn gone(gateway: Gateway, id: String, every: Duration) -> ExitReason {
+    loop {
+        sleep(every).await;
+        match gateway.kernel(&id).await {
+            Ok(kernel) if kernel.execution_state == "dead" => {
+                return ExitReason::Gone("its process died, as the gateway says".to_owned());
             }
+            Err(error @ GatewayError::NoSuchKernel { .. }) => {
+                return ExitReason::Gone(error.to_string());
+            }
+            Ok(_) => {}
+            // The websocket notices when the gateway is gone for good.
+            Err(error) => tracing::debug!(%error, "could not look after the kernel"),
         }
     }
 }
@@ -122,5 +129,46 @@ async fn restart(
             Ok(None)
         }
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::kernel::gateway::GatewayOptions;
+
+    /// A cell that prints gives up waiting with each message.
+    #[tokio::test]
+    async fn a_chatty_cell_does_not_ask_the_gateway_with_each_message() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", server.local_addr().unwrap());
+        let asked = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            // It takes its time to answer.
+            let mut open = Vec::new();
+            for stream in server.incoming() {
+                count.fetch_add(1, Ordering::SeqCst);
+                open.push(stream);
+            }
+        });
+        let gateway = Gateway::new(GatewayOptions::parse(&url, None).unwrap()).unwrap();
+        let mut remote = Remote {
+            gateway: gateway.clone(),
+            id: "id".to_owned(),
+            watch: Watch::default(),
+        };
+        // As after the first 15 seconds.
+        let begin = || gone(gateway.clone(), "id".to_owned(), Duration::ZERO);
+        let _ = tokio::time::timeout(Duration::from_millis(100), remote.watch.end(begin)).await;
+        for _ in 0..50 {
+            let message = Duration::from_millis(2);
+            let ended = tokio::time::timeout(message, remote.wait()).await;
+            assert!(ended.is_err());
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
     }
 }

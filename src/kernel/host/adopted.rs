@@ -11,7 +11,7 @@ use rustix::process::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::ExitReason;
+use super::{ExitReason, Watch};
 use crate::kernel::task;
 
 /// How often is looked where the operating system cannot tell us.
@@ -24,6 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(in crate::kernel) struct Adopted {
     pid: Pid,
     ended: Option<ExitReason>,
+    watch: Watch,
 }
 
 /// Lets orphans become our children. Once for the whole program is enough, and more often does no harm.
@@ -45,6 +46,7 @@ impl Adopted {
         let adopted = Self {
             pid: Pid::from_raw(pid)?,
             ended: None,
+            watch: Watch::default(),
         };
         if adopted.is_alive() {
             return Some(adopted);
@@ -76,7 +78,8 @@ impl Adopted {
     /// Waits for its end. Cancel-safe.
     pub(super) async fn wait(&mut self) -> ExitReason {
         if self.ended.is_none() {
-            self.ended = Some(end_of(self.pid).await);
+            let pid = self.pid;
+            self.ended = Some(self.watch.end(|| end_of(pid)).await);
         }
         self.ended.clone().unwrap_or(ExitReason::Unknown)
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::ExitReason;
+use super::{ExitReason, Watch};
 use crate::kernel::reap::Running;
 
 /// How often it is looked at. Its sockets usually tell sooner.
@@ -14,15 +14,21 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// A kernel's process.
 #[derive(Debug)]
-pub(in crate::kernel) struct Kept(Running);
+pub(in crate::kernel) struct Kept {
+    process: Running,
+    watch: Watch,
+}
 
 impl Kept {
     pub(in crate::kernel) fn new(process: Running) -> Self {
-        Self(process)
+        Self {
+            process,
+            watch: Watch::default(),
+        }
     }
 
     pub(super) fn id(&self) -> u32 {
-        self.0.pid()
+        self.process.pid()
     }
 
     /// SIGINT to the whole group.
@@ -37,10 +43,18 @@ impl Kept {
 
     /// Waits for it to end. Cancel-safe. How it ended only its parent could know.
     pub(super) async fn wait(&mut self) -> ExitReason {
-        while self.0.is_there() {
-            tokio::time::sleep(LOOK).await;
-        }
-        ExitReason::Unknown
+        let process = &self.process;
+        self.watch
+            .end(|| {
+                let process = process.clone();
+                async move {
+                    while process.is_there() {
+                        tokio::time::sleep(LOOK).await;
+                    }
+                    ExitReason::Unknown
+                }
+            })
+            .await
     }
 
     /// Gives it `grace` to end by itself, then SIGTERM, then SIGKILL.
@@ -58,7 +72,7 @@ impl Kept {
 
     fn signal(&self, signal: Signal) {
         // It was started as the first of its group. A later process may have its number.
-        if self.0.is_there()
+        if self.process.is_there()
             && let Some(group) = i32::try_from(self.id()).ok().and_then(Pid::from_raw)
         {
             // A group that is gone is what we want.

@@ -24,6 +24,25 @@ impl Transcript {
             .collect()
     }
 
+    /// The cells that may show a display of that name.
+    pub fn showing(&self, display_id: &str) -> Vec<String> {
+        let cells = self.cells.showing(display_id).iter();
+        cells
+            .filter_map(|&at| self.cells.list().get(at))
+            .map(|cell| cell.id.clone())
+            .collect()
+    }
+
+    /// What [`Edit::Emit`](super::Edit::Emit) does, for an output that its owner still needs.
+    ///
+    /// # Errors
+    /// [`EditError`].
+    pub fn take_output(&mut self, cell: &str, output: &OutputEvent) -> Result<u64, EditError> {
+        self.emit(cell, output)?;
+        self.revision += 1;
+        Ok(self.revision)
+    }
+
     /// A display may have been shown by an earlier cell than the one that updates it.
     pub(super) fn emit(&mut self, id: &str, output: &OutputEvent) -> Result<(), EditError> {
         let shown = match output {

@@ -1,0 +1,73 @@
+//! Commands that come while the session waits for a kernel: an interrupt and a shutdown are taken, the others wait.
+
+use tokio::sync::mpsc;
+
+use super::again::Replayed;
+use super::{MAIN, Session};
+use crate::agent::event::Command;
+use crate::kernel::{Kernel, task};
+
+impl Session {
+    /// A command that comes while the end of a turn waits for its last point.
+    pub(super) async fn while_ending(&mut self, command: Command) {
+        if command != Command::Interrupt {
+            return self.held.push_back(command);
+        }
+        self.give_up_point(None);
+        if let Some(end) = self.ending.take() {
+            self.finish_turn(end).await;
+        }
+    }
+
+    /// Waits until the main kernel is there, or is not to be had: after a crash it starts. `Some` if that was stopped.
+    pub(super) async fn until_started(
+        &mut self,
+        inbox: &mut mpsc::Receiver<Command>,
+    ) -> Option<Replayed> {
+        while self.kernels.is_starting(MAIN) {
+            tokio::select! {
+                (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,
+                command = inbox.recv() => match command {
+                    None | Some(Command::Shutdown) => return Some(Replayed::Ending),
+                    Some(Command::Interrupt) => return Some(Replayed::Stopped),
+                    Some(command) => self.held.push_back(command),
+                },
+            }
+        }
+        None
+    }
+
+    /// Waits for `work` of `kernel`. An interrupt goes to the kernel, which gives the work up if it can. `Some` if it was
+    /// stopped.
+    ///
+    /// # Errors
+    /// That of `work`, in words.
+    pub(super) async fn unless_stopped<E: std::fmt::Display>(
+        &mut self,
+        kernel: &Kernel,
+        work: impl Future<Output = Result<(), E>>,
+        inbox: &mut mpsc::Receiver<Command>,
+    ) -> Result<Option<Replayed>, String> {
+        tokio::pin!(work);
+        let mut is_interrupted = false;
+        loop {
+            tokio::select! {
+                done = &mut work => return match done {
+                    Ok(()) => Ok(None),
+                    Err(_) if is_interrupted => Ok(Some(Replayed::Stopped)),
+                    Err(error) => Err(error.to_string()),
+                },
+                command = inbox.recv() => match command {
+                    None | Some(Command::Shutdown) => return Ok(Some(Replayed::Ending)),
+                    Some(Command::Interrupt) => {
+                        is_interrupted = true;
+                        let kernel = kernel.clone();
+                        // A kernel that starts takes no command until it is there.
+                        task::spawn("interrupt", async move { drop(kernel.interrupt().await) }).detach();
+                    }
+                    Some(command) => self.held.push_back(command),
+                },
+            }
+        }
+    }
+}

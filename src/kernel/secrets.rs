@@ -1,0 +1,297 @@
+//! What looks like a secret: names of variables, and values. Code that a model wrote must not get it, nor must a log.
+//!
+//! It is told from the name, and from the value: a password in a URL or in the words of a connection, and tokens whose
+//! form their issuers have published so that they can be found.
+//!
+//! Deliberately not here: secrets of no particular form in variables of no particular name; nobody can tell these.
+
+/// Words of which a name consists.
+const WORDS: [&str; 9] = [
+    "AUTH", "DSN", "KEY", "KEYS", "PASS", "PAT", "PWD", "SECRETS", "TOKENS",
+];
+/// What such a word ends in.
+const ENDINGS: [&str; 9] = [
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "SECRET",
+    "TOKEN",
+    "APIKEY",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "SSHPASS",
+];
+/// Whole names.
+const NAMES: [&str; 20] = [
+    // Sockets and servers that act for the person: whoever reaches them can log in, start programs, or become root.
+    "SSH_AUTH_SOCK",
+    "SSH_AGENT_PID",
+    "GPG_AGENT_INFO",
+    "GNOME_KEYRING_CONTROL",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DBUS_SYSTEM_BUS_ADDRESS",
+    "DOCKER_HOST",
+    "DOCKER_CONFIG",
+    "CONTAINER_HOST",
+    "CONTAINERD_ADDRESS",
+    // The URL of a gateway may hold its token.
+    "SPONDE_GATEWAY",
+    "JUPYTER_GATEWAY_URL",
+    // Files with what it takes to log in.
+    "BOTO_CONFIG",
+    "CLOUDSDK_CONFIG",
+    "AZURE_CONFIG_DIR",
+    "OCI_CLI_CONFIG_FILE",
+    "KUBECONFIG",
+    "PGPASSFILE",
+    "PGSERVICEFILE",
+    "NETRC",
+];
+const HARMLESS: [&str; 2] = ["PWD", "OLDPWD"];
+
+/// How a token begins, and how many characters of a token follow at least.
+const TOKENS: [(&str, usize); 36] = [
+    ("sk-", 16),
+    ("sk_live_", 16),
+    ("sk_test_", 16),
+    ("rk_live_", 16),
+    ("whsec_", 16),
+    ("ghp_", 30),
+    ("gho_", 30),
+    ("ghu_", 30),
+    ("ghs_", 30),
+    ("ghr_", 30),
+    ("github_pat_", 22),
+    ("glpat-", 16),
+    ("gldt-", 16),
+    ("glrt-", 16),
+    ("AKIA", 16),
+    ("ASIA", 16),
+    ("AIza", 30),
+    ("ya29.", 16),
+    ("GOCSPX-", 16),
+    ("xoxa-", 10),
+    ("xoxb-", 10),
+    ("xoxe-", 10),
+    ("xoxp-", 10),
+    ("xoxr-", 10),
+    ("xoxs-", 10),
+    ("xapp-", 10),
+    ("hf_", 20),
+    ("gsk_", 20),
+    ("xai-", 20),
+    ("r8_", 20),
+    ("nvapi-", 20),
+    ("npm_", 30),
+    ("pypi-AgEI", 16),
+    ("dop_v1_", 30),
+    ("hvs.", 20),
+    ("SG.", 40),
+];
+
+/// Whether a variable must not reach code that a model wrote.
+pub fn is_secret(name: &str, value: &str) -> bool {
+    is_secret_name(name) || has_secret(value)
+}
+
+/// Whether a variable's name says that its value is a secret, or a way to one.
+pub fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    if HARMLESS.contains(&name.as_str()) {
+        return false;
+    }
+    NAMES.contains(&name.as_str())
+        || (name.starts_with("AWS_") && name.ends_with("_FILE"))
+        || name
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .any(|word| {
+                WORDS.contains(&word) || ENDINGS.iter().any(|ending| word.ends_with(ending))
+            })
+}
+
+/// Whether there is a secret in a text: a URL or the words of a connection with a password, a private key, or a token of
+/// a known form.
+pub fn has_secret(text: &str) -> bool {
+    (text.contains("-----BEGIN ") && text.contains("PRIVATE KEY"))
+        || has_userinfo(text)
+        || has_password_field(text)
+        || has_token(text)
+}
+
+/// `scheme://user:password@host`, and for a token in the place of the user `scheme://token@host`.
+fn has_userinfo(text: &str) -> bool {
+    text.match_indices("://").any(|(at, mark)| {
+        let rest = &text[at + mark.len()..];
+        let end = rest
+            .find(|c: char| matches!(c, '/' | '?' | '#' | '"' | '\'') || c.is_whitespace())
+            .unwrap_or(rest.len());
+        let scheme = text[..at]
+            .rsplit(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '+' | '.' | '-'))
+            .next()
+            .unwrap_or_default();
+        // A password may have a slash in it that nobody escaped: then there is an at sign behind the first one.
+        let authority = &rest[..end];
+        let Some((userinfo, _)) = authority.rsplit_once('@') else {
+            let open = authority.split_once(':').map(|(_, port)| port);
+            let is_port = open.is_none_or(|port| port.bytes().all(|c| c.is_ascii_digit()));
+            return !is_port && !authority.contains('[') && rest[end..].contains('@');
+        };
+        // A user alone is a name where one logs in by other means.
+        match userinfo.split_once(':') {
+            Some((_, password)) => !password.is_empty(),
+            None => !userinfo.is_empty() && matches!(scheme, "http" | "https"),
+        }
+    })
+}
+
+/// `password=..` in the words of a connection (libpq, ODBC, ADO.NET, Azure), and in the query of a URL.
+fn has_password_field(text: &str) -> bool {
+    const FIELDS: [&str; 10] = [
+        "password",
+        "passwd",
+        "pwd",
+        "accountkey",
+        "sharedaccesskey",
+        "sharedaccesssignature",
+        "access_token",
+        "api_key",
+        "apikey",
+        "token",
+    ];
+    text.split(|c: char| matches!(c, ';' | '&' | '?') || c.is_whitespace())
+        .filter_map(|field| field.split_once('='))
+        .any(|(name, value)| {
+            !value.is_empty() && FIELDS.contains(&name.trim().to_ascii_lowercase().as_str())
+        })
+}
+
+fn has_token(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    text.split(|c: char| !is_part(c)).any(|word| {
+        is_jwt(word)
+            || TOKENS.iter().any(|(start, least)| {
+                word.strip_prefix(start).is_some_and(|rest| {
+                    rest.len() >= *least && rest.bytes().any(|c| c.is_ascii_digit())
+                })
+            })
+    })
+}
+
+/// Three parts in base64url, the first of which is a JSON object (RFC 7519).
+fn is_jwt(word: &str) -> bool {
+    let mut parts = word.split('.');
+    let (Some(head), Some(body), Some(_), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return false;
+    };
+    head.starts_with("eyJ") && head.len() >= 10 && body.len() >= 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_tell() {
+        for name in [
+            "OPENAI_API_KEY",
+            "GITHUB_TOKEN",
+            "AWS_SECRET_ACCESS_KEY",
+            "DB_PASSWORD",
+            "PGPASSWORD",
+            "MYSQL_PWD",
+            "SENTRY_DSN",
+            "PG_DSN",
+            "database_dsn",
+            "SSH_AUTH_SOCK",
+            "SSH_AGENT_PID",
+            "DBUS_SESSION_BUS_ADDRESS",
+            "DOCKER_HOST",
+            "KUBECONFIG",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+            "AWS_SHARED_CREDENTIALS_FILE",
+            "AWS_WEB_IDENTITY_TOKEN_FILE",
+            "AWS_CONFIG_FILE",
+            "AZURE_CONFIG_DIR",
+            "SPONDE_GATEWAY",
+            "JUPYTER_GATEWAY_AUTH_TOKEN",
+        ] {
+            assert!(is_secret_name(name), "{name}");
+        }
+        for name in [
+            "PATH",
+            "PWD",
+            "OLDPWD",
+            "TOKENIZERS_PARALLELISM",
+            "KEYBOARD",
+            "MONKEY_HOME",
+            "AWS_REGION",
+            "AWS_PROFILE",
+            "HTTPS_PROXY",
+            "DATABASE_URL",
+            "XDG_RUNTIME_DIR",
+        ] {
+            assert!(!is_secret_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn values_that_are_secrets() {
+        // In pieces, so that nobody who looks for secrets in sources finds these.
+        let long = "a1B2c3D4e5".repeat(4);
+        let tokens = TOKENS.map(|(start, _)| format!("{start}{long}"));
+        let more = [
+            "postgres://u:pw@h",
+            "postgresql+psycopg2://u:p%40w@h:5432/db?sslmode=require",
+            "http://user:pw@proxy.example:3128",
+            "https://0123456789abcdef@github.com/a/b.git",
+            "redis://:pw@h:6379/0",
+            "amqp://u:p/w@h/vhost",
+            "jdbc:postgresql://h/db?user=u&password=pw",
+            "host=h user=u password=pw dbname=d",
+            "Server=h;Database=d;User Id=u;Password=pw;",
+            "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=b==;EndpointSuffix=c",
+            "a, postgres://u:pw@h, b",
+            "{\"url\": \"mongodb+srv://u:pw@h/d\"}",
+        ]
+        .map(str::to_owned);
+        let jwt = ["eyJhbGciOiJIUzI1NiJ9", "eyJzdWIiOiIxIn0", "c2ln"].join(".");
+        let pem = ["-----BEGIN RSA", "PRIVATE KEY-----\nMIIE\n"].join(" ");
+        let bearer = format!("Authorization: Bearer {jwt}");
+        for value in tokens.iter().chain(&more).chain([&jwt, &pem, &bearer]) {
+            assert!(has_secret(value), "{value}");
+            assert!(is_secret("X", value), "{value}");
+        }
+    }
+
+    #[test]
+    fn values_that_are_none() {
+        for value in [
+            "",
+            "/usr/bin:/bin",
+            "http://proxy.example:3128",
+            "http://[::1]:3128",
+            "https://pypi.org/simple?format=json@1",
+            "https://medium.com/@someone/post",
+            "https://h:8080/@someone",
+            "ssh://git@github.com/a/b.git",
+            "git@github.com:a/b.git",
+            "unix:path=/run/user/1000/bus",
+            "sk-learn",
+            "sk-short",
+            "sk-a-name-that-has-no-digit",
+            "risk-averse-portfolio-2024-01",
+            "hf_transfer",
+            "npm_config_registry",
+            "3.12.1",
+            "eyJ.a.b",
+            "-----BEGIN CERTIFICATE-----",
+            "password=",
+            "rs=0:di=01;34:ln=01;36",
+            "en_GB.UTF-8",
+        ] {
+            assert!(!has_secret(value), "{value}");
+        }
+    }
+}
