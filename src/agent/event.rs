@@ -5,7 +5,6 @@
 
 mod command;
 mod end;
-pub(super) mod queue;
 mod size;
 
 use serde::{Deserialize, Serialize};
@@ -19,11 +18,10 @@ use crate::jupyter::nbformat::Output;
 use crate::kernel::OutputEvent;
 pub use command::{Command, Decision};
 pub use end::TurnEnd;
-pub use queue::EventReceiver;
 pub(super) use size::send;
 
 /// Something that happened.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// Counts the events of a session from 1.
     pub sequence: u64,
@@ -42,7 +40,7 @@ pub struct KernelOffer {
 }
 
 /// What can happen.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum EventKind {
     /// The session is there.
@@ -168,6 +166,13 @@ pub enum EventKind {
         /// Number of the request within the session, from 1.
         step: u32,
     },
+    /// A person asks something.
+    Said {
+        /// Which cell.
+        cell: String,
+        /// The question.
+        text: String,
+    },
     /// The model could not be asked, or its reply broke off, for a reason that passes: it is asked again. What came of
     /// the reply so far is void (text in `cell`, and code that was not proposed).
     Retrying {
@@ -243,6 +248,26 @@ pub enum EventKind {
         value: Option<String>,
         /// Who gave it.
         by: AnsweredBy,
+        /// The client that sent it, if a person gave it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client: Option<String>,
+    },
+    /// The question of [`EventKind::ApprovalRequested`] is answered.
+    ApprovalResolved {
+        /// Which cell.
+        cell: String,
+        /// How.
+        #[serde(flatten)]
+        decision: Decision,
+        /// The client that decided.
+        by: String,
+    },
+    /// The question of [`EventKind::ContinueRequested`] is answered.
+    ContinueResolved {
+        /// Whether the turn goes on.
+        go_on: bool,
+        /// The client that decided.
+        by: String,
     },
     /// Output of the code.
     Output {
@@ -334,7 +359,7 @@ pub enum EventKind {
 }
 
 /// What was taken back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undone {
     /// How many cells went.
     pub cells: usize,
@@ -352,7 +377,7 @@ pub struct Undone {
 }
 
 /// A moment that can be gone back to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointInfo {
     /// Its name.
     pub number: u64,
@@ -369,7 +394,7 @@ pub struct CheckpointInfo {
 }
 
 /// Why the conversation is compacted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionReason {
     /// The next prompt would leave too little room for the reply.
@@ -381,7 +406,7 @@ pub enum CompactionReason {
 }
 
 /// A change to a cell's outputs, in the notebook's terms.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum OutputChange {
     /// A new output; text of a stream continues the last one of that stream.

@@ -23,6 +23,7 @@ pub mod sessions;
 pub mod spill;
 pub mod stdin;
 pub mod store;
+pub mod stream;
 pub mod tools;
 mod totals;
 pub mod turn;

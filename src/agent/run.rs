@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use super::approval::{Approval, AtLimit};
 use super::budget::Budgets;
 use super::coach::{self, Coaching, Novelty, Topic};
-use super::event::queue::{self, EventReceiver, EventSender};
 use super::event::{Command, EventKind, KernelOffer, TurnEnd};
 use super::models::Models;
 use super::pictures::PictureFiles;
@@ -23,6 +23,9 @@ use super::reading as read_output;
 use super::sampling::Sampling;
 use super::spill::Spill;
 use super::stdin::StdinPolicy;
+use super::stream::client::{INBOX, Joining, Request, Wanted};
+use super::stream::log::Log;
+use super::stream::{Client, SessionHandle};
 use super::store::{Opened, Store};
 use super::tools;
 use super::turn::{Input, State, Turn};
@@ -56,6 +59,7 @@ mod reading;
 mod reply;
 mod restoring;
 mod sampled;
+mod requests;
 mod telling;
 mod undo;
 mod waiting;
@@ -71,9 +75,6 @@ use own::next_execution_event;
 use points::next_point;
 use restoring::{Restoring, next_replayed};
 use sampled::next_delta;
-
-/// At most one output event a cell in this time.
-const COALESCE: Duration = Duration::from_millis(50);
 
 /// What a session needs.
 pub struct AgentOptions {
@@ -128,32 +129,51 @@ pub struct AgentOptions {
 /// A running session. Dropping it ends the session and its kernel.
 #[derive(Debug)]
 pub struct Agent {
-    /// Commands go in here.
-    pub commands: mpsc::Sender<Command>,
-    /// Events come out here; it ends when the session has ended.
-    pub events: EventReceiver,
+    handle: SessionHandle,
+    end: CancellationToken,
     task: Option<Task>,
 }
 
 impl Agent {
     /// Starts a session; the kernel starts in the background.
     pub fn start(options: AgentOptions) -> Self {
-        let (commands, inbox) = mpsc::channel(64);
-        let (events_tx, events) = queue::queue();
-        let task = task::spawn("session", Session::new(options, events_tx).run(inbox));
+        let (commands, inbox) = mpsc::channel(INBOX);
+        let (joining, joins) = mpsc::channel(INBOX);
+        let log = Log::new(jiff::Timestamp::now().as_millisecond().unsigned_abs());
+        let handle = SessionHandle::new(commands, joining, log.clone());
+        let end = CancellationToken::new();
+        let session = Session::new(options, log, joins);
+        let task = task::spawn("session", session.run(inbox, end.clone()));
         Self {
-            commands,
-            events,
+            handle,
+            end,
             task: Some(task),
         }
     }
 
+    /// Reaches the session, for any number of front ends.
+    pub fn handle(&self) -> &SessionHandle {
+        &self.handle
+    }
+
+    /// A front end that sees everything from the beginning on.
+    pub fn client(&self, name: &str) -> Client {
+        self.handle.from_start(name)
+    }
+
     /// Ends the session in good order: the kernel is shut down, the notebook is written.
     pub async fn shutdown(mut self) {
-        let _ = self.commands.send(Command::Shutdown).await;
+        self.end.cancel();
         if let Some(task) = self.task.take() {
             task.join().await;
         }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // Handles may outlive it; the task ends by itself, or is aborted with `task`.
+        self.end.cancel();
     }
 }
 
@@ -185,8 +205,18 @@ struct Session {
     choice: ToolChoice,
     /// What a small model was told in this turn.
     said: Vec<Topic>,
-    events: EventSender,
-    begun: Instant,
+    log: Log,
+    /// When what waits in the log is announced.
+    announce_at: Option<Instant>,
+    joins: mpsc::Receiver<Joining>,
+    /// Whether what is told waits until it is on disk.
+    is_saving: bool,
+    /// Who wants what is being done.
+    by: Option<String>,
+    /// Questions that were answered, latest last, and by whom.
+    resolved: VecDeque<(String, String)>,
+    /// How the last turn ended.
+    last_turn: Option<EventKind>,
     /// The files; `None` while they are written.
     store: Option<Store>,
     /// When what waits for the journal is written.
@@ -200,7 +230,7 @@ struct Session {
     ending: Option<TurnEnd>,
     /// Until a resumed session is as it will be, and what waits for that.
     restoring: Option<Restoring>,
-    held: VecDeque<Command>,
+    held: VecDeque<Wanted>,
 }
 
 /// The cell that is in the kernel, or waits for it.
@@ -211,13 +241,10 @@ struct Running {
     input: Option<InputRequest>,
     /// Lines that the model gave it.
     answers: u32,
-    /// Outputs that were not told yet, and when they will be.
-    pending: Vec<OutputEvent>,
-    flush_at: Option<Instant>,
 }
 
 impl Session {
-    fn new(mut options: AgentOptions, events: EventSender) -> Self {
+    fn new(mut options: AgentOptions, log: Log, joins: mpsc::Receiver<Joining>) -> Self {
         let opened = options.opened.take();
         let opened = opened.unwrap_or_else(|| {
             Opened::without_journal(
@@ -258,8 +285,13 @@ impl Session {
             guard: Guard::default(),
             choice: ToolChoice::Auto,
             said: Vec::new(),
-            events,
-            begun: Instant::now(),
+            log,
+            announce_at: None,
+            joins,
+            is_saving: false,
+            by: None,
+            resolved: VecDeque::new(),
+            last_turn: None,
             store: Some(store),
             keep_at: None,
             saved_revision: None,
@@ -273,7 +305,7 @@ impl Session {
         }
     }
 
-    async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
+    async fn run(mut self, mut inbox: mpsc::Receiver<Request>, end: CancellationToken) {
         let model = self
             .options
             .provider
@@ -303,17 +335,19 @@ impl Session {
                 }
                 continue;
             }
-            let flush_at = self.running.as_ref().and_then(|running| running.flush_at);
+            let announce_at = self.announce_at;
             let keep_at = self.keep_at;
             tokio::select! {
-                command = inbox.recv() => match command {
+                () = end.cancelled() => break,
+                request = inbox.recv() => match request {
                     None => break,
-                    Some(command) => {
-                        if self.take_command(command, &mut inbox).await {
+                    Some(request) => {
+                        if self.take_request(request, &mut inbox).await {
                             break;
                         }
                     }
                 },
+                Some(joining) = self.joins.recv() => self.join(joining),
                 delta = next_delta(self.sampling.as_mut()) => self.sampled(delta).await,
                 event = next_execution_event(self.running.as_mut()) => self.executed(event).await,
                 event = next_replayed(self.restoring.as_mut()) => self.replayed(event).await,
@@ -322,60 +356,58 @@ impl Session {
                 draft = next_draft(&mut self.room) => self.compacted(draft).await,
                 (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,
                 made = next_point(self.past.as_mut()) => self.point_made(made).await,
-                () = self.events.caught_up() => self.caught_up(),
                 Some(late) = self.late.1.recv() => self.came_late(late).await,
-                () = sleep_until(flush_at.unwrap_or_else(Instant::now)), if flush_at.is_some() => self.flush().await,
+                () = sleep_until(announce_at.unwrap_or_else(Instant::now)), if announce_at.is_some() => self.announce(),
                 () = sleep_until(keep_at.unwrap_or_else(Instant::now)), if keep_at.is_some() => self.keep().await,
             }
         }
         self.finish().await;
     }
 
-    async fn obey(&mut self, command: Command) {
-        if let (State::Idle, Command::Submit { .. } | Command::Run { .. }) =
-            (&self.turn.state, &command)
-        {
+    async fn obey(&mut self, wanted: Wanted) {
+        let starts = matches!(wanted.command, Command::Submit { .. } | Command::Run { .. });
+        if starts && self.turn.state == State::Idle {
             self.is_touched = true;
             self.look_at_disk().await;
         }
-        let command = match command {
-            Command::Submit { .. } | Command::Run { .. } => match self.hold(command).await {
-                Some(command) => command,
+        let wanted = if starts {
+            match self.hold(wanted).await {
+                Some(wanted) => wanted,
                 None => return,
-            },
-            other => other,
+            }
+        } else {
+            wanted
         };
+        let Wanted { by, command } = wanted;
+        self.by = Some(by);
         match command {
             Command::Submit { text } if self.waits_for_model(&text) => {}
-            Command::Submit { text } if self.turn.state == State::Idle => {
+            Command::Submit { text } => {
                 self.begin_turn(text);
                 self.drive(Input::Submit).await;
             }
-            Command::Run { code, language } if self.turn.state == State::Idle => {
+            Command::Run { code, language } => {
                 self.run_own(code, language.as_deref()).await;
             }
-            Command::Compact if self.turn.state == State::Idle => {
-                self.drive(Input::Compact).await;
-            }
-            Command::Submit { .. } | Command::Run { .. } | Command::Compact => {
-                self.notice("still busy with the last turn: interrupt it first")
-                    .await;
-            }
+            Command::Compact => self.drive(Input::Compact).await,
             Command::Decide { cell, decision } => {
+                self.decided(&cell, &decision).await;
                 self.drive(Input::Decided { cell, decision }).await;
             }
-            Command::Continue { go_on } => self.drive(Input::GoOn(go_on)).await,
+            Command::Continue { go_on } => {
+                self.said_to_go_on(go_on).await;
+                self.drive(Input::GoOn(go_on)).await;
+            }
             Command::Reply { cell, value } => self.reply(&cell, value).await,
             Command::SetModel { model } => self.set_model(model).await,
             Command::Restore { replay } => self.restore(replay).await,
             Command::Interrupt if self.stop_replay().await => {}
             Command::Interrupt if self.give_up_model().await => {}
-            Command::Interrupt => {
-                let at = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-                self.drive(Input::Interrupt { at }).await;
-            }
+            Command::Interrupt => self.drive(Input::Interrupt).await,
+            Command::RestartKernel => self.drive(Input::Restart).await,
             Command::Undo { .. } | Command::Checkpoints | Command::Shutdown => {}
         }
+        self.by = None;
     }
 
     /// The person's words, which a turn begins with.
@@ -390,7 +422,7 @@ impl Session {
         };
         let cell = random_cell_id();
         self.turn_begins(&cell);
-        self.edit(Edit::Say { cell, text });
+        self.edit_by(Edit::Say { cell, text });
     }
 
     /// The main kernel's language.
@@ -451,6 +483,7 @@ impl Session {
         self.save(true).await;
         self.close().await;
         self.kernels.shutdown().await;
+        self.log.close();
     }
 }
 

@@ -36,6 +36,13 @@ pub(super) struct PartialCall {
     shown: String,
 }
 
+impl PartialCall {
+    /// The code that was shown so far.
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+}
+
 /// What a delta means for the session.
 #[derive(Debug, PartialEq)]
 pub(super) enum Progress {

@@ -9,8 +9,6 @@ use super::event::{Decision, TurnEnd};
 use super::repetition::Failures;
 use crate::kernel::{ExitReason, Verdict};
 
-/// A second interrupt within this many milliseconds restarts the kernel.
-const TWICE_WITHIN_MS: u64 = 2000;
 /// How often the same code may fail in the same way.
 const SAME_FAILURE: u32 = 3;
 /// How often in one turn something missing is pointed out to the model.
@@ -31,16 +29,13 @@ pub enum State {
     Executing {
         /// The running cell and those of the same reply that come after it.
         queue: VecDeque<Call>,
-        /// When it was interrupted last, in milliseconds.
-        interrupted: Option<u64>,
+        /// Whether it was interrupted.
+        interrupted: bool,
     },
     /// A limit is reached; the person says whether it goes on, or the turn ends so.
     Paused(TurnEnd),
     /// A cell of the person's own runs.
-    RunningOwn {
-        /// When it was interrupted last, in milliseconds.
-        interrupted: Option<u64>,
-    },
+    RunningOwn,
 }
 
 /// A cell that the model wants to run.
@@ -111,10 +106,9 @@ pub enum Input {
     /// The person said whether to go on at a limit.
     GoOn(bool),
     /// The person wants it to stop.
-    Interrupt {
-        /// When, in milliseconds.
-        at: u64,
-    },
+    Interrupt,
+    /// The person wants the kernel to start anew.
+    Restart,
 }
 
 /// Something to do.
@@ -209,7 +203,7 @@ impl Turn {
                 self.sample(vec![])
             }
             (State::Idle, Input::RunOwn { cell }) => {
-                self.state = State::RunningOwn { interrupted: None };
+                self.state = State::RunningOwn;
                 vec![Effect::Execute { cell }]
             }
             (State::Idle, Input::Compact) => {
@@ -243,10 +237,10 @@ impl Turn {
             }
             (State::Paused(end), Input::GoOn(true)) => self.go_on(&end),
             (State::Paused(end), Input::GoOn(false)) => vec![Effect::End(end)],
-            (State::Paused(_), Input::Interrupt { .. }) => {
+            (State::Paused(_), Input::Interrupt) => {
                 vec![Effect::End(TurnEnd::Interrupted)]
             }
-            (State::Sampling | State::Compacting, Input::Interrupt { .. }) => {
+            (State::Sampling | State::Compacting, Input::Interrupt) => {
                 vec![Effect::CancelSampling, Effect::End(TurnEnd::Interrupted)]
             }
             (State::Deciding(queue), Input::Decided { cell, decision })
@@ -254,36 +248,38 @@ impl Turn {
             {
                 self.decided(queue, decision)
             }
-            (State::Deciding(queue), Input::Interrupt { .. }) => {
+            (State::Deciding(queue), Input::Interrupt) => {
                 let mut effects = skip_all(queue, "the user stopped the turn");
                 effects.push(Effect::End(TurnEnd::Interrupted));
                 effects
             }
             (State::Executing { queue, interrupted }, Input::Ran { verdict, nudge }) => {
-                self.ran(queue, interrupted.is_some(), &verdict, nudge)
+                self.ran(queue, interrupted, &verdict, nudge)
             }
-            (State::Executing { queue, interrupted }, Input::Interrupt { at }) => {
-                let effect = interrupt(interrupted, at);
+            (State::Executing { queue, .. }, input @ (Input::Interrupt | Input::Restart)) => {
                 self.state = State::Executing {
                     queue,
-                    interrupted: Some(at),
+                    interrupted: true,
                 };
-                vec![effect]
+                vec![stop(&input)]
             }
             (State::Executing { queue, .. }, Input::KernelFailed { message }) => {
                 let mut effects = skip_all(queue, "there is no kernel");
                 effects.push(Effect::End(TurnEnd::KernelFailed { message }));
                 effects
             }
-            (State::RunningOwn { .. }, Input::Ran { verdict, .. }) => own_ran(&verdict),
-            (State::RunningOwn { interrupted }, Input::Interrupt { at }) => {
-                self.state = State::RunningOwn {
-                    interrupted: Some(at),
-                };
-                vec![interrupt(interrupted, at)]
+            (State::RunningOwn, Input::Ran { verdict, .. }) => own_ran(&verdict),
+            (State::RunningOwn, input @ (Input::Interrupt | Input::Restart)) => {
+                self.state = State::RunningOwn;
+                vec![stop(&input)]
             }
-            (State::RunningOwn { .. }, Input::KernelFailed { message }) => {
+            (State::RunningOwn, Input::KernelFailed { message }) => {
                 vec![Effect::End(TurnEnd::KernelFailed { message })]
+            }
+            // Nothing runs in it, and whatever goes on may need it: it is there again in a moment.
+            (state, Input::Restart) => {
+                self.state = state;
+                vec![Effect::RestartKernel]
             }
             (state, _) => {
                 self.state = state;
@@ -370,7 +366,7 @@ impl Turn {
             Requirement::Run => {
                 self.state = State::Executing {
                     queue,
-                    interrupted: None,
+                    interrupted: false,
                 };
                 effects.push(Effect::Execute { cell });
             }
@@ -409,7 +405,7 @@ impl Turn {
         }
         self.state = State::Executing {
             queue,
-            interrupted: None,
+            interrupted: false,
         };
         effects.push(Effect::Execute { cell });
         effects
@@ -458,10 +454,12 @@ impl Turn {
     }
 }
 
-fn interrupt(before: Option<u64>, at: u64) -> Effect {
-    match before {
-        Some(before) if at.saturating_sub(before) <= TWICE_WITHIN_MS => Effect::RestartKernel,
-        _ => Effect::InterruptKernel,
+/// What ends a cell that runs.
+fn stop(input: &Input) -> Effect {
+    if *input == Input::Restart {
+        Effect::RestartKernel
+    } else {
+        Effect::InterruptKernel
     }
 }
 

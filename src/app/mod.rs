@@ -4,6 +4,7 @@
 //! a person must decide is a value that a front end shows and answers before it calls on. The environment and the
 //! working directory of the process are read once, at the top, and handed down ([`Environment`](crate::paths::Environment)).
 
+pub mod attach;
 pub mod existing;
 pub mod install;
 pub mod kernels;

@@ -12,7 +12,8 @@ use super::resume::Coming;
 use super::signals::{self, Ask};
 use super::typed::Typed;
 use super::{Context, print, style};
-use crate::agent::{Agent, Command, Decision, EventKind, TurnEnd};
+use crate::agent::stream::View;
+use crate::agent::{Command, Decision, EventKind, TurnEnd};
 use crate::app::{Lifetime, session};
 use crate::error::{Exit, Failure};
 
@@ -40,27 +41,26 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
         settings.agreed = project::ask(context).await;
     }
     let (mut signals, _listening) = signals::listen();
-    let mut session = tokio::select! {
+    let session = tokio::select! {
         started = session::start(&settings, None, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
+    let mut view = View::new(session.agent.client("ask"));
     if session.may_replay && args.json {
-        if let Some(exit) = replay_as_json(&mut session.agent, &mut signals).await? {
+        if let Some(exit) = replay_as_json(&mut view, &mut signals).await? {
             interact::end_soon(session).await;
             return Ok(exit);
         }
     } else if session.may_replay {
         let mut renderer = Renderer::new(false);
         let coming = Coming::Back(Some(true));
-        let back = coming.back(&mut session.agent, &mut renderer, None, &mut signals);
+        let back = coming.back(&mut view, &mut renderer, None, &mut signals);
         if let Some(exit) = back.await {
             interact::end_soon(session).await;
             return Ok(exit);
         }
     }
-    let submitted = session
-        .agent
-        .commands
+    let submitted = view
         .send(Command::Submit {
             text: question.trim().to_owned(),
         })
@@ -68,12 +68,12 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
     let ended = if submitted.is_err() {
         Ended::Gone
     } else if args.json {
-        json_lines(&mut session.agent, &mut signals).await
+        json_lines(&mut view, &mut signals).await
     } else {
         let mut renderer = Renderer::new(false);
         let mut typed = interactive.then(|| Typed::of_a_person(None));
         interact::turn(
-            &mut session.agent,
+            &mut view,
             &mut renderer,
             typed.as_mut(),
             &mut signals,
@@ -91,12 +91,12 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
 /// Has the notebook's code run again, and prints every event of it. Ctrl-C ends that and no more. `Some` if the session
 /// ends instead.
 async fn replay_as_json(
-    agent: &mut Agent,
+    agent: &mut View,
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Result<Option<Exit>, Failure> {
     loop {
         let command = tokio::select! {
-            event = agent.events.recv() => {
+            event = agent.recv() => {
                 // Whoever asks next is told that it is gone.
                 let Some(event) = event else { return Ok(None) };
                 let line = serde_json::to_string(&event).unwrap_or_default();
@@ -114,17 +114,17 @@ async fn replay_as_json(
                 Ask::End => return Ok(Some(Exit::Interrupted)),
             },
         };
-        if agent.commands.send(command).await.is_err() {
+        if agent.send(command).await.is_err() {
             return Ok(None);
         }
     }
 }
 
 /// Prints every event. Nobody is there to approve code, so what needs it is declined.
-async fn json_lines(agent: &mut Agent, signals: &mut mpsc::Receiver<Ask>) -> Ended {
+async fn json_lines(agent: &mut View, signals: &mut mpsc::Receiver<Ask>) -> Ended {
     loop {
         tokio::select! {
-            event = agent.events.recv() => {
+            event = agent.recv() => {
                 let Some(event) = event else { return Ended::Gone };
                 let line = serde_json::to_string(&event).unwrap_or_default();
                 if let Err(failure) = print(&format!("{line}\n")) {
@@ -141,13 +141,13 @@ async fn json_lines(agent: &mut Agent, signals: &mut mpsc::Receiver<Ask>) -> End
                     }
                     _ => continue,
                 };
-                if agent.commands.send(command).await.is_err() {
+                if agent.send(command).await.is_err() {
                     return Ended::Gone;
                 }
             }
             Some(ask) = signals.recv() => match ask {
                 Ask::Interrupt => {
-                    let _ = agent.commands.send(Command::Interrupt).await;
+                    let _ = agent.send(Command::Interrupt).await;
                 }
                 Ask::End => return Ended::End,
             },

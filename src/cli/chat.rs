@@ -18,7 +18,8 @@ use super::signals::{self, Ask};
 use super::style::{DIM, paint, stderr_colours};
 use super::typed::Typed;
 use super::{Context, eprint, filter};
-use crate::agent::{Agent, EventKind, KernelOffer, tools};
+use crate::agent::stream::View;
+use crate::agent::{EventKind, KernelOffer, tools};
 use crate::app::{Lifetime, session};
 use crate::error::{Exit, Failure};
 use ending::Ending;
@@ -77,10 +78,11 @@ pub(super) async fn go_on(
     if interactive && !settings.trust_project {
         settings.agreed = project::ask(context).await;
     }
-    let mut session = tokio::select! {
+    let session = tokio::select! {
         started = session::start(&settings, opened, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
+    let mut view = View::new(session.agent.client("terminal"));
     let colours = stderr_colours();
     let mut renderer = Renderer::new(true);
     let mut typed = if interactive {
@@ -88,10 +90,10 @@ pub(super) async fn go_on(
     } else {
         Typed::lines()
     };
-    let (kernels, mut answering) = beginning(&mut session.agent, &mut renderer).await;
+    let (kernels, mut answering) = beginning(&mut view, &mut renderer).await;
     let coming = coming.or_replay(session.may_replay, replay);
     let asked = interactive.then_some(&mut typed);
-    let back = coming.back(&mut session.agent, &mut renderer, asked, &mut signals);
+    let back = coming.back(&mut view, &mut renderer, asked, &mut signals);
     if let Some(exit) = back.await {
         interact::end_soon(session).await;
         return Ok(exit);
@@ -116,7 +118,7 @@ pub(super) async fn go_on(
         }) {
             Said::Command(command) => command,
             Said::Model(name) => {
-                let (agent, now) = (&mut session.agent, answering.as_deref());
+                let (agent, now) = (&mut view, answering.as_deref());
                 match model::set(name, now, agent, &mut renderer, &mut signals).await {
                     Changed::To(model) => answering = Some(model),
                     Changed::Not => {}
@@ -131,7 +133,7 @@ pub(super) async fn go_on(
             }
             Said::Past(wish) => {
                 let answering = interactive.then_some(&mut typed);
-                let (agent, renderer) = (&mut session.agent, &mut renderer);
+                let (agent, renderer) = (&mut view, &mut renderer);
                 match past::carry_out(wish, agent, renderer, answering, &mut signals).await {
                     None => continue,
                     Some(exit) => break exit,
@@ -148,12 +150,12 @@ pub(super) async fn go_on(
             }
             Said::End => break Exit::Done,
         };
-        if session.agent.commands.send(command).await.is_err() {
+        if view.send(command).await.is_err() {
             break Exit::Failed;
         }
         // The lines of a pipe are questions; only a person at a terminal can approve.
         let person = interactive.then_some(&mut typed);
-        match interact::turn(&mut session.agent, &mut renderer, person, &mut signals).await {
+        match interact::turn(&mut view, &mut renderer, person, &mut signals).await {
             Ended::Turn { end, saved } => {
                 if let Some(exit) = ending.after_turn(&end, saved) {
                     break exit;
@@ -179,10 +181,10 @@ pub(super) async fn go_on(
 
 /// The session's first event names kernels and model.
 async fn beginning(
-    agent: &mut Agent,
+    agent: &mut View,
     renderer: &mut Renderer,
 ) -> (Vec<KernelOffer>, Option<String>) {
-    if let Some(event) = agent.events.recv().await {
+    if let Some(event) = agent.recv().await {
         renderer.show(&event.kind);
         if let EventKind::SessionStarted { kernels, model, .. } = event.kind {
             return (kernels, model);

@@ -11,7 +11,8 @@ use super::render::Renderer;
 use super::signals::Ask;
 use super::style::WARN;
 use super::typed::Typed;
-use crate::agent::{Agent, Command, Decision, EventKind, TurnEnd};
+use crate::agent::stream::{Rejection, View};
+use crate::agent::{Command, Decision, EventKind, TurnEnd};
 use crate::error::Failure;
 
 /// How a turn ended for the front end.
@@ -34,7 +35,7 @@ pub(super) enum Ended {
 
 /// Runs until the turn ends. `typed` is `None` when nobody can answer: then code that needs approval is declined.
 pub(super) async fn turn(
-    agent: &mut Agent,
+    agent: &mut View,
     renderer: &mut Renderer,
     mut typed: Option<&mut Typed>,
     signals: &mut mpsc::Receiver<Ask>,
@@ -44,7 +45,7 @@ pub(super) async fn turn(
     loop {
         let looks_dead_at = patience.ends;
         tokio::select! {
-            event = agent.events.recv() => {
+            event = agent.recv() => {
                 let Some(event) = event else { return Ended::Gone };
                 renderer.show(&event.kind);
                 if let Some(failure) = renderer.unread.take() {
@@ -72,7 +73,7 @@ pub(super) async fn turn(
                             Ok(None) | Err(Ask::Interrupt) => Command::Interrupt,
                             Err(Ask::End) => return Ended::End,
                         };
-                        if agent.commands.send(command).await.is_err() {
+                        if !deliver(command, agent, renderer).await {
                             return Ended::Gone;
                         }
                     }
@@ -86,7 +87,7 @@ pub(super) async fn turn(
                             Ok(None) | Err(Ask::Interrupt) => Command::Interrupt,
                             Err(Ask::End) => return Ended::End,
                         };
-                        if agent.commands.send(command).await.is_err() {
+                        if !deliver(command, agent, renderer).await {
                             return Ended::Gone;
                         }
                     }
@@ -100,7 +101,7 @@ pub(super) async fn turn(
                             Err(Ask::Interrupt) => Command::Interrupt,
                             Err(Ask::End) => return Ended::End,
                         };
-                        if agent.commands.send(command).await.is_err() {
+                        if !deliver(command, agent, renderer).await {
                             return Ended::Gone;
                         }
                     }
@@ -112,8 +113,8 @@ pub(super) async fn turn(
             }
             Some(ask) = signals.recv() => match ask {
                 Ask::Interrupt => {
-                    patience.interrupted();
-                    if agent.commands.send(Command::Interrupt).await.is_err() {
+                    let command = patience.interrupted();
+                    if !deliver(command, agent, renderer).await {
                         return Ended::Gone;
                     }
                 }
@@ -127,20 +128,41 @@ pub(super) async fn turn(
     }
 }
 
+/// Sends a command. One that is not accepted is told; whether the session is still there.
+async fn deliver(command: Command, agent: &mut View, renderer: &mut Renderer) -> bool {
+    match agent.send(command).await {
+        Ok(()) => true,
+        Err(Rejection::Ended) => false,
+        Err(why) => {
+            renderer.note(WARN, &why.to_string());
+            true
+        }
+    }
+}
+
 /// A cell that goes on although it was interrupted looks like a program that is stuck.
 #[derive(Default)]
 struct Patience {
     is_running: bool,
     was_interrupted: bool,
+    /// When Ctrl-C came last.
+    last: Option<Instant>,
     /// When a person is told.
     ends: Option<Instant>,
 }
 
 impl Patience {
-    fn interrupted(&mut self) {
+    /// What Ctrl-C means now: a second one soon after the first restarts the kernel.
+    fn interrupted(&mut self) -> Command {
+        let now = Instant::now();
+        let before = self.last.replace(now);
         if self.is_running && !self.was_interrupted {
             self.was_interrupted = true;
-            self.ends = Some(Instant::now() + LOOKS_DEAD);
+            self.ends = Some(now + LOOKS_DEAD);
+        }
+        match before {
+            Some(before) if self.is_running && now - before <= LOOKS_DEAD => Command::RestartKernel,
+            _ => Command::Interrupt,
         }
     }
 }

@@ -98,7 +98,12 @@ impl Renderer {
         self.clear_status();
         match event {
             EventKind::SessionStarted { .. } => self.began(event),
+            EventKind::Said { text, .. } => {
+                self.note(DIM, &filter::plain(&format!("> {text}")));
+            }
             EventKind::KernelReady { .. }
+            | EventKind::ApprovalResolved { .. }
+            | EventKind::ContinueResolved { .. }
             | EventKind::SessionResumed { .. }
             | EventKind::InputAnswered { .. }
             | EventKind::RunFinished { .. }

@@ -11,7 +11,8 @@ use super::style::{DIM, HINT, WARN, paint, stderr_colours};
 use super::typed::Typed;
 use super::{Context, eprint, filter, human};
 use crate::agent::store::Opened;
-use crate::agent::{Agent, Command, EventKind, KernelMemory, RestoredBy, sessions};
+use crate::agent::stream::View;
+use crate::agent::{Command, EventKind, KernelMemory, RestoredBy, sessions};
 use crate::app::session;
 use crate::error::{Exit, Failure};
 use crate::session::{CellKind, Transcript};
@@ -145,7 +146,7 @@ impl Coming {
     /// instead.
     pub(super) async fn back(
         self,
-        agent: &mut Agent,
+        agent: &mut View,
         renderer: &mut Renderer,
         mut typed: Option<&mut Typed>,
         signals: &mut tokio::sync::mpsc::Receiver<Ask>,
@@ -155,7 +156,7 @@ impl Coming {
         };
         loop {
             let command = tokio::select! {
-                event = agent.events.recv() => {
+                event = agent.recv() => {
                     let Some(event) = event else { return Some(Exit::Failed) };
                     renderer.show(&event.kind);
                     match event.kind {
@@ -180,7 +181,7 @@ impl Coming {
                     Ask::End => return Some(Exit::Interrupted),
                 },
             };
-            if agent.commands.send(command).await.is_err() {
+            if agent.send(command).await.is_err() {
                 return Some(Exit::Failed);
             }
         }

@@ -37,6 +37,11 @@ impl Task {
         self.handle = None;
     }
 
+    /// Whether it has ended.
+    pub fn is_finished(&self) -> bool {
+        self.handle.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// Waits until the task has ended.
     pub async fn join(mut self) {
         if let Some(handle) = self.handle.take() {

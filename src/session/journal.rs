@@ -254,6 +254,25 @@ pub fn summary(tail: &[u8]) -> Option<Summary> {
     }
 }
 
+/// Whether [`join`] makes one of `last` and `next`.
+pub fn joins(last: &Edit, next: &Edit) -> bool {
+    use crate::kernel::OutputEvent::Stream;
+    match (last, next) {
+        (Edit::AppendText { cell, .. }, Edit::AppendText { cell: of, .. }) => cell == of,
+        (
+            Edit::Emit {
+                cell,
+                output: Stream(stream),
+            },
+            Edit::Emit {
+                cell: of,
+                output: Stream(more),
+            },
+        ) => cell == of && stream.name == more.name,
+        _ => false,
+    }
+}
+
 /// Joins `next` to `last` if both together are one edit: more text of the same stream or of the same reply. Gives `next`
 /// back if not.
 pub fn join(last: &mut Edit, next: Edit) -> Option<Edit> {

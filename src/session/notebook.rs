@@ -366,6 +366,17 @@ fn status(status: &CodeStatus) -> &'static str {
     }
 }
 
+/// The word for what became of a cell, in events.
+pub fn status_name(status: &CodeStatus) -> &'static str {
+    match status {
+        CodeStatus::Proposed => "proposed",
+        CodeStatus::Running => "running",
+        CodeStatus::Finished(verdict) => verdict_name(verdict),
+        CodeStatus::Declined(_) => "declined",
+        CodeStatus::NotRun(_) => "not run",
+    }
+}
+
 /// The word for a verdict in notebooks and events.
 pub fn verdict_name(verdict: &Verdict) -> &'static str {
     match verdict {

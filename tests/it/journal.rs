@@ -89,15 +89,16 @@ async fn session_that_is_killed() {
     };
     let (dir, connection_file) = paths.split_once('|').unwrap();
     let dir = Path::new(dir);
-    let mut agent = session(dir, open(dir), Path::new(connection_file)).agent;
+    let agent = session(dir, open(dir), Path::new(connection_file)).agent;
+    let mut view = sponde::agent::stream::View::new(agent.client("test"));
     let mut code = std::collections::HashMap::new();
     let mut is_ready = false;
     loop {
         let text = "question".to_owned();
         let submit = sponde::agent::Command::Submit { text };
-        agent.commands.send(submit).await.unwrap();
+        view.send(submit).await.unwrap();
         loop {
-            match agent.events.recv().await.unwrap().kind {
+            match view.recv().await.unwrap().kind {
                 EventKind::StepStarted { .. } if !is_ready => {
                     is_ready = true;
                     say("ready");

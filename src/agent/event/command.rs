@@ -64,8 +64,10 @@ pub enum Command {
     },
     /// Compact the conversation for the model now.
     Compact,
-    /// Stop what is going on; twice within two seconds restarts the kernel that runs.
+    /// Stop what is going on.
     Interrupt,
+    /// Start the kernel of the latest cell anew, whatever it does: all its variables are lost.
+    RestartKernel,
     /// End the session.
     Shutdown,
 }

@@ -1,9 +1,9 @@
 //! How turns end.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How a turn ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum TurnEnd {
     /// The model was done, or the person's own cell ran well.

@@ -5,6 +5,8 @@ use tokio::sync::mpsc;
 use super::undo::ran_in_main;
 use super::{ExecuteOptions, Session, Verdict};
 use crate::agent::event::Command;
+use crate::agent::stream::Rejection;
+use crate::agent::stream::client::Request;
 use crate::kernel::{ExecutionEvent, Kernel};
 
 /// How a replay ended.
@@ -24,7 +26,7 @@ impl Session {
         &mut self,
         kernel: &Kernel,
         from: usize,
-        inbox: &mut mpsc::Receiver<Command>,
+        inbox: &mut mpsc::Receiver<Request>,
     ) -> Result<Replayed, String> {
         let cells = self.transcript.cells().get(..from).unwrap_or_default();
         let sources: Vec<String> = cells
@@ -62,13 +64,17 @@ impl Session {
                         Some(_) => {}
                         None => break Verdict::Aborted,
                     },
-                    command = inbox.recv() => match command {
-                        None | Some(Command::Shutdown) => return Ok(Replayed::Ending),
-                        Some(Command::Interrupt) => {
-                            // One that is gone finishes its execution.
-                            let _ = kernel.interrupt().await;
-                        }
-                        Some(_) => self.notice("still running cells again: interrupt it first").await,
+                    request = inbox.recv() => match request {
+                        None => return Ok(Replayed::Ending),
+                        Some(request) => match request.command {
+                            Command::Shutdown => return Ok(Replayed::Ending),
+                            Command::Interrupt => {
+                                request.accept();
+                                // One that is gone finishes its execution.
+                                let _ = kernel.interrupt().await;
+                            }
+                            _ => request.reject(Rejection::Busy),
+                        },
                     },
                 }
             };

@@ -2,7 +2,6 @@
 //! the cell's outputs, as other front ends show it; a password is not.
 
 use super::{Edit, EventKind, Instant, OutputEvent, Running, Session};
-use crate::agent::event::OutputChange;
 use crate::agent::stdin::{self, AnsweredBy, StdinPolicy};
 use crate::jupyter::content::{InputRequest, Stream};
 use crate::llm::types::{BoxStream, Delta, Message, Part, ProviderError, ToolChoice};
@@ -44,7 +43,6 @@ pub(super) async fn next_answer(answering: Option<&mut Answering>) -> Answer {
 impl Session {
     /// The running cell wants a line.
     pub(super) async fn input_requested(&mut self, request: InputRequest) {
-        self.flush().await;
         let Some(running) = &mut self.running else {
             return;
         };
@@ -162,25 +160,22 @@ impl Session {
             name: "stdout".to_owned(),
             text: format!("{prompt}{shown}\n"),
         });
-        self.edit(Edit::Emit {
+        self.edit_by(Edit::Emit {
             cell: cell.clone(),
-            output: output.clone(),
+            output,
         });
-        if by == AnsweredBy::Model {
-            // A person has typed it and sees it.
-            let change = OutputChange::from(output);
-            self.tell(EventKind::Output {
-                cell: cell.clone(),
-                change,
-            })
-            .await;
-        }
         if password {
             self.passwords.keep(&line);
         }
         let value = (!password).then(|| line.clone());
-        self.tell(EventKind::InputAnswered { cell, value, by })
-            .await;
+        let client = (by == AnsweredBy::Person).then(|| self.resolved_by(&cell));
+        self.tell(EventKind::InputAnswered {
+            cell,
+            value,
+            by,
+            client,
+        })
+        .await;
         if let Some(kernel) = self.kernels.ready(self.current) {
             // A kernel that is gone finishes its execution, which tells.
             let _ = kernel.reply(&id, line).await;

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use super::kernel_slot::KernelSlot;
 use super::{
-    COALESCE, Coaching, Edit, EventKind, ExecuteOptions, ExitReason, Input, Instant, KernelError,
+    Coaching, Edit, EventKind, ExecuteOptions, ExitReason, Input, KernelError,
     KernelIdentity, Late, MAIN, OutputEvent, Running, Sampling, Session, ToolChoice, Verdict,
-    coach, now, random_cell_id, verdict_name,
+    coach, now, random_cell_id,
 };
-use crate::agent::event::{OutputChange, TurnEnd};
+use crate::agent::event::TurnEnd;
 use crate::agent::stdin::StdinPolicy;
 use crate::agent::turn::Effect;
 use crate::kernel::{ExecutionEvent, Kernel, Outcome};
@@ -47,14 +47,12 @@ impl Session {
             Effect::AskToGoOn(end) => self.tell(EventKind::ContinueRequested { end }).await,
             Effect::RaiseBudget => self.raise_budget(),
             Effect::Execute { cell } => return self.execute(cell).await,
-            Effect::Change { cell, source } => self.edit(Edit::Change { cell, source }),
+            Effect::Change { cell, source } => self.edit_by(Edit::Change { cell, source }),
             Effect::Decline { cell, reason } => {
                 self.end_cell(&cell, CodeStatus::Declined(reason));
-                self.tell(finished(cell, "declined", None)).await;
             }
             Effect::Skip { cell, reason } => {
                 self.end_cell(&cell, CodeStatus::NotRun(reason));
-                self.tell(finished(cell, "not run", None)).await;
             }
             Effect::InterruptKernel => {
                 self.answering = None;
@@ -115,8 +113,6 @@ impl Session {
             execution: None,
             input: None,
             answers: 0,
-            pending: Vec::new(),
-            flush_at: None,
         };
         let Some(index) = self.kernels.find(language.as_deref()) else {
             let language = language.unwrap_or_default();
@@ -147,13 +143,9 @@ impl Session {
                     Ok(execution) => {
                         running.execution = Some(execution);
                         let cell = running.cell.clone();
-                        self.edit(Edit::Start {
-                            cell: cell.clone(),
-                            at: now(),
-                        });
+                        self.edit(Edit::Start { cell, at: now() });
                         // Whoever finds the session after a crash is to know that the kernel has it.
                         self.keep().await;
-                        self.tell(EventKind::CodeStarted { cell }).await;
                     }
                     // It died between two cells: start it again, the cell waits.
                     Err(KernelError::Dead { reason, .. }) => {
@@ -175,7 +167,6 @@ impl Session {
         if self.current == MAIN {
             return Some(Input::KernelFailed { message });
         }
-        self.tell(finished(cell, "not run", None)).await;
         Some(Input::Ran {
             verdict: Verdict::Aborted,
             nudge: None,
@@ -269,25 +260,17 @@ impl Session {
             // Widgets belong to notebooks that are run as a whole.
             Some(ExecutionEvent::Comm(_)) => {}
             Some(ExecutionEvent::Output(output)) => {
-                running
-                    .flush_at
-                    .get_or_insert_with(|| Instant::now() + COALESCE);
-                let output = self.emit(cell, output).await;
-                if let (Some(running), Some(output)) = (&mut self.running, output) {
-                    merge(&mut running.pending, output);
-                }
+                self.emit(cell, output).await;
             }
             Some(ExecutionEvent::InputRequested(request)) => {
                 self.input_requested(request).await;
             }
             Some(ExecutionEvent::StillRunning { interrupts }) => {
-                self.flush().await;
                 self.tell(EventKind::StillRunning { cell, interrupts })
                     .await;
             }
             Some(ExecutionEvent::Finished(outcome)) => {
                 let execution = running.execution.as_ref().map(|it| it.id.clone());
-                self.flush().await;
                 self.running = None;
                 self.answering = None;
                 if self.recent.len() >= RECENT {
@@ -309,41 +292,49 @@ impl Session {
         };
         let cell = cell.clone();
         self.heard_late(&cell, &late.output);
-        if let Some(output) = self.emit(cell.clone(), late.output).await {
-            self.tell_output(cell, OutputChange::from(output));
-        }
+        self.emit(cell, late.output).await;
     }
 
-    /// Adds an output to a cell and gives it back, without a copy. What does not fit goes to files first.
-    async fn emit(&mut self, cell: String, output: OutputEvent) -> Option<OutputEvent> {
+    /// Adds an output to a cell, without a copy. What does not fit goes to files first.
+    pub(super) async fn emit(&mut self, cell: String, output: OutputEvent) {
         let edit = Edit::Emit { cell, output };
-        self.log(&edit);
+        self.note_edit(&edit);
         let Edit::Emit { cell, output } = edit else {
-            return None;
+            return;
         };
         if let Err(error) = self.transcript.take_output(&cell, &output) {
             tracing::error!(%error, "an output did not fit the transcript");
+            return;
         }
         let mut over = self.transcript.over(&cell, &output);
         let is_over = over.contains(&cell);
         over.retain(|id| *id != cell);
+        let mut cuts = Vec::new();
         // Displays of other cells that grew: what they were is gone, as everywhere.
         for cell in over {
             let whole = self.transcript.code(&cell).map(|code| code.outputs.whole());
             let whole = whole.cloned().unwrap_or_default();
-            self.edit(Edit::Cut { cell, whole });
+            cuts.push(Edit::Cut { cell, whole });
         }
+        let mut notices = Vec::new();
         if let Some(code) = self.transcript.code(&cell) {
             let said = code.outputs.is_cut();
             if let Some(whole) = self.spill.take(&cell, &code.outputs, is_over, &output) {
-                let notice = whole.notice().filter(|_| !said);
-                self.edit(Edit::Cut { cell, whole });
-                for message in notice.into_iter().chain(self.spill.trouble()) {
-                    self.notice(&message).await;
-                }
+                notices.extend(whole.notice().filter(|_| !said));
+                cuts.push(Edit::Cut {
+                    cell: cell.clone(),
+                    whole,
+                });
+                notices.extend(self.spill.trouble());
             }
         }
-        Some(output)
+        self.tell_edit(Edit::Emit { cell, output }, None);
+        for cut in cuts {
+            self.edit(cut);
+        }
+        for message in notices {
+            self.notice(&message).await;
+        }
     }
 
     async fn cell_finished(&mut self, cell: String, outcome: Outcome) {
@@ -355,16 +346,18 @@ impl Session {
                 count,
             });
         }
-        self.end_cell(&cell, CodeStatus::Finished(verdict.clone()));
         self.save_pictures(&cell).await;
+        // Nobody hears of the end of a cell before it is kept.
+        self.is_saving = true;
+        self.end_cell(&cell, CodeStatus::Finished(verdict.clone()));
         self.save(false).await;
+        self.is_saving = false;
+        self.announce();
         if let Verdict::KernelDied(reason) = &verdict
             && *reason != ExitReason::Requested
         {
             self.tell_died(&reason.to_string()).await;
         }
-        self.tell(finished(cell, verdict_name(&verdict), count))
-            .await;
         let nudge = self.check_cell(&verdict).await;
         self.drive(Input::Ran { verdict, nudge }).await;
     }
@@ -424,24 +417,10 @@ impl Session {
         let running = self.running.take()?;
         self.give_up_point(Some(&running.cell));
         self.end_cell(&running.cell, CodeStatus::Finished(verdict.clone()));
-        self.tell(finished(running.cell, verdict_name(verdict), None))
-            .await;
         Some(Input::Ran {
             verdict: verdict.clone(),
             nudge: None,
         })
-    }
-
-    /// Tells the outputs that were held back.
-    pub(super) async fn flush(&mut self) {
-        let Some(running) = &mut self.running else {
-            return;
-        };
-        running.flush_at = None;
-        let cell = running.cell.clone();
-        for output in std::mem::take(&mut running.pending) {
-            self.tell_output(cell.clone(), OutputChange::from(output));
-        }
     }
 
     pub(super) async fn finish_turn(&mut self, end: TurnEnd) {
@@ -459,24 +438,6 @@ impl Session {
             notebook,
         })
         .await;
-    }
-}
-
-fn finished(cell: String, status: &str, count: Option<i64>) -> EventKind {
-    EventKind::CodeFinished {
-        cell,
-        status: status.to_owned(),
-        count,
-    }
-}
-
-/// Consecutive text of one stream is told as one.
-fn merge(pending: &mut Vec<OutputEvent>, output: OutputEvent) {
-    match (pending.last_mut(), output) {
-        (Some(OutputEvent::Stream(last)), OutputEvent::Stream(new)) if last.name == new.name => {
-            last.text.push_str(&new.text);
-        }
-        (_, output) => pending.push(output),
     }
 }
 

@@ -9,15 +9,25 @@ use crate::session::journal::{Entry, RunningKernel};
 impl Session {
     /// Changes the transcript.
     pub(super) fn edit(&mut self, edit: Edit) {
-        self.log(&edit);
+        self.apply(edit, None);
+    }
+
+    /// The same for what the client wants whose command is carried out.
+    pub(super) fn edit_by(&mut self, edit: Edit) {
+        self.apply(edit, self.by.clone());
+    }
+
+    fn apply(&mut self, edit: Edit, by: Option<String>) {
+        self.note_edit(&edit);
         // Ids are ours and fresh, so an edit always fits; if not, it is a bug worth a log line and no crash.
-        if let Err(error) = self.transcript.apply(edit) {
-            tracing::error!(%error, "an edit did not fit the transcript");
+        match self.transcript.apply(edit.clone()) {
+            Ok(_) => self.tell_edit(edit, by),
+            Err(error) => tracing::error!(%error, "an edit did not fit the transcript"),
         }
     }
 
     /// Notes an edit for the journal.
-    pub(super) fn log(&mut self, edit: &Edit) {
+    pub(super) fn note_edit(&mut self, edit: &Edit) {
         if let Some(store) = &mut self.store {
             store.log(edit);
             if store.is_waiting() {

@@ -19,7 +19,7 @@ impl Session {
         let cell = random_cell_id();
         self.turn_begins(&cell);
         let language = (offer.language != self.language()).then(|| offer.language.clone());
-        self.edit(Edit::Propose {
+        self.edit_by(Edit::Propose {
             cell: cell.clone(),
             author: Author::Person,
             language,

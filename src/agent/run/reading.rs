@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Coaching, Edit, EventKind, Session};
+use super::{Coaching, Edit, Session};
 use crate::agent::reading;
 use crate::agent::sampling::PartialCall;
 use crate::session::transcript::Reading;
@@ -36,21 +36,15 @@ impl Session {
         let is_error = answer.is_err();
         let answer = answer.unwrap_or_else(|reason| reason);
         self.edit(Edit::Read {
-            cell: call.cell.clone(),
-            arguments: call.arguments.clone(),
+            cell: call.cell,
+            arguments: call.arguments,
             reading: Reading {
                 step,
                 call_id: call.id,
-                answer: answer.clone(),
+                answer,
                 is_error,
             },
         });
-        self.tell(EventKind::OutputRead {
-            cell: call.cell,
-            arguments: call.arguments,
-            answer,
-        })
-        .await;
     }
 
     /// Writes the pictures of a cell that has ended, and has them looked at for the model: decoding takes its time.
@@ -104,18 +98,6 @@ impl Session {
             cell: cell.to_owned(),
             places,
         });
-        let files: Vec<String> = files
-            .iter()
-            .flatten()
-            .map(|file| file.display().to_string())
-            .collect();
-        if !files.is_empty() {
-            self.tell(EventKind::PicturesSaved {
-                cell: cell.to_owned(),
-                files,
-            })
-            .await;
-        }
         if let Some(reason) = failed {
             self.notice(&format!("could not write a plot to a file: {reason}"))
                 .await;

@@ -1,7 +1,7 @@
 //! A complete reply of the model: its calls become cells; a small model's words and cells are looked at first.
 
 use super::{
-    Author, Coaching, CodeStatus, Edit, EventKind, Input, Novelty, Sampling, Session, ToolChoice,
+    Author, Coaching, CodeStatus, Edit, Input, Novelty, Sampling, Session, ToolChoice,
     coach, random_cell_id, tools,
 };
 use crate::agent::sampling::Ended;
@@ -10,13 +10,8 @@ use crate::session::context::READ_OUTPUT;
 
 impl Session {
     /// More words of the model.
-    pub(super) async fn say(&mut self, cell: String, step: u32, text: String) {
-        self.edit(Edit::AppendText {
-            cell: cell.clone(),
-            step,
-            text: text.clone(),
-        });
-        self.tell(EventKind::Text { cell, text }).await;
+    pub(super) fn say(&mut self, cell: String, step: u32, text: String) {
+        self.edit(Edit::AppendText { cell, step, text });
     }
 
     /// Turns the calls of a complete reply into cells.
@@ -24,8 +19,7 @@ impl Session {
         let nudge = self.check_answer(&sampling);
         if self.options.coaching == Coaching::Small && nudge.is_none() && !sampling.text.is_empty()
         {
-            self.say(random_cell_id(), sampling.step, sampling.text.clone())
-                .await;
+            self.say(random_cell_id(), sampling.step, sampling.text.clone());
         }
         let mut calls = Vec::new();
         let mut broken = false;
@@ -73,12 +67,6 @@ impl Session {
                 source: source.clone(),
             });
             let code_language = language.unwrap_or_else(|| self.language());
-            self.tell(EventKind::CodeProposed {
-                cell: call.cell.clone(),
-                language: code_language.clone(),
-                source: source.clone(),
-            })
-            .await;
             if let Some(reason) = reason {
                 broken = true;
                 self.notice(&format!("the model's call was not run: {reason}"))

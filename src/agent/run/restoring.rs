@@ -7,17 +7,19 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
+use super::requests::RESTORE;
 use super::{
-    Command, Edit, EventKind, ExecuteOptions, Execution, MAIN, Session, Verdict, random_cell_id,
+    Edit, EventKind, ExecuteOptions, Execution, MAIN, Session, Verdict, random_cell_id,
     verdict_name,
 };
+use crate::agent::stream::client::Wanted;
 use crate::agent::{KernelMemory, RestoredBy};
 use crate::kernel::{ExecutionEvent, Variable};
 use crate::session::check::{self, CheckOptions, Difference};
 use crate::session::{CellKind, CodeStatus, Outputs};
 
 /// Commands that wait until it is known how the session goes on.
-const HELD: usize = 16;
+pub(super) const HELD: usize = 16;
 /// Bytes of a text in which a difference is shown.
 const SHOWN: usize = 60;
 /// Variables that the model is told by name.
@@ -64,24 +66,24 @@ pub(super) async fn next_replayed(restoring: Option<&mut Restoring>) -> Option<E
 
 impl Session {
     /// Whether questions and code have to wait. What waits is kept.
-    pub(super) async fn hold(&mut self, command: Command) -> Option<Command> {
+    pub(super) async fn hold(&mut self, wanted: Wanted) -> Option<Wanted> {
         match &self.restoring {
-            None => Some(command),
+            None => Some(wanted),
             Some(Restoring::Asked) => {
                 // Who goes on without an answer wants no replay.
                 self.begin_fresh().await;
-                Some(command)
-            }
-            Some(Restoring::Waiting | Restoring::Replaying(_)) if self.held.len() < HELD => {
-                self.held.push_back(command);
-                None
+                Some(wanted)
             }
             Some(Restoring::Waiting | Restoring::Replaying(_)) => {
-                self.notice("still busy with bringing the session back")
-                    .await;
+                self.held.push_back(wanted);
                 None
             }
         }
+    }
+
+    /// How many cells a replay would run.
+    pub(super) fn cells_to_replay(&self) -> usize {
+        self.steps_to_replay().len()
     }
 
     /// The main kernel of a resumed session is there. `adopted` if it is the one that the session had.
@@ -120,9 +122,7 @@ impl Session {
 
     /// How the session shall go on.
     pub(super) async fn restore(&mut self, replay: bool) {
-        if !matches!(self.restoring, Some(Restoring::Asked)) {
-            return;
-        }
+        self.resolved_by(RESTORE);
         if !replay {
             return self.begin_fresh().await;
         }

@@ -30,7 +30,7 @@ impl Session {
                         .get_or_insert_with(random_cell_id)
                         .clone();
                     let step = sampling.step;
-                    self.say(cell, step, text).await;
+                    self.say(cell, step, text);
                 }
                 Progress::Reasoning(text) => self.tell(EventKind::Reasoning { text }).await,
                 Progress::Code { cell, text } => {

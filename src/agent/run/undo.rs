@@ -10,6 +10,7 @@ use super::again::Replayed;
 use super::{Edit, EventKind, MAIN, Session, random_cell_id};
 use crate::agent::event::{CheckpointInfo, Command, Undone};
 use crate::agent::save::write_atomically_with;
+use crate::agent::stream::client::{Request, Wanted};
 use crate::agent::turn::State;
 use crate::agent::undo::{FilePlan, FilesUndone, Span, UndoTo, Way, Workspace};
 use crate::session::notebook;
@@ -31,12 +32,12 @@ impl Session {
     /// Carries out a command. Returns whether the session is to end.
     pub(super) async fn take_command(
         &mut self,
-        command: Command,
-        inbox: &mut mpsc::Receiver<Command>,
+        wanted: Wanted,
+        inbox: &mut mpsc::Receiver<Request>,
     ) -> bool {
-        match command {
+        match wanted.command {
             Command::Shutdown => return true,
-            command if self.ending.is_some() => self.while_ending(command).await,
+            _ if self.ending.is_some() => self.while_ending(wanted).await,
             Command::Undo { to, anyway }
                 if self.turn.state == State::Idle && self.restoring.is_none() =>
             {
@@ -47,7 +48,7 @@ impl Session {
                 self.tell(EventKind::UndoRefused { message }).await;
             }
             Command::Checkpoints => self.list_points().await,
-            command => self.obey(command).await,
+            _ => self.obey(wanted).await,
         }
         false
     }
@@ -58,7 +59,7 @@ impl Session {
         &mut self,
         to: UndoTo,
         anyway: bool,
-        inbox: &mut mpsc::Receiver<Command>,
+        inbox: &mut mpsc::Receiver<Request>,
     ) -> bool {
         let plan = match self.plan_undo(to).await {
             Ok(plan) => plan,
@@ -209,7 +210,7 @@ impl Session {
         }
     }
 
-    async fn carry_out(&mut self, mut plan: Plan, inbox: &mut mpsc::Receiver<Command>) -> bool {
+    async fn carry_out(&mut self, mut plan: Plan, inbox: &mut mpsc::Receiver<Request>) -> bool {
         let mut notes = std::mem::take(&mut plan.inexact);
         let mut variables = "unchanged";
         if let Some(way) = plan.way.clone() {
@@ -293,7 +294,7 @@ impl Session {
         &mut self,
         way: &Way,
         plan: &mut Plan,
-        inbox: &mut mpsc::Receiver<Command>,
+        inbox: &mut mpsc::Receiver<Request>,
     ) -> Result<Replayed, String> {
         if let Some(stopped) = self.until_started(inbox).await {
             return Ok(stopped);

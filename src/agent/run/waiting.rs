@@ -5,13 +5,14 @@ use tokio::sync::mpsc;
 use super::again::Replayed;
 use super::{MAIN, Session};
 use crate::agent::event::Command;
+use crate::agent::stream::client::{Request, Wanted};
 use crate::kernel::{Kernel, task};
 
 impl Session {
     /// A command that comes while the end of a turn waits for its last point.
-    pub(super) async fn while_ending(&mut self, command: Command) {
-        if command != Command::Interrupt {
-            return self.held.push_back(command);
+    pub(super) async fn while_ending(&mut self, wanted: Wanted) {
+        if wanted.command != Command::Interrupt {
+            return self.held.push_back(wanted);
         }
         self.give_up_point(None);
         if let Some(end) = self.ending.take() {
@@ -22,15 +23,18 @@ impl Session {
     /// Waits until the main kernel is there, or is not to be had: after a crash it starts. `Some` if that was stopped.
     pub(super) async fn until_started(
         &mut self,
-        inbox: &mut mpsc::Receiver<Command>,
+        inbox: &mut mpsc::Receiver<Request>,
     ) -> Option<Replayed> {
         while self.kernels.is_starting(MAIN) {
             tokio::select! {
                 (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,
-                command = inbox.recv() => match command {
-                    None | Some(Command::Shutdown) => return Some(Replayed::Ending),
-                    Some(Command::Interrupt) => return Some(Replayed::Stopped),
-                    Some(command) => self.held.push_back(command),
+                request = inbox.recv() => match request.map(Request::accept) {
+                    None => return Some(Replayed::Ending),
+                    Some(wanted) => match wanted.command {
+                        Command::Shutdown => return Some(Replayed::Ending),
+                        Command::Interrupt => return Some(Replayed::Stopped),
+                        _ => self.held.push_back(wanted),
+                    },
                 },
             }
         }
@@ -46,7 +50,7 @@ impl Session {
         &mut self,
         kernel: &Kernel,
         work: impl Future<Output = Result<(), E>>,
-        inbox: &mut mpsc::Receiver<Command>,
+        inbox: &mut mpsc::Receiver<Request>,
     ) -> Result<Option<Replayed>, String> {
         tokio::pin!(work);
         let mut is_interrupted = false;
@@ -57,15 +61,19 @@ impl Session {
                     Err(_) if is_interrupted => Ok(Some(Replayed::Stopped)),
                     Err(error) => Err(error.to_string()),
                 },
-                command = inbox.recv() => match command {
-                    None | Some(Command::Shutdown) => return Ok(Some(Replayed::Ending)),
-                    Some(Command::Interrupt) => {
-                        is_interrupted = true;
-                        let kernel = kernel.clone();
-                        // A kernel that starts takes no command until it is there.
-                        task::spawn("interrupt", async move { drop(kernel.interrupt().await) }).detach();
-                    }
-                    Some(command) => self.held.push_back(command),
+                request = inbox.recv() => match request.map(Request::accept) {
+                    None => return Ok(Some(Replayed::Ending)),
+                    Some(wanted) => match wanted.command {
+                        Command::Shutdown => return Ok(Some(Replayed::Ending)),
+                        Command::Interrupt => {
+                            is_interrupted = true;
+                            let kernel = kernel.clone();
+                            // A kernel that starts takes no command until it is there.
+                            task::spawn("interrupt", async move { drop(kernel.interrupt().await) })
+                                .detach();
+                        }
+                        _ => self.held.push_back(wanted),
+                    },
                 },
             }
         }

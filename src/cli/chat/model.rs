@@ -2,7 +2,8 @@
 
 use tokio::sync::mpsc;
 
-use crate::agent::{Agent, Command, EventKind};
+use crate::agent::stream::View;
+use crate::agent::{Command, EventKind};
 use crate::cli::render::Renderer;
 use crate::cli::signals::Ask;
 use crate::cli::{eprint, filter};
@@ -23,7 +24,7 @@ pub(super) enum Changed {
 pub(super) async fn set(
     name: Option<String>,
     current: Option<&str>,
-    agent: &mut Agent,
+    agent: &mut View,
     renderer: &mut Renderer,
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Changed {
@@ -35,12 +36,12 @@ pub(super) async fn set(
         return Changed::Not;
     };
     let wish = Command::SetModel { model: name };
-    if agent.commands.send(wish).await.is_err() {
+    if agent.send(wish).await.is_err() {
         return Changed::Gone;
     }
     loop {
         tokio::select! {
-            event = agent.events.recv() => {
+            event = agent.recv() => {
                 let Some(event) = event else { return Changed::Gone };
                 renderer.show(&event.kind);
                 match event.kind {
@@ -51,7 +52,7 @@ pub(super) async fn set(
             }
             Some(ask) = signals.recv() => match ask {
                 Ask::Interrupt => {
-                    if agent.commands.send(Command::Interrupt).await.is_err() {
+                    if agent.send(Command::Interrupt).await.is_err() {
                         return Changed::Gone;
                     }
                 }

@@ -6,7 +6,8 @@ use tokio::sync::mpsc;
 
 use crate::agent::event::{CheckpointInfo, Undone};
 use crate::agent::undo::UndoTo;
-use crate::agent::{Agent, Command, EventKind};
+use crate::agent::stream::View;
+use crate::agent::{Command, EventKind};
 use crate::cli::human::count;
 use crate::cli::interact::Ended;
 use crate::cli::render::Renderer;
@@ -46,7 +47,7 @@ impl Wish {
 /// Does it. `typed` is `None` when nobody can be asked. Returns how the chat ends, if it does.
 pub(super) async fn carry_out(
     wish: Wish,
-    agent: &mut Agent,
+    agent: &mut View,
     renderer: &mut Renderer,
     typed: Option<&mut Typed>,
     signals: &mut mpsc::Receiver<Ask>,
@@ -64,7 +65,7 @@ pub(super) async fn carry_out(
 /// Takes back. `typed` is `None` when nobody can be asked. Returns how the session ended, if it did.
 async fn undo(
     to: UndoTo,
-    agent: &mut Agent,
+    agent: &mut View,
     renderer: &mut Renderer,
     mut typed: Option<&mut Typed>,
     signals: &mut mpsc::Receiver<Ask>,
@@ -111,7 +112,7 @@ async fn undo(
 
 /// Lists what can be gone back to.
 async fn checkpoints(
-    agent: &mut Agent,
+    agent: &mut View,
     renderer: &mut Renderer,
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Option<Ended> {
@@ -128,16 +129,16 @@ async fn checkpoints(
 /// Sends a command and waits for the event that answers it; others are shown.
 async fn answer(
     command: Command,
-    agent: &mut Agent,
+    agent: &mut View,
     renderer: &mut Renderer,
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Result<EventKind, Ended> {
-    if agent.commands.send(command).await.is_err() {
+    if agent.send(command).await.is_err() {
         return Err(Ended::Gone);
     }
     loop {
         tokio::select! {
-            event = agent.events.recv() => match event.map(|event| event.kind) {
+            event = agent.recv() => match event.map(|event| event.kind) {
                 None => return Err(Ended::Gone),
                 Some(
                     answer @ (EventKind::Undone(_)
@@ -149,7 +150,7 @@ async fn answer(
             },
             Some(ask) = signals.recv() => match ask {
                 Ask::Interrupt => {
-                    if agent.commands.send(Command::Interrupt).await.is_err() {
+                    if agent.send(Command::Interrupt).await.is_err() {
                         return Err(Ended::Gone);
                     }
                 }

@@ -1,0 +1,178 @@
+//! Commands from clients: which are accepted, and who answered what.
+
+use tokio::sync::mpsc;
+
+use super::restoring::{HELD, Restoring};
+use super::{Command, EventKind, Session, State};
+use crate::agent::event::Decision;
+use crate::agent::stream::client::{Joining, Request};
+use crate::agent::stream::snapshot::{TurnPhase, Writing};
+use crate::agent::stream::{PendingRequest, Rejection, SessionState, Snapshot, VERSION};
+
+/// Answered questions that are remembered.
+const RESOLVED: usize = 64;
+/// Stands for the question whether a turn goes on, which is about no cell.
+const CONTINUE: &str = "continue";
+/// The same for the question whether code runs again.
+pub(super) const RESTORE: &str = "restore";
+
+impl Session {
+    /// Answers a request and carries it out if it is accepted. Returns whether the session is to end.
+    pub(super) async fn take_request(
+        &mut self,
+        request: Request,
+        inbox: &mut mpsc::Receiver<Request>,
+    ) -> bool {
+        match self.check(&request.command) {
+            Ok(()) => self.take_command(request.accept(), inbox).await,
+            Err(why) => {
+                request.reject(why);
+                false
+            }
+        }
+    }
+
+    /// Whether a command fits what the session is doing.
+    fn check(&self, command: &Command) -> Result<(), Rejection> {
+        let is_idle = self.turn.state == State::Idle;
+        match command {
+            Command::Submit { .. } | Command::Run { .. }
+                if self.restoring.is_some() || self.ending.is_some() =>
+            {
+                let full = self.held.len() >= HELD;
+                if full { Err(Rejection::Restoring) } else { Ok(()) }
+            }
+            Command::Submit { .. } | Command::Run { .. } | Command::Compact => {
+                if is_idle { Ok(()) } else { Err(Rejection::Busy) }
+            }
+            Command::Decide { cell, .. } => {
+                let waits = matches!(&self.turn.state, State::Deciding(queue)
+                    if queue.front().is_some_and(|call| call.cell == *cell));
+                self.waiting(waits, cell)
+            }
+            Command::Reply { cell, .. } => {
+                let running = self.running.as_ref();
+                let waits = running.is_some_and(|it| it.cell == *cell && it.input.is_some());
+                self.waiting(waits, cell)
+            }
+            Command::Continue { .. } => {
+                self.waiting(matches!(self.turn.state, State::Paused(_)), CONTINUE)
+            }
+            Command::Restore { .. } => {
+                self.waiting(matches!(self.restoring, Some(Restoring::Asked)), RESTORE)
+            }
+            Command::Undo { .. }
+            | Command::Checkpoints
+            | Command::SetModel { .. }
+            | Command::Interrupt
+            | Command::RestartKernel
+            | Command::Shutdown => Ok(()),
+        }
+    }
+
+    /// Whether an answer to this question comes in time.
+    fn waiting(&self, waits: bool, question: &str) -> Result<(), Rejection> {
+        if waits {
+            return Ok(());
+        }
+        let mut resolved = self.resolved.iter().rev();
+        Err(match resolved.find(|(it, _)| it == question) {
+            Some((_, by)) => Rejection::AlreadyAnswered { by: by.clone() },
+            None => Rejection::NotWaiting,
+        })
+    }
+
+    /// Remembers that the client whose command is carried out has answered this question. Returns its name.
+    pub(super) fn resolved_by(&mut self, question: &str) -> String {
+        let by = self.by.clone().unwrap_or_default();
+        if self.resolved.len() >= RESOLVED {
+            self.resolved.pop_front();
+        }
+        self.resolved.push_back((question.to_owned(), by.clone()));
+        by
+    }
+
+    /// Everybody sees who decided about a cell.
+    pub(super) async fn decided(&mut self, cell: &str, decision: &Decision) {
+        let by = self.resolved_by(cell);
+        self.tell(EventKind::ApprovalResolved {
+            cell: cell.to_owned(),
+            decision: decision.clone(),
+            by,
+        })
+        .await;
+    }
+
+    /// Everybody sees who said whether a turn goes on.
+    pub(super) async fn said_to_go_on(&mut self, go_on: bool) {
+        let by = self.resolved_by(CONTINUE);
+        self.tell(EventKind::ContinueResolved { go_on, by }).await;
+    }
+
+    /// A client joins: it gets everything as it is now, and every item from then on.
+    pub(super) fn join(&mut self, joining: Joining) {
+        self.announce();
+        let snapshot = Snapshot {
+            version: VERSION,
+            at: self.log.newest(),
+            revision: self.transcript.revision(),
+            transcript: self.transcript.snapshot().collect(),
+            state: self.state(),
+        };
+        // One that has gone needs none.
+        let _ = joining.send(snapshot);
+    }
+
+    fn state(&self) -> SessionState {
+        let provider = self.options.provider.as_ref();
+        let calls = self.sampling.iter().flat_map(|sampling| &sampling.calls);
+        SessionState {
+            model: provider.map(|provider| provider.info().name.clone()),
+            kernels: self.kernels.offers(),
+            notebook: self.options.notebook.display().to_string(),
+            instructions: self.options.instructions.clone(),
+            turn: match &self.turn.state {
+                State::Idle => TurnPhase::Idle,
+                State::Sampling => TurnPhase::Sampling,
+                State::Compacting => TurnPhase::Compacting,
+                State::Deciding(_) => TurnPhase::Deciding,
+                State::Executing { .. } | State::RunningOwn => TurnPhase::Executing,
+                State::Paused(_) => TurnPhase::Paused,
+            },
+            last_turn: self.last_turn.clone().map(Box::new),
+            writing: calls
+                .filter(|call| !call.shown().is_empty())
+                .map(|call| Writing {
+                    cell: call.cell.clone(),
+                    code: call.shown().to_owned(),
+                })
+                .collect(),
+            pending: self.pending().into_iter().collect(),
+        }
+    }
+
+    /// The question that waits for a person.
+    fn pending(&self) -> Option<PendingRequest> {
+        if let Some(Restoring::Asked) = self.restoring {
+            return Some(PendingRequest::Restore {
+                code_cells: self.cells_to_replay(),
+            });
+        }
+        match &self.turn.state {
+            State::Deciding(queue) => queue.front().map(|call| PendingRequest::Approval {
+                cell: call.cell.clone(),
+            }),
+            State::Paused(end) => Some(PendingRequest::Continue { end: end.clone() }),
+            State::Executing { .. } | State::RunningOwn => {
+                let running = self.running.as_ref()?;
+                let input = running.input.as_ref()?;
+                Some(PendingRequest::Input {
+                    cell: running.cell.clone(),
+                    prompt: input.prompt.clone(),
+                    password: input.password,
+                })
+            }
+            State::Idle | State::Sampling | State::Compacting => None,
+        }
+    }
+}

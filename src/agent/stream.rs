@@ -1,0 +1,111 @@
+//! What a session's subscribers see: one numbered list of items, each an [`Edit`] of the transcript or an event that is
+//! no transcript (`docs/events.md`).
+//!
+//! - [`log`]: the newest items of a session, bounded in bytes. The session writes and never waits.
+//! - [`snapshot`]: all that a new subscriber needs before its first item.
+//! - [`client`]: a front end's end: items out, commands in.
+//! - [`view`]: the same as a screen shows it.
+//!
+//! A subscriber is a position in the log. One that falls behind the oldest item is told to take a new snapshot, so
+//! that a thousand slow subscribers cost the session nothing.
+
+pub mod client;
+pub mod log;
+pub mod snapshot;
+pub mod view;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::event::EventKind;
+use crate::session::Edit;
+
+pub use client::{Client, Received, Rejection, SessionHandle};
+pub use log::Log;
+pub use snapshot::{PendingRequest, SessionState, Snapshot};
+pub use view::View;
+
+/// The version of the protocol: raised when a client of the version before would misread something.
+pub const VERSION: u32 = 1;
+
+/// Where an item stands in a session's stream, as `<epoch>-<sequence>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ItemId {
+    /// When the process that runs the session opened it, in milliseconds since 1970: sequences of two epochs have nothing
+    /// to do with each other.
+    pub epoch: u64,
+    /// Counts the items of an epoch from 1 without gaps; 0 is before the first.
+    pub sequence: u64,
+}
+
+/// One step of a session's stream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Item {
+    /// Its place.
+    pub id: ItemId,
+    /// What happened.
+    #[serde(flatten)]
+    pub body: Body,
+}
+
+/// What an item is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Body {
+    /// The transcript changed. Whoever applies all edits in order has the session's transcript.
+    Edit {
+        /// The transcript's revision after it. Edits of text are joined, so revisions can skip.
+        revision: u64,
+        /// The client that caused it; absent for what model and kernels do.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// The change.
+        edit: Edit,
+    },
+    /// Something happened that is no part of the transcript.
+    Event {
+        /// What.
+        #[serde(flatten)]
+        event: EventKind,
+    },
+}
+
+impl fmt::Display for ItemId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.epoch, self.sequence)
+    }
+}
+
+/// The text is no `<epoch>-<sequence>`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not an item's id, which is `<epoch>-<sequence>`")]
+pub struct NotAnId(String);
+
+impl FromStr for ItemId {
+    type Err = NotAnId;
+
+    fn from_str(text: &str) -> Result<Self, NotAnId> {
+        let parsed = text.split_once('-').and_then(|(epoch, sequence)| {
+            Some(Self {
+                epoch: epoch.parse().ok()?,
+                sequence: sequence.parse().ok()?,
+            })
+        });
+        parsed.ok_or_else(|| NotAnId(text.to_owned()))
+    }
+}
+
+impl Serialize for ItemId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ItemId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}

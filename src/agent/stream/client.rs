@@ -1,0 +1,264 @@
+//! A front end's end of a session: items come out, commands go in. The session may be of this process or of another.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, oneshot};
+
+use super::log::Next;
+use super::{Item, ItemId, Log, Snapshot};
+use crate::agent::event::Command;
+
+/// Commands that may wait for the session.
+pub(in crate::agent) const INBOX: usize = 64;
+
+/// Reaches a session of this process; clones reach the same one. It does not keep the session alive.
+#[derive(Debug, Clone)]
+pub struct SessionHandle {
+    inbox: mpsc::Sender<Request>,
+    joining: mpsc::Sender<Joining>,
+    log: Log,
+}
+
+/// A client that joins waits for this.
+pub(in crate::agent) type Joining = oneshot::Sender<Snapshot>;
+
+/// A command and who wants it.
+#[derive(Debug)]
+pub(in crate::agent) struct Request {
+    /// The client's name.
+    pub(in crate::agent) by: String,
+    pub(in crate::agent) command: Command,
+    /// Whether it is accepted.
+    answer: oneshot::Sender<Result<(), Rejection>>,
+}
+
+/// A command that was accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::agent) struct Wanted {
+    /// The client's name.
+    pub(in crate::agent) by: String,
+    pub(in crate::agent) command: Command,
+}
+
+impl Request {
+    /// The client that sent it may go on.
+    pub(in crate::agent) fn accept(self) -> Wanted {
+        // One that is gone wanted it all the same.
+        let _ = self.answer.send(Ok(()));
+        Wanted {
+            by: self.by,
+            command: self.command,
+        }
+    }
+
+    pub(in crate::agent) fn reject(self, why: Rejection) {
+        let _ = self.answer.send(Err(why));
+    }
+}
+
+/// Why a command is not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum Rejection {
+    /// A turn is going on.
+    #[error("still busy with the last turn: interrupt it first")]
+    Busy,
+    /// A resumed session is being brought back, and too many commands wait for that.
+    #[error("still busy with bringing the session back")]
+    Restoring,
+    /// Another client was first.
+    #[error("already answered by {by}")]
+    AlreadyAnswered {
+        /// Its name.
+        by: String,
+    },
+    /// No question waits for this answer.
+    #[error("nothing waits for this answer")]
+    NotWaiting,
+    /// The session has ended.
+    #[error("the session has ended")]
+    Ended,
+}
+
+/// What a client receives.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Received {
+    /// The next item.
+    Item(std::sync::Arc<Item>),
+    /// Items in between are gone: this stands for all up to it.
+    Snapshot(Box<Snapshot>),
+}
+
+/// One front end of a session.
+#[derive(Debug)]
+pub struct Client {
+    name: String,
+    source: Source,
+    /// What came while an answer was waited for.
+    early: VecDeque<Received>,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// The session is in this process.
+    Local { handle: SessionHandle, position: u64 },
+    /// Another process serves it.
+    Remote {
+        items: mpsc::Receiver<Received>,
+        commands: mpsc::Sender<RemoteCommand>,
+    },
+}
+
+/// A command for a session of another process, and where its answer goes.
+#[derive(Debug)]
+pub struct RemoteCommand {
+    /// The command.
+    pub command: Command,
+    /// Takes the answer.
+    pub answer: oneshot::Sender<Result<(), Rejection>>,
+}
+
+impl SessionHandle {
+    pub(in crate::agent) fn new(
+        inbox: mpsc::Sender<Request>,
+        joining: mpsc::Sender<Joining>,
+        log: Log,
+    ) -> Self {
+        Self {
+            inbox,
+            joining,
+            log,
+        }
+    }
+
+    /// A client that gets every item from the first on; where that is gone, a snapshot.
+    pub fn from_start(&self, name: &str) -> Client {
+        self.client_at(name, 0)
+    }
+
+    /// A client that begins with a snapshot.
+    ///
+    /// # Errors
+    /// [`Rejection::Ended`].
+    pub async fn join(&self, name: &str) -> Result<(Snapshot, Client), Rejection> {
+        let snapshot = self.snapshot().await?;
+        let client = self.client_at(name, snapshot.at.sequence);
+        Ok((snapshot, client))
+    }
+
+    /// A client that has all items up to `after` and gets the next ones; `None` if those are gone and it must
+    /// [join](Self::join) anew.
+    pub fn resume(&self, name: &str, after: ItemId) -> Option<Client> {
+        self.log
+            .reaches(after)
+            .then(|| self.client_at(name, after.sequence))
+    }
+
+    /// The session as it is now.
+    ///
+    /// # Errors
+    /// [`Rejection::Ended`].
+    pub async fn snapshot(&self) -> Result<Snapshot, Rejection> {
+        let (answer, snapshot) = oneshot::channel();
+        let asked = self.joining.send(answer).await;
+        asked.map_err(|_| Rejection::Ended)?;
+        snapshot.await.map_err(|_| Rejection::Ended)
+    }
+
+    /// Sends a command in the name of `by`.
+    ///
+    /// # Errors
+    /// Why it is not carried out.
+    pub async fn send(&self, by: &str, command: Command) -> Result<(), Rejection> {
+        let (answer, answered) = oneshot::channel();
+        let request = Request {
+            by: by.to_owned(),
+            command,
+            answer,
+        };
+        let sent = self.inbox.send(request).await;
+        sent.map_err(|_| Rejection::Ended)?;
+        answered.await.unwrap_or(Err(Rejection::Ended))
+    }
+
+    /// The newest item that clients may have.
+    pub fn newest(&self) -> ItemId {
+        self.log.newest()
+    }
+
+    fn client_at(&self, name: &str, position: u64) -> Client {
+        Client {
+            name: name.to_owned(),
+            source: Source::Local {
+                handle: self.clone(),
+                position,
+            },
+            early: VecDeque::new(),
+        }
+    }
+}
+
+impl Client {
+    /// A client of a session that another process serves.
+    pub fn remote(
+        name: &str,
+        items: mpsc::Receiver<Received>,
+        commands: mpsc::Sender<RemoteCommand>,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            source: Source::Remote { items, commands },
+            early: VecDeque::new(),
+        }
+    }
+
+    /// The name under which others see what it does.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The next item, or a snapshot if items are gone; `None` when the session has ended. Can be cancelled without loss.
+    pub async fn next(&mut self) -> Option<Received> {
+        if let Some(received) = self.early.pop_front() {
+            return Some(received);
+        }
+        match &mut self.source {
+            Source::Local { handle, position } => match handle.log.next(*position).await {
+                Next::Item(item) => {
+                    *position = item.id.sequence;
+                    Some(Received::Item(item))
+                }
+                Next::Behind => {
+                    let snapshot = handle.snapshot().await.ok()?;
+                    *position = snapshot.at.sequence;
+                    Some(Received::Snapshot(Box::new(snapshot)))
+                }
+                Next::Closed => None,
+            },
+            Source::Remote { items, .. } => items.recv().await,
+        }
+    }
+
+    /// Sends a command.
+    ///
+    /// # Errors
+    /// Why it is not carried out.
+    pub async fn send(&mut self, command: Command) -> Result<(), Rejection> {
+        match &mut self.source {
+            Source::Local { handle, .. } => handle.send(&self.name, command).await,
+            Source::Remote { items, commands } => {
+                let (answer, mut answered) = oneshot::channel();
+                let sent = commands.send(RemoteCommand { command, answer }).await;
+                sent.map_err(|_| Rejection::Ended)?;
+                loop {
+                    // The answer stands behind items that somebody has to take.
+                    tokio::select! {
+                        answer = &mut answered => return answer.unwrap_or(Err(Rejection::Ended)),
+                        Some(received) = items.recv() => self.early.push_back(received),
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! All that a subscriber needs to begin in the middle of a session.
+
+use serde::{Deserialize, Serialize};
+
+use super::ItemId;
+use crate::agent::event::{EventKind, KernelOffer, TurnEnd};
+use crate::session::{Edit, OutputLimits, Transcript};
+
+/// A session at one item of its stream: what comes next is the item behind [`Snapshot::at`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The version of the protocol ([`super::VERSION`]).
+    pub version: u32,
+    /// The newest item that is part of it.
+    pub at: ItemId,
+    /// The transcript's revision.
+    pub revision: u64,
+    /// Edits that make the transcript from an empty one.
+    pub transcript: Vec<Edit>,
+    /// What is no transcript.
+    pub state: SessionState,
+}
+
+/// What a session is doing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SessionState {
+    /// `provider/name` of the model, if there is one.
+    pub model: Option<String>,
+    /// All kernels that code can be sent to, the main one first.
+    pub kernels: Vec<KernelOffer>,
+    /// Where the notebook is kept.
+    pub notebook: String,
+    /// What was added to the model's system prompt, by name.
+    pub instructions: Vec<String>,
+    /// What the turn is doing.
+    pub turn: TurnPhase,
+    /// The `turn_finished` of the latest turn that has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_turn: Option<Box<EventKind>>,
+    /// Code that the model is writing.
+    pub writing: Vec<Writing>,
+    /// Questions that wait for a person, oldest first.
+    pub pending: Vec<PendingRequest>,
+}
+
+/// What a turn is doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnPhase {
+    /// Nothing: a question can be asked.
+    #[default]
+    Idle,
+    /// The model replies.
+    Sampling,
+    /// The conversation is being compacted.
+    Compacting,
+    /// A cell waits for a person's decision.
+    Deciding,
+    /// A cell of the model or of a person runs.
+    Executing,
+    /// A limit is reached, and a person says whether it goes on.
+    Paused,
+}
+
+/// Code of a cell that is not complete.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Writing {
+    /// The cell that it will be.
+    pub cell: String,
+    /// The code so far.
+    pub code: String,
+}
+
+/// A question that any subscriber can answer, once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case")]
+pub enum PendingRequest {
+    /// May this cell run? Answered by `decide`.
+    Approval {
+        /// The cell.
+        cell: String,
+    },
+    /// Code asks for a line. Answered by `reply`.
+    Input {
+        /// The cell that runs.
+        cell: String,
+        /// What to show before the cursor.
+        prompt: String,
+        /// Whether the answer must be hidden.
+        password: bool,
+    },
+    /// A limit of the turn is reached. Answered by `continue`.
+    Continue {
+        /// How the turn ends without it.
+        #[serde(flatten)]
+        end: TurnEnd,
+    },
+    /// The kernel of a resumed session is gone. Answered by `restore`, or by a question, which goes on without.
+    Restore {
+        /// Cells of code that can run again.
+        code_cells: usize,
+    },
+}
+
+impl Snapshot {
+    /// The session's transcript. Edits that do not fit are left out.
+    pub fn transcript(&self) -> Transcript {
+        let mut transcript = Transcript::new(OutputLimits::default());
+        for edit in &self.transcript {
+            // A session's own snapshot fits; of another program's we take what does.
+            let _ = transcript.apply(edit.clone());
+        }
+        transcript
+    }
+}

@@ -1,0 +1,255 @@
+//! A session as a screen shows it: edits and events as one list of [`EventKind`]s, without what this client did itself.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+
+use super::{Body, Client, PendingRequest, Received, Rejection, Snapshot};
+use crate::agent::event::{Command, Event, EventKind, KernelOffer, OutputChange};
+use crate::agent::stream::snapshot::TurnPhase;
+use crate::session::limits::Place;
+use crate::session::notebook::status_name;
+use crate::session::transcript::Author;
+use crate::session::{CodeStatus, Edit, Transcript};
+
+/// One front end that shows a session.
+#[derive(Debug)]
+pub struct View {
+    client: Client,
+    /// What was not shown yet.
+    ready: VecDeque<EventKind>,
+    sequence: u64,
+    /// The main kernel's language.
+    language: String,
+    /// Where the notebook is.
+    directory: PathBuf,
+    /// `In [n]` numbers of cells that run.
+    counts: HashMap<String, i64>,
+    /// Whether a turn goes on, as far as was shown.
+    in_turn: bool,
+}
+
+impl View {
+    /// A view of all that `client` receives.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            ready: VecDeque::new(),
+            sequence: 0,
+            language: String::new(),
+            directory: PathBuf::new(),
+            counts: HashMap::new(),
+            in_turn: false,
+        }
+    }
+
+    /// The next thing to show; `None` when the session has ended. Can be cancelled without loss.
+    pub async fn recv(&mut self) -> Option<Event> {
+        loop {
+            if let Some(kind) = self.ready.pop_front() {
+                self.sequence += 1;
+                return Some(Event {
+                    sequence: self.sequence,
+                    kind,
+                });
+            }
+            let received = self.client.next().await?;
+            self.take(&received);
+        }
+    }
+
+    /// Sends a command.
+    ///
+    /// # Errors
+    /// Why it is not carried out.
+    pub async fn send(&mut self, command: Command) -> Result<(), Rejection> {
+        if matches!(
+            command,
+            Command::Submit { .. } | Command::Run { .. } | Command::Compact
+        ) {
+            self.in_turn = true;
+        }
+        self.client.send(command).await
+    }
+
+    /// Takes a snapshot in as what was there before: nothing of it is shown but questions that wait.
+    pub fn begin_with(&mut self, snapshot: &Snapshot) {
+        self.is_in(&snapshot.state.kernels, &snapshot.state.notebook);
+        self.in_turn = snapshot.state.turn != TurnPhase::Idle;
+        self.show_pending(snapshot);
+    }
+
+    fn is_in(&mut self, kernels: &[KernelOffer], notebook: &str) {
+        let main = kernels.first();
+        self.language = main.map(|it| it.language.clone()).unwrap_or_default();
+        let directory = Path::new(notebook).parent();
+        self.directory = directory.map(Path::to_owned).unwrap_or_default();
+    }
+
+    /// The path of a file that is named relative to the notebook.
+    fn beside(&self, file: &str) -> String {
+        self.directory.join(file).display().to_string()
+    }
+
+    fn take(&mut self, received: &Received) {
+        match received {
+            Received::Item(item) => match &item.body {
+                Body::Event { event } => {
+                    match event {
+                        EventKind::SessionStarted {
+                            kernels, notebook, ..
+                        } => self.is_in(kernels, notebook),
+                        EventKind::TurnFinished { .. } => self.in_turn = false,
+                        _ => {}
+                    }
+                    self.ready.push_back(event.clone());
+                }
+                Body::Edit { by, edit, .. } => {
+                    let is_own = by.as_deref() == Some(self.client.name());
+                    self.show_edit(edit, is_own);
+                }
+            },
+            Received::Snapshot(snapshot) => self.catch_up(snapshot),
+        }
+    }
+
+    fn show_edit(&mut self, edit: &Edit, is_own: bool) {
+        let shown = match edit {
+            Edit::Say { cell, text } if !is_own => {
+                self.in_turn = true;
+                EventKind::Said {
+                    cell: cell.clone(),
+                    text: text.clone(),
+                }
+            }
+            Edit::AppendText { cell, text, .. } => EventKind::Text {
+                cell: cell.clone(),
+                text: text.clone(),
+            },
+            Edit::Propose {
+                cell,
+                author,
+                language,
+                source,
+            } => {
+                let is_typed = is_own && *author == Author::Person;
+                self.in_turn |= *author == Author::Person;
+                if is_typed {
+                    return;
+                }
+                EventKind::CodeProposed {
+                    cell: cell.clone(),
+                    language: language.clone().unwrap_or_else(|| self.language.clone()),
+                    source: source.clone(),
+                }
+            }
+            Edit::Change { cell, source } if !is_own => EventKind::CodeProposed {
+                cell: cell.clone(),
+                language: self.language.clone(),
+                source: source.clone(),
+            },
+            Edit::Start { cell, .. } => EventKind::CodeStarted { cell: cell.clone() },
+            Edit::Number { cell, count } => {
+                self.counts.insert(cell.clone(), *count);
+                return;
+            }
+            // What a person types for code is on their screen.
+            Edit::Emit { cell, output } if !is_own => EventKind::Output {
+                cell: cell.clone(),
+                change: OutputChange::from(output.clone()),
+            },
+            Edit::Pictures { cell, places } => {
+                let files = places.iter().flatten();
+                let file = |place: &Place| self.beside(&place.beside_notebook);
+                let files: Vec<String> = files.map(file).collect();
+                if files.is_empty() {
+                    return;
+                }
+                EventKind::PicturesSaved {
+                    cell: cell.clone(),
+                    files,
+                }
+            }
+            Edit::Read {
+                cell,
+                arguments,
+                reading,
+            } => EventKind::OutputRead {
+                cell: cell.clone(),
+                arguments: arguments.clone(),
+                answer: reading.answer.clone(),
+            },
+            Edit::Finish { cell, status, .. } => EventKind::CodeFinished {
+                cell: cell.clone(),
+                status: status_name(status).to_owned(),
+                count: self.counts.remove(cell),
+            },
+            _ => return,
+        };
+        self.ready.push_back(shown);
+    }
+
+    /// Items are gone: what they led to is shown instead.
+    fn catch_up(&mut self, snapshot: &Snapshot) {
+        self.is_in(&snapshot.state.kernels, &snapshot.state.notebook);
+        let transcript = snapshot.transcript();
+        if let Some((cell, shown)) = latest_outputs(&transcript) {
+            let clear = OutputChange::Clear { wait: false };
+            for change in std::iter::once(clear).chain(shown.0) {
+                let cell = cell.clone();
+                self.ready.push_back(EventKind::Output { cell, change });
+            }
+            if let Some(status) = shown.1 {
+                self.ready.push_back(EventKind::CodeFinished {
+                    cell,
+                    status: status_name(&status).to_owned(),
+                    count: None,
+                });
+            }
+        }
+        self.show_pending(snapshot);
+        let is_over = snapshot.state.turn == TurnPhase::Idle;
+        if is_over
+            && std::mem::take(&mut self.in_turn)
+            && let Some(end) = &snapshot.state.last_turn
+        {
+            self.ready.push_back((**end).clone());
+        }
+    }
+
+    fn show_pending(&mut self, snapshot: &Snapshot) {
+        for pending in &snapshot.state.pending {
+            self.ready.push_back(match pending.clone() {
+                PendingRequest::Approval { cell } => EventKind::ApprovalRequested { cell },
+                PendingRequest::Input {
+                    cell,
+                    prompt,
+                    password,
+                } => EventKind::InputRequested {
+                    cell,
+                    prompt,
+                    password,
+                },
+                PendingRequest::Continue { end } => EventKind::ContinueRequested { end },
+                // Whoever brings the session back is asked.
+                PendingRequest::Restore { .. } => continue,
+            });
+        }
+    }
+}
+
+/// The changes that make the outputs of the latest cell of code, and how it ended, if it has.
+type LatestOutputs = (String, (Vec<OutputChange>, Option<CodeStatus>));
+
+fn latest_outputs(transcript: &Transcript) -> Option<LatestOutputs> {
+    let mut cells = transcript.cells().iter().rev();
+    let (cell, code) = cells.find_map(|cell| Some((cell, cell.code()?)))?;
+    let (outputs, clears_next) = code.outputs.to_events();
+    let mut changes: Vec<OutputChange> = outputs
+        .into_iter()
+        .map(|(output, display_id)| OutputChange::Append { output, display_id })
+        .collect();
+    changes.extend(clears_next.then_some(OutputChange::Clear { wait: true }));
+    let ended = !matches!(code.status, CodeStatus::Proposed | CodeStatus::Running);
+    let status = ended.then(|| code.status.clone());
+    Some((cell.id.clone(), (changes, status)))
+}

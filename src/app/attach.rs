@@ -1,0 +1,107 @@
+//! A running session for other processes of the same person: a unix socket that speaks the session protocol
+//! (`docs/events.md`), one JSON object a line.
+//!
+//! - [`server`]: the process that runs the session listens; each connection is one client.
+//! - [`connection`]: the other end, which makes a [`Client`](crate::agent::stream::Client) of it.
+//!
+//! The socket is in a directory of mode 0700 and has mode 0600; besides, a peer of another user is turned away. A
+//! connection has no queue of its own: it reads the session's log at its pace, and one that takes nothing for
+//! [`server::STALLED`] is cut. With the id of its last item it goes on where it was.
+
+pub mod connection;
+pub mod server;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::stream::{Item, ItemId, Rejection, Snapshot};
+use crate::agent::Command;
+
+pub use connection::{AttachError, attach};
+pub use server::{Listener, listen};
+
+/// Bytes that one line from a client may have: a command with code.
+const LARGEST_LINE: usize = 8 << 20;
+
+/// What a client sends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum FromClient {
+    /// The first line.
+    Hello {
+        /// Of the protocol.
+        version: u32,
+        /// Under which others see what it does.
+        name: String,
+        /// The last item that it has, to go on from there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<ItemId>,
+    },
+    /// It wants something.
+    Command {
+        /// Named in the answer.
+        id: u64,
+        /// What.
+        command: Command,
+    },
+}
+
+/// What the session's process sends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum FromServer {
+    /// The first line.
+    Welcome {
+        /// Of the protocol.
+        version: u32,
+        /// The session's id.
+        session: String,
+    },
+    /// The session as it is: before the first item, unless the client goes on where it was, and whenever items are
+    /// gone.
+    Snapshot(Box<Snapshot>),
+    /// The next item.
+    Item(Item),
+    /// The command was accepted.
+    Accepted {
+        /// Of the command.
+        id: u64,
+    },
+    /// The command was not accepted.
+    Rejected {
+        /// Of the command.
+        id: u64,
+        /// Why.
+        #[serde(flatten)]
+        rejection: Rejection,
+    },
+}
+
+/// Where the socket of a session is: `dir` is the person's directory for sockets.
+pub fn socket_of(dir: &Path, session: &str) -> PathBuf {
+    sockets(dir).join(format!("{session}.sock"))
+}
+
+fn sockets(dir: &Path) -> PathBuf {
+    // Another person may have one in a shared temporary directory.
+    dir.join(format!("sponde-{}", rustix::process::geteuid().as_raw()))
+}
+
+/// The sessions that can be attached to, by id, newest first.
+pub fn attachable(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(sockets(dir));
+    let mut ids: Vec<String> = entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            // A socket that nobody listens on was left by a run that was killed.
+            std::os::unix::net::UnixStream::connect(entry.path()).ok()?;
+            Some(name.strip_suffix(".sock")?.to_owned())
+        })
+        .collect();
+    ids.sort_unstable_by(|a, b| b.cmp(a));
+    ids
+}

@@ -1,0 +1,229 @@
+//! The end of a process that attaches to a session of another.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::OwnedReadHalf;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{FromClient, FromServer, socket_of};
+use crate::agent::stream::client::RemoteCommand;
+use crate::agent::stream::{Client, ItemId, Received, Rejection, Snapshot, VERSION};
+use crate::kernel::task::{self, Task};
+
+/// How long the other process may take to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// Items on their way to the front end. While it takes none, we read none, and the other process keeps them.
+const WAITING: usize = 64;
+
+/// Why a session cannot be attached to.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// Nobody listens.
+    #[error("session `{session}` does not run in another process ({source})")]
+    NotRunning {
+        /// Its id.
+        session: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The other process speaks another version.
+    #[error("session `{session}` runs in another version of sponde")]
+    OtherVersion {
+        /// Its id.
+        session: String,
+    },
+    /// The connection broke, or what came is not understood.
+    #[error("session `{session}` does not answer: {reason}")]
+    Broken {
+        /// Its id.
+        session: String,
+        /// What happened.
+        reason: String,
+    },
+}
+
+/// A session of another process.
+#[derive(Debug)]
+pub struct Attached {
+    /// The session as it was when we came; `None` if we go on where we were.
+    pub snapshot: Option<Snapshot>,
+    /// What comes next, and where commands go.
+    pub client: Client,
+    _task: Task,
+}
+
+/// Attaches to `session` in the name of `name`. `after` is the last item that the caller has, if it was there before.
+///
+/// # Errors
+/// [`AttachError`].
+pub async fn attach(
+    dir: &Path,
+    session: &str,
+    name: &str,
+    after: Option<ItemId>,
+) -> Result<Attached, AttachError> {
+    let broken = |reason: String| AttachError::Broken {
+        session: session.to_owned(),
+        reason,
+    };
+    let path = socket_of(dir, session);
+    let stream = UnixStream::connect(&path)
+        .await
+        .map_err(|source| AttachError::NotRunning {
+            session: session.to_owned(),
+            source,
+        })?;
+    let (read, mut write) = stream.into_split();
+    let hello = FromClient::Hello {
+        version: VERSION,
+        name: name.to_owned(),
+        after,
+    };
+    let sent = write.write_all(&line_of(&hello)).await;
+    sent.map_err(|error| broken(error.to_string()))?;
+    let mut lines = Lines {
+        read: BufReader::new(read),
+        line: Vec::new(),
+    };
+    let mut first = async || -> Result<FromServer, AttachError> {
+        let line = tokio::time::timeout(ANSWER_WITHIN, lines.next()).await;
+        match line {
+            Ok(Ok(Some(line))) => Ok(line),
+            Ok(Ok(None)) => Err(broken("it hung up".to_owned())),
+            Ok(Err(error)) => Err(broken(error.to_string())),
+            Err(_) => Err(broken("it takes too long".to_owned())),
+        }
+    };
+    match first().await? {
+        FromServer::Welcome { version, .. } if version == VERSION => {}
+        FromServer::Welcome { .. } => {
+            return Err(AttachError::OtherVersion {
+                session: session.to_owned(),
+            });
+        }
+        _ => return Err(broken("its first line is no welcome".to_owned())),
+    }
+    // Whoever goes on where they were may wait long for the next line.
+    let snapshot = match after {
+        Some(_) => None,
+        None => match first().await? {
+            FromServer::Snapshot(snapshot) => Some(*snapshot),
+            _ => return Err(broken("it sent no snapshot".to_owned())),
+        },
+    };
+    let (items, received) = mpsc::channel(WAITING);
+    let (commands, wanted) = mpsc::channel::<RemoteCommand>(WAITING);
+    let (asked, answers) = mpsc::channel(WAITING);
+    let relay = async move {
+        tokio::select! {
+            () = receive(lines, items, answers) => {}
+            () = send(write, wanted, asked) => {}
+        }
+    };
+    Ok(Attached {
+        snapshot,
+        client: Client::remote(name, received, commands),
+        _task: task::spawn("attached session", relay),
+    })
+}
+
+type Answer = oneshot::Sender<Result<(), Rejection>>;
+
+/// Hands over what comes until the session ends or nobody wants more.
+async fn receive(
+    mut lines: Lines,
+    items: mpsc::Sender<Received>,
+    mut asked: mpsc::Receiver<(u64, Answer)>,
+) {
+    let mut waiting: HashMap<u64, Answer> = HashMap::new();
+    loop {
+        let line = tokio::select! {
+            biased;
+            Some((id, answer)) = asked.recv() => {
+                waiting.insert(id, answer);
+                continue;
+            }
+            line = lines.next() => line,
+        };
+        let (id, answer) = match line {
+            Ok(Some(FromServer::Item(item))) => {
+                if items.send(Received::Item(Arc::new(item))).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            Ok(Some(FromServer::Snapshot(snapshot))) => {
+                if items.send(Received::Snapshot(snapshot)).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            Ok(Some(FromServer::Welcome { .. })) => continue,
+            Ok(Some(FromServer::Accepted { id })) => (id, Ok(())),
+            Ok(Some(FromServer::Rejected { id, rejection })) => (id, Err(rejection)),
+            Ok(None) => return,
+            Err(error) => {
+                tracing::warn!(%error, "the connection to the session broke");
+                return;
+            }
+        };
+        // The caller may not have been entered yet.
+        while let Ok((id, answer)) = asked.try_recv() {
+            waiting.insert(id, answer);
+        }
+        if let Some(waits) = waiting.remove(&id) {
+            let _ = waits.send(answer);
+        }
+    }
+}
+
+/// Sends commands until nobody has any more.
+async fn send(
+    mut write: tokio::net::unix::OwnedWriteHalf,
+    mut wanted: mpsc::Receiver<RemoteCommand>,
+    asked: mpsc::Sender<(u64, Answer)>,
+) {
+    let mut id = 0;
+    while let Some(RemoteCommand { command, answer }) = wanted.recv().await {
+        id += 1;
+        // Before the command: the answer may be there at once.
+        if asked.send((id, answer)).await.is_err() {
+            return;
+        }
+        let line = line_of(&FromClient::Command { id, command });
+        if write.write_all(&line).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn line_of(line: &FromClient) -> Vec<u8> {
+    // Plain data into memory: nothing in it can fail.
+    let mut text = serde_json::to_vec(line).unwrap_or_default();
+    text.push(b'\n');
+    text
+}
+
+/// Lines of the session's process, which we trust as ourselves. Reading can be cancelled without loss.
+struct Lines {
+    read: BufReader<OwnedReadHalf>,
+    line: Vec<u8>,
+}
+
+impl Lines {
+    async fn next(&mut self) -> io::Result<Option<FromServer>> {
+        self.read.read_until(b'\n', &mut self.line).await?;
+        if self.line.last() != Some(&b'\n') {
+            return Ok(None);
+        }
+        let parsed = serde_json::from_slice(&self.line);
+        self.line.clear();
+        Ok(Some(parsed?))
+    }
+}

@@ -1,0 +1,194 @@
+//! The end of the process that runs the session.
+
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+
+use super::{FromClient, FromServer, LARGEST_LINE, socket_of, sockets};
+use crate::agent::stream::{Client, Received, SessionHandle, VERSION};
+use crate::kernel::task::{self, Task};
+
+/// A connection that takes no line for so long is cut.
+pub const STALLED: Duration = Duration::from_secs(30);
+/// How long a client may take to say who it is.
+const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// Connections at a time.
+const CONNECTIONS: usize = 64;
+/// Bytes of a client's name.
+const NAME: usize = 64;
+
+/// Listens as long as it lives; then the socket is gone.
+#[derive(Debug)]
+pub struct Listener {
+    path: PathBuf,
+    _task: Task,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Serves the session to other processes of this person; `dir` is their directory for sockets.
+///
+/// # Errors
+/// The directory or the socket cannot be made, or the directory is somebody else's.
+pub fn listen(handle: SessionHandle, session: &str, dir: &Path) -> io::Result<Listener> {
+    private_directory(&sockets(dir))?;
+    let path = socket_of(dir, session);
+    // The session's lock says that nobody else serves it: one that is there was left by a run that was killed.
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    let session = session.to_owned();
+    let task = task::spawn("attach", accept(listener, handle, session));
+    Ok(Listener { path, _task: task })
+}
+
+fn private_directory(dir: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    match std::fs::DirBuilder::new().mode(0o700).create(dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let metadata = std::fs::symlink_metadata(dir)?;
+    let own = metadata.uid() == rustix::process::geteuid().as_raw();
+    if metadata.is_dir() && own && metadata.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    let message = format!("`{}` is not a private directory of ours", dir.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
+}
+
+async fn accept(listener: UnixListener, handle: SessionHandle, session: String) {
+    let mut connections: Vec<Task> = Vec::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Too many files are open, say: what is there goes on.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        connections.retain(|task| !task.is_finished());
+        let is_ours = stream
+            .peer_cred()
+            .is_ok_and(|peer| peer.uid() == rustix::process::geteuid().as_raw());
+        if !is_ours || connections.len() >= CONNECTIONS {
+            continue;
+        }
+        let serving = serve(stream, handle.clone(), session.clone());
+        connections.push(task::spawn("attached client", async {
+            if let Err(error) = serving.await {
+                tracing::debug!(%error, "a client of the session is gone");
+            }
+        }));
+    }
+}
+
+/// One client, until it or the session ends.
+async fn serve(stream: UnixStream, handle: SessionHandle, session: String) -> io::Result<()> {
+    let (read, write) = stream.into_split();
+    let mut lines = Lines::new(read);
+    let mut writer = Writer { write };
+    let hello = tokio::time::timeout(HELLO_WITHIN, lines.next()).await;
+    let Ok(Some(FromClient::Hello { name, after, .. })) = hello.map_err(io::Error::other)? else {
+        return Err(io::Error::other("the first line is no hello"));
+    };
+    let name: String = name.chars().filter(|c| !c.is_control()).take(NAME).collect();
+    let welcome = FromServer::Welcome {
+        version: VERSION,
+        session,
+    };
+    writer.write(&welcome).await?;
+    let resumed = after.and_then(|after| handle.resume(&name, after));
+    let client = match resumed {
+        Some(client) => client,
+        None => {
+            let (snapshot, client) = handle.join(&name).await.map_err(io::Error::other)?;
+            writer
+                .write(&FromServer::Snapshot(Box::new(snapshot)))
+                .await?;
+            client
+        }
+    };
+    relay(client, &handle, &name, lines, writer).await
+}
+
+async fn relay(
+    mut client: Client,
+    handle: &SessionHandle,
+    name: &str,
+    mut lines: Lines,
+    mut writer: Writer,
+) -> io::Result<()> {
+    loop {
+        let line = tokio::select! {
+            received = client.next() => match received {
+                None => return Ok(()),
+                Some(Received::Item(item)) => FromServer::Item((*item).clone()),
+                Some(Received::Snapshot(snapshot)) => FromServer::Snapshot(snapshot),
+            },
+            line = lines.next() => match line? {
+                None => return Ok(()),
+                Some(FromClient::Hello { .. }) => continue,
+                Some(FromClient::Command { id, command }) => match handle.send(name, command).await {
+                    Ok(()) => FromServer::Accepted { id },
+                    Err(rejection) => FromServer::Rejected { id, rejection },
+                },
+            },
+        };
+        writer.write(&line).await?;
+    }
+}
+
+struct Writer {
+    write: OwnedWriteHalf,
+}
+
+impl Writer {
+    async fn write(&mut self, line: &FromServer) -> io::Result<()> {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        tokio::time::timeout(STALLED, self.write.write_all(&text))
+            .await
+            .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "it takes nothing"))?
+    }
+}
+
+/// Lines of bounded length. Reading can be cancelled without loss.
+struct Lines {
+    read: BufReader<OwnedReadHalf>,
+    line: Vec<u8>,
+}
+
+impl Lines {
+    fn new(read: OwnedReadHalf) -> Self {
+        Self {
+            read: BufReader::new(read),
+            line: Vec::new(),
+        }
+    }
+
+    /// `None` at the end.
+    async fn next(&mut self) -> io::Result<Option<FromClient>> {
+        let room = (LARGEST_LINE + 1).saturating_sub(self.line.len()) as u64;
+        // What was read before this was cancelled is still in `line`.
+        (&mut self.read)
+            .take(room)
+            .read_until(b'\n', &mut self.line)
+            .await?;
+        if self.line.last() != Some(&b'\n') {
+            let what = "a line without an end, or too long";
+            let is_end = self.line.is_empty();
+            return if is_end { Ok(None) } else { Err(io::Error::other(what)) };
+        }
+        let parsed = serde_json::from_slice(&self.line);
+        self.line.clear();
+        Ok(Some(parsed?))
+    }
+}
