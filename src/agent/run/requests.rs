@@ -116,6 +116,7 @@ impl Session {
             version: VERSION,
             at: self.log.newest(),
             revision: self.transcript.revision(),
+            limits: self.options.limits,
             transcript: self.transcript.snapshot().collect(),
             state: self.state(),
         };

@@ -15,6 +15,8 @@ pub struct Snapshot {
     pub at: ItemId,
     /// The transcript's revision.
     pub revision: u64,
+    /// What the session keeps of outputs: edits that cut them go by this.
+    pub limits: OutputLimits,
     /// Edits that make the transcript from an empty one.
     pub transcript: Vec<Edit>,
     /// What is no transcript.
@@ -106,7 +108,7 @@ pub enum PendingRequest {
 impl Snapshot {
     /// The session's transcript. Edits that do not fit are left out.
     pub fn transcript(&self) -> Transcript {
-        let mut transcript = Transcript::new(OutputLimits::default());
+        let mut transcript = Transcript::new(self.limits);
         for edit in &self.transcript {
             // A session's own snapshot fits; of another program's we take what does.
             let _ = transcript.apply(edit.clone());
