@@ -331,6 +331,18 @@ pub enum EventKind {
     },
 }
 
+impl EventKind {
+    /// Whether the turn waits for a person until they have answered.
+    pub(super) fn asks_person(&self) -> bool {
+        matches!(
+            self,
+            Self::ApprovalRequested { .. }
+                | Self::ContinueRequested { .. }
+                | Self::InputRequested { .. }
+        )
+    }
+}
+
 /// What was taken back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Undone {

@@ -356,10 +356,17 @@ impl Session {
                     .await;
             }
             Command::Decide { cell, decision } => {
+                self.guard.goes_on();
                 self.drive(Input::Decided { cell, decision }).await;
             }
-            Command::Continue { go_on } => self.drive(Input::GoOn(go_on)).await,
-            Command::Reply { cell, value } => self.reply(&cell, value).await,
+            Command::Continue { go_on } => {
+                self.guard.goes_on();
+                self.drive(Input::GoOn(go_on)).await;
+            }
+            Command::Reply { cell, value } => {
+                self.guard.goes_on();
+                self.reply(&cell, value).await;
+            }
             Command::SetModel { model } => self.set_model(model).await,
             Command::Restore { replay } => self.restore(replay).await,
             Command::Interrupt if self.stop_replay().await => {}
@@ -435,6 +442,9 @@ impl Session {
     }
 
     async fn tell(&mut self, kind: EventKind) {
+        if kind.asks_person() {
+            self.guard.waits();
+        }
         self.sequence += 1;
         let bytes = kind.bytes();
         let event = Event {

@@ -81,7 +81,8 @@ impl Session {
             .await;
             if let Some(reason) = reason {
                 broken = true;
-                self.notice(&format!("the model's call was not run: {reason}"))
+                let what = first_sentence(&reason);
+                self.notice(&format!("the model's call was not run: {what}"))
                     .await;
                 self.end_cell(&call.cell, CodeStatus::NotRun(reason));
                 continue;
@@ -141,4 +142,9 @@ impl Session {
         self.choice = choice;
         (code, reason.map(str::to_owned))
     }
+}
+
+/// What happened: the rest says what the model is to do about it.
+fn first_sentence(reason: &str) -> &str {
+    reason.split_once(". ").map_or(reason, |(what, _)| what)
 }

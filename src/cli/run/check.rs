@@ -161,7 +161,7 @@ impl Check {
                         fresh,
                     } => {
                         let mut file = |(mime, bytes): &(&str, Vec<u8>)| {
-                            pictures.write(mime, bytes).map_or_else(
+                            pictures.write(mime.trim_start_matches("image/"), bytes).map_or_else(
                                 |error| format!("(no file: {error})"),
                                 |path| path.display().to_string(),
                             )
