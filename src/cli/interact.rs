@@ -43,6 +43,7 @@ pub(super) async fn turn(
     let mut patience = Patience::default();
     loop {
         let looks_dead_at = patience.ends;
+        let settles_at = renderer.settles_at();
         tokio::select! {
             event = agent.events.recv() => {
                 let Some(event) = event else { return Ended::Gone };
@@ -119,6 +120,9 @@ pub(super) async fn turn(
                 }
                 Ask::End => return Ended::End,
             },
+            () = sleep_until(settles_at.unwrap_or_else(Instant::now)), if settles_at.is_some() => {
+                renderer.print_settled();
+            }
             () = sleep_until(looks_dead_at.unwrap_or_else(Instant::now)), if looks_dead_at.is_some() => {
                 patience.ends = None;
                 renderer.note(WARN, STILL_RUNNING);

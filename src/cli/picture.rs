@@ -55,8 +55,8 @@ impl Room {
         if columns <= self.columns && rows <= self.rows {
             return None;
         }
-        let is_wider = u64::from(columns) * u64::from(self.rows)
-            > u64::from(rows) * u64::from(self.columns);
+        let is_wider =
+            u64::from(columns) * u64::from(self.rows) > u64::from(rows) * u64::from(self.columns);
         Some(if is_wider {
             Held::Columns(self.columns)
         } else {

@@ -112,7 +112,13 @@ fn page_of_chart(mime: &str, chart: &Value) -> String {
     } else {
         // `application/vnd.vegalite.v5+json`: the version of the library that reads it.
         let lite = mime.strip_prefix(mime::VEGALITE_PREFIX);
-        let major = lite.and_then(|rest| rest.strip_prefix('v')?.split(['.', '+']).next()?.parse().ok());
+        let major = lite.and_then(|rest| {
+            rest.strip_prefix('v')?
+                .split(['.', '+'])
+                .next()?
+                .parse()
+                .ok()
+        });
         let major: u32 = major.unwrap_or(5);
         let vega = if major > 5 { 6 } else { 5 };
         let embed = if major > 5 { 7 } else { 6 };
@@ -140,25 +146,63 @@ mod tests {
     #[test]
     fn what_no_text_says_goes_to_a_file() {
         let object = ("text/plain", json!("<Figure size 640x480 with 1 Axes>"));
-        let svg = ("image/svg+xml", json!("<svg width=\"3\" height=\"2\"><text>hello</text></svg>"));
-        let html = ("text/html", json!("<table><tr><td>a</td><td>b</td></tr></table>"));
-        let plotly = ("application/vnd.plotly.v1+json", json!({"data": [{"type": "bar", "y": [1, 2]}], "layout": {"title": {"text": "</script>"}}}));
+        let svg = (
+            "image/svg+xml",
+            json!("<svg width=\"3\" height=\"2\"><text>hello</text></svg>"),
+        );
+        let html = (
+            "text/html",
+            json!("<table><tr><td>a</td><td>b</td></tr></table>"),
+        );
+        let plotly = (
+            "application/vnd.plotly.v1+json",
+            json!({"data": [{"type": "bar", "y": [1, 2]}], "layout": {"title": {"text": "</script>"}}}),
+        );
         for (data, extension, content, text) in [
-            (vec![svg, object.clone()], "svg", "<svg width", "[vector graphic, 3 x 2, 0 shapes; words in it: hello]"),
-            (vec![html.clone(), object.clone()], "html", "<td>a</td>", "a | b"),
-            (vec![plotly], "html", "{\"text\":\"\\u003c/script>\"}", "[Plotly figure; bar, y: 2 from 1 to 2]"),
-            (vec![("application/vnd.vegalite.v6+json", json!({"mark": "bar"})), object.clone()], "html", "npm/vega-lite@6", "[Vega-Lite chart; bar]"),
+            (
+                vec![svg, object.clone()],
+                "svg",
+                "<svg width",
+                "[vector graphic, 3 x 2, 0 shapes; words in it: hello]",
+            ),
+            (
+                vec![html.clone(), object.clone()],
+                "html",
+                "<td>a</td>",
+                "a | b",
+            ),
+            (
+                vec![plotly],
+                "html",
+                "{\"text\":\"\\u003c/script>\"}",
+                "[Plotly figure; bar, y: 2 from 1 to 2]",
+            ),
+            (
+                vec![
+                    ("application/vnd.vegalite.v6+json", json!({"mark": "bar"})),
+                    object.clone(),
+                ],
+                "html",
+                "npm/vega-lite@6",
+                "[Vega-Lite chart; bar]",
+            ),
         ] {
             let data = bundle(&data);
             let (found, bytes) = Visual::of(&data).unwrap().file(&data).unwrap();
             let file = String::from_utf8(bytes).unwrap();
-            assert!(found == extension && file.contains(content), "{found}: {file}");
+            assert!(
+                found == extension && file.contains(content),
+                "{found}: {file}"
+            );
             assert_eq!(super::text(&data), text);
         }
         // A table with its text, and a library's scripts.
         for data in [
             vec![html, ("text/plain", json!("   a  b"))],
-            vec![("text/html", json!(" <style>a{}</style><script>let x = '<b>';</script>\n"))],
+            vec![(
+                "text/html",
+                json!(" <style>a{}</style><script>let x = '<b>';</script>\n"),
+            )],
             vec![object],
         ] {
             assert_eq!(Visual::of(&bundle(&data)), None, "{data:?}");

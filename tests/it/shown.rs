@@ -5,14 +5,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::aimock::Aimock;
-use crate::support::{Run, Sponde};
+use crate::support::{Ended, Sponde};
 use crate::terminal::{Screen, model_that_runs, play_on};
 
 const ASK: [&str; 5] = ["ask", "--yes", "--model", "gpt-4o", "go"];
 const XTERM: &str = "xterm-256color";
 
 /// Asks a model that wants to run `code`, in a pipe.
-async fn piped(code: &str) -> Run {
+async fn piped(code: &str) -> Ended {
     let mock = model_that_runs(code).await;
     let sponde = Sponde::new().with_model(&mock);
     let run = tokio::task::block_in_place(|| sponde.run(&ASK));
@@ -36,7 +36,7 @@ fn rows(text: &str) -> Vec<String> {
     const WIDE: usize = 80;
     const HIGH: usize = 24;
     let mut rows: Vec<Vec<char>> = vec![Vec::new()];
-    let (mut row, mut column) = (0, 0);
+    let (mut row, mut column) = (0usize, 0usize);
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
         match c {
@@ -93,10 +93,13 @@ fn rows(text: &str) -> Vec<String> {
 /// What stands below the rule of the output, up to the model's answer.
 fn output(rows: &[String]) -> Vec<&str> {
     let begin = rows.iter().rposition(|row| row.starts_with("── output ─"));
-    let rows = rows[begin.expect("an output") + 1..].iter();
-    let end = |row: &&String| row.as_str() != "That was it.";
-    let rows: Vec<&str> = rows.take_while(end).map(String::as_str).collect();
-    rows.strip_suffix(&[""]).unwrap_or(&rows).to_vec()
+    let rows = rows[begin.unwrap_or_else(|| panic!("no output in {rows:#?}")) + 1..].iter();
+    let goes_on = |row: &&String| *row != "That was it." && !row.contains(" tokens in");
+    let mut rows: Vec<&str> = rows.take_while(goes_on).map(String::as_str).collect();
+    while rows.last() == Some(&"") {
+        rows.pop();
+    }
+    rows
 }
 
 fn lines(text: &str) -> Vec<String> {
@@ -115,8 +118,8 @@ async fn an_error_after_much_output_is_shown_everywhere() {
         assert_eq!(shown[..40], numbers[..40]);
         assert_eq!(shown[40], "… 40 more lines, in the notebook");
         assert_eq!(shown[41..61], numbers[80..]);
-        let end = shown[61..].iter().filter(|row| !row.is_empty()).next_back();
-        assert_eq!(end, Some(&"ZeroDivisionError: division by zero"), "{shown:?}");
+        let error = "ZeroDivisionError: division by zero";
+        assert_eq!(shown.last(), Some(&error), "{shown:?}");
     }
     // A terminal that cannot move its cursor gets nothing but text.
     assert!(!dumb.all.contains('\u{1b}'), "{:?}", dumb.all);
@@ -137,12 +140,19 @@ async fn a_running_cell_shows_its_end() {
     let before = rows(&screen.waited[0]);
     let shown = output(&before);
     assert_eq!(shown[0], "… 80 lines above");
-    assert_eq!((shown[1], shown[20], shown.len()), ("line 80", "line 99", 21));
+    assert_eq!(
+        (shown[1], shown[20], shown.len()),
+        ("line 80", "line 99", 21)
+    );
     let after = rows(&screen.all);
     let shown = output(&after);
     assert_eq!(
         (shown[0], shown[40], &shown[60..]),
-        ("line 0", "… 41 more lines, in the notebook", &["over", "42"][..])
+        (
+            "line 0",
+            "… 41 more lines, in the notebook",
+            &["over", "42"][..]
+        )
     );
     assert_eq!(screen.code, 0);
 }
@@ -199,13 +209,13 @@ async fn charts_graphics_and_html_are_files() {
     let sponde = Sponde::new().with_model(&mock);
     let arguments = [&ASK[..], &["--notebook", "out.ipynb"]].concat();
     let run = tokio::task::block_in_place(|| sponde.run(&arguments));
-    let requests = mock.requests().await;
+    let requests = mock.journal().await;
     mock.stop().await;
     assert_eq!(run.code, Some(0), "{run}");
     let rows = lines(&run.stderr);
     let file = |name: &str| format!("plot: {}", sponde.path("out_files").join(name).display());
     assert_eq!(
-        output(&rows)[..6],
+        output(&rows),
         [
             "[vector graphic, 30 x 20, 0 shapes; words in it: hello]",
             "bold",
@@ -218,7 +228,10 @@ async fn charts_graphics_and_html_are_files() {
     assert!(sponde.read("out_files/plot-1.svg").contains("<svg width="));
     assert!(sponde.read("out_files/plot-2.html").contains("<b>bold</b>"));
     let chart = sponde.read("out_files/plot-3.html");
-    assert!(chart.contains(r#""y":[1,2]"#) && chart.contains("plotly"), "{chart}");
+    assert!(
+        chart.contains(r#""y":[1,2]"#) && chart.contains("plotly"),
+        "{chart}"
+    );
     let told = requests.last().unwrap().to_string();
     for words in [
         "[vector graphic in a file that the user can open, out_files/plot-1.svg, 30 x 20",
@@ -247,7 +260,10 @@ async fn a_broken_call_is_told_in_words_for_a_person() {
     let sponde = Sponde::new().with_model(&mock);
     let run = tokio::task::block_in_place(|| sponde.run(&ASK));
     mock.stop().await;
-    assert!(run.stderr.contains("the model's call was not run: "), "{run}");
+    assert!(
+        run.stderr.contains("the model's call was not run: "),
+        "{run}"
+    );
     for absent in ["──", "Call `run_code` again"] {
         assert!(!run.stderr.contains(absent), "{absent} in {run}");
     }

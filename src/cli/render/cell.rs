@@ -3,8 +3,9 @@
 //! nothing can change them any more.
 
 use std::io::{self, Write as _};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use unicode_width::UnicodeWidthChar as _;
 
 use super::super::picture::{Protocol, Room};
@@ -15,8 +16,8 @@ use crate::agent::{EventKind, OutputChange};
 
 /// Rows of the terminal that are left to what stands above the output of a running cell.
 const ABOVE: u32 = 4;
-/// In a pipe, output that is older than this is not waited with: what changes in place has shown that by then.
-const SETTLED_AFTER: Duration = Duration::from_secs(2);
+/// In a pipe, the output of a cell is held back for so long: what changes in place has shown that by then.
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
 /// Columns between tab stops.
 const TAB: usize = 8;
 
@@ -78,21 +79,30 @@ impl Renderer {
         self.print_rows(&open.id, rows.get(open.printed..).unwrap_or_default());
     }
 
-    /// Without a cursor: prints what will stay as it is.
-    fn print_settled(&mut self) {
+    /// When output that is held back is to be printed with [`Renderer::print_settled`].
+    pub(in crate::cli) fn settles_at(&self) -> Option<Instant> {
+        let open = self.cell.as_ref().filter(|_| !self.moves_cursor)?;
+        (open.output.settled() > open.printed).then_some(open.begun + SETTLED_AFTER)
+    }
+
+    /// Where nothing can be drawn over: prints what will stay as it is.
+    pub(in crate::cli) fn print_settled(&mut self) {
         let Some(mut open) = self.cell.take() else {
             return;
         };
+        if std::mem::take(&mut open.output.was_cleared) {
+            open.printed = 0;
+        }
         let settled = open.output.settled();
         // A program that reads this waits; a person looks on.
-        let waits = !self.terminal && open.begun.elapsed() < SETTLED_AFTER;
-        if settled > open.printed && !waits {
+        let is_held = !self.terminal && open.begun.elapsed() < SETTLED_AFTER;
+        if settled > open.printed && !is_held {
             let rows = open.output.rows(HEAD, TAIL);
-            self.print_rows(&open.id, rows.get(open.printed..settled).unwrap_or_default());
+            self.print_rows(
+                &open.id,
+                rows.get(open.printed..settled).unwrap_or_default(),
+            );
             open.printed = settled;
-        }
-        if open.output.changes {
-            open.printed = 0;
         }
         self.cell = Some(open);
     }
@@ -120,7 +130,10 @@ impl Renderer {
 
     /// Draws the end of the running cell's output below everything else.
     pub(super) fn draw(&mut self) {
-        let Some(open) = self.cell.take().filter(|_| self.moves_cursor) else {
+        if !self.moves_cursor {
+            return;
+        }
+        let Some(open) = self.cell.take() else {
             return;
         };
         let lines = self.last_lines(&open.output);

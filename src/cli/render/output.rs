@@ -34,8 +34,10 @@ pub(super) struct CellOutput {
     colours: bool,
     blocks: Vec<Block>,
     clear_on_next: bool,
-    /// What is there may still be cleared or replaced.
-    pub(super) changes: bool,
+    /// It clears what it has shown, so the next state may replace all of it.
+    clears: bool,
+    /// What was there is gone.
+    pub(super) was_cleared: bool,
 }
 
 /// One thing to show.
@@ -94,7 +96,6 @@ impl CellOutput {
             OutputChange::Update {
                 display_id, data, ..
             } => {
-                self.changes = true;
                 self.clear_if_due();
                 let new = shown(data, self.colours);
                 let old = self.blocks.iter_mut().find_map(|block| match block {
@@ -114,7 +115,7 @@ impl CellOutput {
                 }
             }
             OutputChange::Clear { wait } => {
-                self.changes = true;
+                self.clears = true;
                 self.clear_on_next = true;
                 if !wait {
                     self.clear_if_due();
@@ -126,6 +127,7 @@ impl CellOutput {
     fn clear_if_due(&mut self) {
         if std::mem::take(&mut self.clear_on_next) {
             self.blocks.clear();
+            self.was_cleared = true;
         }
     }
 
@@ -133,7 +135,6 @@ impl CellOutput {
         match output {
             Output::Stream { name, text, .. } => self.text(name, text),
             Output::DisplayData { data, .. } => {
-                self.changes |= id.is_some();
                 let shown = shown(data, self.colours);
                 let always = false;
                 self.push(Block::Display { id, shown, always });
@@ -244,13 +245,27 @@ impl CellOutput {
         rows
     }
 
-    /// How many lines from the beginning on will stay as they are.
+    /// How many rows from the beginning on will stay as they are.
     pub(super) fn settled(&self) -> usize {
-        match self.blocks.first() {
-            _ if self.changes => 0,
-            Some(Block::Text(first)) => first.lines.head.len(),
-            Some(Block::Display { .. } | Block::Gap(_)) | None => 0,
+        let mut all = Vec::new();
+        for (index, block) in self.blocks.iter().enumerate() {
+            if self.clears || matches!(block, Block::Display { id: Some(_), .. }) {
+                break;
+            }
+            block.rows(&mut all);
+            if let Block::Text(text) = block
+                && index + 1 == self.blocks.len()
+                && text.last().is_some()
+            {
+                all.pop();
+            }
         }
+        let mut counted = 0;
+        let stays = |(row, always): &&(Row, bool)| {
+            counted += usize::from(!always);
+            counted <= HEAD && !matches!(row, Row::Hidden(_))
+        };
+        all.iter().take_while(stays).count()
     }
 }
 
@@ -499,7 +514,9 @@ mod tests {
         let all = of(&[error("first"), many.clone(), result, many, error("1/0")]);
         assert_eq!(
             told(&all, 2, 2),
-            ["first", "0", "1", "(99998)", "42", "(99998)", "99998", "99999", "1/0"]
+            [
+                "first", "0", "1", "(99998)", "42", "(99998)", "99998", "99999", "1/0"
+            ]
         );
     }
 
@@ -553,11 +570,42 @@ mod tests {
     }
 
     #[test]
+    fn what_can_change_is_not_settled() {
+        let clear = OutputChange::Clear { wait: true };
+        for (changes, settled) in [
+            (vec![stream("stdout", "1\n2\nopen")], 2),
+            (
+                vec![stream("stdout", "1\n"), stream("stderr", "2\n"), error("3")],
+                3,
+            ),
+            (vec![stream("stdout", "open"), stream("stderr", "2\n")], 2),
+            (
+                vec![
+                    display("1", None),
+                    display("2", Some("x")),
+                    display("3", None),
+                ],
+                1,
+            ),
+            (
+                vec![stream("stdout", &numbers(0..1000)), error("1/0")],
+                HEAD,
+            ),
+            (vec![stream("stdout", "1\n"), clear], 0),
+        ] {
+            assert_eq!(of(&changes).settled(), settled, "{changes:?}");
+        }
+    }
+
+    #[test]
     fn a_line_without_an_end_costs_no_more_than_is_shown() {
         let mut all = of(&[stream("stdout", &"x".repeat(3 << 20))]);
         all.apply(&stream("stdout", "y\nnext\n"));
         let shown = told(&all, HEAD, TAIL);
-        assert_eq!(shown, [format!("{}…", "x".repeat(LINE_BYTES)), "next".to_owned()]);
+        assert_eq!(
+            shown,
+            [format!("{}…", "x".repeat(LINE_BYTES)), "next".to_owned()]
+        );
     }
 
     #[test]
