@@ -257,7 +257,7 @@ pub enum EventKind {
         /// How many interrupts it got.
         interrupts: u32,
     },
-    /// The pictures of a cell are files now, in the order of its outputs.
+    /// The pictures, charts and HTML of a cell are files now, in the order of its outputs.
     PicturesSaved {
         /// Which cell.
         cell: String,

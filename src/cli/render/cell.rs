@@ -27,6 +27,8 @@ pub(super) struct OpenCell {
     output: CellOutput,
     /// Rows that were printed for good.
     printed: usize,
+    /// How often they went since.
+    cleared: usize,
     begun: Instant,
 }
 
@@ -49,6 +51,7 @@ impl Renderer {
             id: cell.to_owned(),
             output: CellOutput::new(colours),
             printed: 0,
+            cleared: 0,
             begun: Instant::now(),
         });
         open.output.apply(change);
@@ -90,7 +93,7 @@ impl Renderer {
         let Some(mut open) = self.cell.take() else {
             return;
         };
-        if std::mem::take(&mut open.output.was_cleared) {
+        if std::mem::replace(&mut open.cleared, open.output.cleared) < open.output.cleared {
             open.printed = 0;
         }
         let settled = open.output.settled();

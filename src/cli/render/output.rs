@@ -36,8 +36,8 @@ pub(super) struct CellOutput {
     clear_on_next: bool,
     /// It clears what it has shown, so the next state may replace all of it.
     clears: bool,
-    /// What was there is gone.
-    pub(super) was_cleared: bool,
+    /// How often what was there went.
+    pub(super) cleared: usize,
 }
 
 /// One thing to show.
@@ -127,7 +127,7 @@ impl CellOutput {
     fn clear_if_due(&mut self) {
         if std::mem::take(&mut self.clear_on_next) {
             self.blocks.clear();
-            self.was_cleared = true;
+            self.cleared += 1;
         }
     }
 
@@ -501,7 +501,8 @@ mod tests {
     }
 
     fn numbers(range: std::ops::Range<usize>) -> String {
-        range.map(|n| format!("{n}\n")).collect()
+        let all: Vec<String> = range.map(|n| n.to_string()).collect();
+        all.join("\n") + "\n"
     }
 
     #[test]
