@@ -284,7 +284,7 @@ pub enum EventKind {
         /// How many interrupts it got.
         interrupts: u32,
     },
-    /// The pictures of a cell are files now, in the order of its outputs.
+    /// The pictures, charts and HTML of a cell are files now, in the order of its outputs.
     PicturesSaved {
         /// Which cell.
         cell: String,
@@ -356,6 +356,18 @@ pub enum EventKind {
         /// Where the notebook is, if it could be written.
         notebook: Option<String>,
     },
+}
+
+impl EventKind {
+    /// Whether the turn waits for a person until they have answered.
+    pub(super) fn asks_person(&self) -> bool {
+        matches!(
+            self,
+            Self::ApprovalRequested { .. }
+                | Self::ContinueRequested { .. }
+                | Self::InputRequested { .. }
+        )
+    }
 }
 
 /// What was taken back.

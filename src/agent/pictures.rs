@@ -1,4 +1,4 @@
-//! Pictures of a session as files beside its notebook: `NAME_files/plot-N.EXT`.
+//! Pictures, charts and HTML of a session as files beside its notebook: `NAME_files/plot-N.EXT`.
 //!
 //! They are written when their cell has ended, as it shows them then; what is there already is never overwritten.
 
@@ -28,18 +28,18 @@ impl PictureFiles {
         Self::new(notebook.with_file_name(format!("{stem}_files")))
     }
 
-    /// Writes one picture of type `mime`.
+    /// Writes one picture as a file with this extension.
     ///
     /// # Errors
     /// What the operating system said.
-    pub fn write(&mut self, mime: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+    pub fn write(&mut self, extension: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+        if extension.is_empty() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "it cannot be decoded",
+            ));
+        }
         std::fs::create_dir_all(&self.dir)?;
-        let extension = mime
-            .strip_prefix("image/")
-            .unwrap_or("bin")
-            .split('+')
-            .next()
-            .unwrap_or("bin");
         loop {
             let path = self.dir.join(format!("plot-{}.{extension}", self.next));
             self.next += 1;
@@ -90,10 +90,10 @@ mod tests {
         std::fs::create_dir(&files_dir).unwrap();
         std::fs::write(files_dir.join("plot-1.png"), "mine").unwrap();
         let mut files = PictureFiles::beside(&dir.path().join("rain.ipynb"));
-        let second = files.write("image/png", b"x").unwrap();
+        let second = files.write("png", b"x").unwrap();
         assert_eq!(second, files_dir.join("plot-2.png"));
         assert_eq!(
-            files.write("image/svg+xml", b"x").unwrap(),
+            files.write("svg", b"x").unwrap(),
             files_dir.join("plot-3.svg")
         );
         assert_eq!(

@@ -391,14 +391,19 @@ impl Session {
             }
             Command::Compact => self.drive(Input::Compact).await,
             Command::Decide { cell, decision } => {
+                self.guard.goes_on();
                 self.decided(&cell, &decision).await;
                 self.drive(Input::Decided { cell, decision }).await;
             }
             Command::Continue { go_on } => {
+                self.guard.goes_on();
                 self.said_to_go_on(go_on).await;
                 self.drive(Input::GoOn(go_on)).await;
             }
-            Command::Reply { cell, value } => self.reply(&cell, value).await,
+            Command::Reply { cell, value } => {
+                self.guard.goes_on();
+                self.reply(&cell, value).await;
+            }
             Command::SetModel { model } => self.set_model(model).await,
             Command::Restore { replay } => self.restore(replay).await,
             Command::Interrupt if self.stop_replay().await => {}

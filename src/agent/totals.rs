@@ -21,7 +21,7 @@ pub struct Totals {
     /// US dollars, as far as prices are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// From questions to the ends of their turns.
+    /// From questions to the ends of their turns, without the time that a person took to answer.
     pub seconds: f64,
 }
 

@@ -113,9 +113,11 @@ fn push_safe(c: char, shown: &mut String) {
     }
 }
 
-/// All of `text` at once, without colours.
+/// All of `text` at once, without colours. Nothing in it goes back to the beginning of its line, over what is there.
 pub(super) fn plain(text: &str) -> String {
-    Filter::new(false).push(text)
+    let mut shown = Filter::new(false).push(text);
+    shown.retain(|c| c != '\r');
+    shown
 }
 
 /// Code, with everything that a terminal would not show written out: what a person approves is what runs.
@@ -151,7 +153,7 @@ mod tests {
             ("\u{1b}P1$r\u{1b}x\u{1b}\\y", "y", "y"),
             ("\u{9b}31mx\u{9d}0;t\u{9c}y", "\u{1b}[31mxy", "xy"),
             ("\u{1b}(Bx\u{1b}cy\u{8}\u{0}z", "xyz", "xyz"),
-            ("tab\tcr\r\nüñ😀", "tab\tcr\r\nüñ😀", "tab\tcr\r\nüñ😀"),
+            ("tab\tcr\r\nüñ\r😀", "tab\tcr\r\nüñ\r😀", "tab\tcr\nüñ😀"),
             ("rm\u{202e}txt", "rm\\u{202e}txt", "rm\\u{202e}txt"),
         ] {
             assert_eq!(Filter::new(true).push(text), coloured, "{text:?}");

@@ -44,6 +44,7 @@ pub(super) async fn turn(
     let mut patience = Patience::default();
     loop {
         let looks_dead_at = patience.ends;
+        let settles_at = renderer.settles_at();
         tokio::select! {
             event = agent.recv() => {
                 let Some(event) = event else { return Ended::Gone };
@@ -120,6 +121,9 @@ pub(super) async fn turn(
                 }
                 Ask::End => return Ended::End,
             },
+            () = sleep_until(settles_at.unwrap_or_else(Instant::now)), if settles_at.is_some() => {
+                renderer.print_settled();
+            }
             () = sleep_until(looks_dead_at.unwrap_or_else(Instant::now)), if looks_dead_at.is_some() => {
                 patience.ends = None;
                 renderer.note(WARN, STILL_RUNNING);

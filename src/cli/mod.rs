@@ -153,11 +153,13 @@ fn log_to_stderr(verbose: u8) {
 
 fn report(failure: &Failure) {
     let colours = style::stderr_colours();
-    let mut text = format!(
-        "{} {}\n",
-        style::paint(style::BAD, "error:", colours),
-        filter::plain(&failure.message)
-    );
+    let titled = |title: &str, style, words: &str| {
+        let words = format!("{title} {}\n", filter::plain(words));
+        let words = style::wrapped_for_stderr(&words);
+        let rest = words.strip_prefix(title).unwrap_or_default();
+        format!("{}{rest}", style::paint(style, title, colours))
+    };
+    let mut text = titled("error:", style::BAD, &failure.message);
     for line in failure.details.iter().flat_map(|details| details.lines()) {
         text.push_str("  ");
         text.push_str(&filter::plain(line));
@@ -165,10 +167,7 @@ fn report(failure: &Failure) {
     }
     if let Some(hint) = &failure.hint {
         text.push('\n');
-        text.push_str(&style::paint(style::HINT, "hint:", colours));
-        text.push(' ');
-        text.push_str(&filter::plain(hint));
-        text.push('\n');
+        text.push_str(&titled("hint:", style::HINT, hint));
     }
     // Nobody can be told that stderr is gone.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use image::imageops::FilterType;
 use image::{DynamicImage, GenericImageView as _, ImageFormat, ImageReader, Limits};
 
+use super::style;
 pub(super) use crate::agent::pictures::PictureFiles;
 
 /// How a terminal shows pictures.
@@ -25,6 +26,51 @@ pub(super) enum Protocol {
 
 /// Widest picture in half blocks, in columns.
 const COLUMNS: u32 = 120;
+
+/// The room that a picture may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Room {
+    pub columns: u32,
+    pub rows: u32,
+    /// Width and height of a character in pixels.
+    pub character: (u32, u32),
+}
+
+impl Room {
+    /// As much of the terminal as leaves its text in sight: two thirds of the height.
+    pub(super) fn of_terminal() -> Self {
+        Self {
+            columns: style::columns(),
+            rows: (style::rows() * 2 / 3).max(4),
+            character: style::character(),
+        }
+    }
+
+    /// Columns or rows that a picture of pixels is held to; `None` if it fits as it is.
+    fn held_to(self, (width, height): (u32, u32)) -> Option<Held> {
+        let (columns, rows) = (
+            width.div_ceil(self.character.0.max(1)),
+            height.div_ceil(self.character.1.max(1)),
+        );
+        if columns <= self.columns && rows <= self.rows {
+            return None;
+        }
+        let is_wider =
+            u64::from(columns) * u64::from(self.rows) > u64::from(rows) * u64::from(self.columns);
+        Some(if is_wider {
+            Held::Columns(self.columns)
+        } else {
+            Held::Rows(self.rows)
+        })
+    }
+}
+
+/// The side that a picture too large is scaled to; the other one follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    Columns(u32),
+    Rows(u32),
+}
 
 impl Protocol {
     /// What the terminal can, told by its environment; `terminal` is whether there is one.
@@ -57,20 +103,36 @@ impl Protocol {
         }
     }
 
-    /// What to print for `encoded` (a PNG, JPEG, GIF or WebP file) in a terminal of `columns`; empty if nothing.
-    pub(super) fn render(self, encoded: &[u8], columns: u32) -> String {
+    /// What to print for `encoded` (a PNG, JPEG, GIF or WebP file) within `room`; empty if nothing.
+    pub(super) fn render(self, encoded: &[u8], room: Room) -> String {
         let Some(picture) = decode(encoded) else {
             return String::new();
         };
         match self {
             Self::None => String::new(),
-            Self::Kitty => png(&picture).map(|png| kitty(&png)).unwrap_or_default(),
-            Self::Iterm2 => format!(
-                "\u{1b}]1337;File=inline=1;size={};width=auto;preserveAspectRatio=1:{}\u{7}\n",
-                encoded.len(),
-                STANDARD.encode(encoded)
-            ),
-            Self::HalfBlocks => half_blocks(&picture, columns.min(COLUMNS)),
+            Self::Kitty => {
+                let held = match room.held_to(picture.dimensions()) {
+                    Some(Held::Columns(columns)) => format!("c={columns},"),
+                    Some(Held::Rows(rows)) => format!("r={rows},"),
+                    None => String::new(),
+                };
+                png(&picture)
+                    .map(|png| kitty(&png, &held))
+                    .unwrap_or_default()
+            }
+            Self::Iterm2 => {
+                let held = match room.held_to(picture.dimensions()) {
+                    Some(Held::Columns(columns)) => format!("width={columns}"),
+                    Some(Held::Rows(rows)) => format!("height={rows}"),
+                    None => "width=auto".to_owned(),
+                };
+                format!(
+                    "\u{1b}]1337;File=inline=1;size={};{held};preserveAspectRatio=1:{}\u{7}\n",
+                    encoded.len(),
+                    STANDARD.encode(encoded)
+                )
+            }
+            Self::HalfBlocks => half_blocks(&picture, room.columns.min(COLUMNS), room.rows),
         }
     }
 }
@@ -96,8 +158,8 @@ fn png(picture: &DynamicImage) -> Option<Vec<u8>> {
     Some(png)
 }
 
-/// Kitty graphics protocol: transmit and display (`a=T`), PNG (`f=100`), in chunks of at most 4096 bytes.
-fn kitty(png: &[u8]) -> String {
+/// Kitty graphics protocol: transmit and display (`a=T`), PNG (`f=100`), in chunks of at most 4096 bytes. `held` are columns (`c=`) or rows (`r=`).
+fn kitty(png: &[u8], held: &str) -> String {
     let data = STANDARD.encode(png);
     let mut text = String::with_capacity(data.len() + 256);
     let mut rest = data.as_str();
@@ -105,8 +167,12 @@ fn kitty(png: &[u8]) -> String {
     while !rest.is_empty() {
         let (chunk, later) = rest.split_at(rest.len().min(4096));
         let more = u8::from(!later.is_empty());
-        let control = if first { "a=T,f=100,q=2," } else { "" };
-        let _ = write!(text, "\u{1b}_G{control}m={more};{chunk}\u{1b}\\");
+        let (control, held) = if first {
+            ("a=T,f=100,q=2,", held)
+        } else {
+            ("", "")
+        };
+        let _ = write!(text, "\u{1b}_G{control}{held}m={more};{chunk}\u{1b}\\");
         rest = later;
         first = false;
     }
@@ -115,10 +181,15 @@ fn kitty(png: &[u8]) -> String {
 }
 
 /// Upper half blocks: the upper pixel is the foreground, the lower one the background.
-fn half_blocks(picture: &DynamicImage, columns: u32) -> String {
+fn half_blocks(picture: &DynamicImage, columns: u32, rows: u32) -> String {
     let (width, height) = picture.dimensions();
-    let columns = columns.min(width).max(1);
-    let rows = (u64::from(columns) * u64::from(height) / u64::from(width.max(1))).clamp(2, 160);
+    let pixels = u64::from(rows.max(1)) * 2;
+    let widest = (pixels * u64::from(width) / u64::from(height.max(1))).max(1);
+    let columns = columns
+        .min(width)
+        .min(u32::try_from(widest).unwrap_or(u32::MAX))
+        .max(1);
+    let rows = (u64::from(columns) * u64::from(height) / u64::from(width.max(1))).clamp(2, pixels);
     let small = picture
         .resize_exact(
             columns,
@@ -148,6 +219,12 @@ fn half_blocks(picture: &DynamicImage, columns: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const ROOM: Room = Room {
+        columns: 80,
+        rows: 16,
+        character: (10, 20),
+    };
 
     fn detect(terminal: bool, env: &[(&str, &str)]) -> Protocol {
         let env: Vec<(String, String)> = env
@@ -192,14 +269,31 @@ mod tests {
         image.put_pixel(1, 1, image::Rgba([0, 0, 255, 255]));
         let encoded = png(&DynamicImage::ImageRgba8(image)).unwrap();
         assert_eq!(
-            Protocol::HalfBlocks.render(&encoded, 100),
+            Protocol::HalfBlocks.render(&encoded, ROOM),
             "\u{1b}[38;2;255;0;0m\u{1b}[48;2;255;255;255m▀\u{1b}[38;2;255;255;255m\u{1b}[48;2;0;0;255m▀\u{1b}[0m\n"
         );
-        assert_eq!(Protocol::HalfBlocks.render(b"no picture", 100), "");
-        let kitty = Protocol::Kitty.render(&encoded, 100);
+        assert_eq!(Protocol::HalfBlocks.render(b"no picture", ROOM), "");
+        let kitty = Protocol::Kitty.render(&encoded, ROOM);
         assert!(
             kitty.starts_with("\u{1b}_Ga=T,f=100,q=2,m=0;") && kitty.ends_with("\u{1b}\\\n"),
             "{kitty:?}"
         );
+    }
+
+    #[test]
+    fn a_picture_leaves_room_for_text() {
+        for (width, height, rows, held) in [
+            (640, 480, 16, "r=16,"),
+            (2000, 200, 4, "c=80,"),
+            (100, 2000, 10, "r=16,"),
+            (300, 200, 16, ""),
+        ] {
+            let encoded = png(&DynamicImage::new_rgb8(width, height)).unwrap();
+            let blocks = Protocol::HalfBlocks.render(&encoded, ROOM);
+            assert_eq!(blocks.lines().count(), rows, "{width}x{height}");
+            let kitty = Protocol::Kitty.render(&encoded, ROOM);
+            let control = format!("\u{1b}_Ga=T,f=100,q=2,{held}m=");
+            assert!(kitty.starts_with(&control), "{width}x{height}");
+        }
     }
 }

@@ -1,26 +1,23 @@
 //! Events -> a scrolling terminal that copies and pipes well. The model's words go to stdout, the rest to stderr.
 
+mod cell;
 mod notes;
+mod output;
 
 use std::io::{self, IsTerminal as _, Write as _};
 
 use super::ask;
 use super::compaction;
-use super::filter::{self, Filter};
+use super::filter;
 use super::picture::Protocol;
 use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
 use super::totals;
-use crate::agent::{EventKind, OutputChange, TurnEnd};
+use crate::agent::{EventKind, TurnEnd};
 use crate::error::Failure;
-use crate::jupyter::mime::{Audience, MimeBundle, joined};
-use crate::jupyter::nbformat::Output;
+use cell::{Live, OpenCell};
 
-/// Lines of one cell's output that are shown; the notebook has them all.
-const OUTPUT_LINES: usize = 60;
 /// Stands above code that is not what was shown before.
 const CHANGED: &str = "the code, as it will run";
-/// Bytes of one line that are shown.
-const LINE_BYTES: usize = 2000;
 
 /// Shows a session.
 #[expect(
@@ -31,9 +28,11 @@ pub(super) struct Renderer {
     colours: bool,
     /// That of the main kernel.
     language: String,
-    status_line: bool,
+    /// Whether a person reads stderr.
+    terminal: bool,
+    /// Whether what stands on the screen can be replaced.
+    moves_cursor: bool,
     protocol: Protocol,
-    columns: u32,
     section: Section,
     /// Whether the cursor is at the start of a line.
     fresh: bool,
@@ -44,10 +43,8 @@ pub(super) struct Renderer {
     text_open: bool,
     /// The model has said something in this session.
     said_before: bool,
-    filter: Filter,
-    lines: usize,
-    line_bytes: usize,
-    hidden_lines: usize,
+    cell: Option<OpenCell>,
+    live: Live,
     /// One of several turns: errors are told here, and the notebook only once.
     chat: bool,
     notebook_named: bool,
@@ -73,19 +70,17 @@ impl Renderer {
         Self {
             colours: style::stderr_colours(),
             language: String::new(),
-            status_line: terminal,
+            terminal,
+            moves_cursor: style::moves_cursor(),
             protocol: Protocol::detect(terminal, &|name| std::env::var(name).ok()),
-            columns: style::columns(),
             section: Section::None,
             fresh: true,
             status_shown: false,
             shown_code: String::new(),
             text_open: false,
             said_before: false,
-            filter: Filter::default(),
-            lines: 0,
-            line_bytes: 0,
-            hidden_lines: 0,
+            cell: None,
+            live: Live::default(),
             chat,
             notebook_named: false,
             limit_told: false,
@@ -96,6 +91,14 @@ impl Renderer {
     /// Shows one event.
     pub(super) fn show(&mut self, event: &EventKind) {
         self.clear_status();
+        if !Self::leaves_open(event) {
+            self.settle();
+        }
+        self.tell(event);
+        self.draw();
+    }
+
+    fn tell(&mut self, event: &EventKind) {
         match event {
             EventKind::SessionStarted { .. } => self.began(event),
             EventKind::Said { text, .. } => {
@@ -178,8 +181,7 @@ impl Renderer {
                 }
             }
             EventKind::OutputRead { arguments, .. } => {
-                let words = format!("(the model reads more of an output: {arguments})");
-                self.note(DIM, &filter::plain(&words));
+                self.note(DIM, &filter::plain(&notes::reading(arguments)));
             }
             EventKind::CodeFinished { status, .. } => self.cell_finished(status),
             EventKind::Notice { message } => {
@@ -236,6 +238,7 @@ impl Renderer {
 
     /// Writes to stdout; the first failure is kept.
     fn out(&mut self, text: &str) {
+        self.erase();
         if let Err(failure) = super::print(text) {
             self.unread.get_or_insert(failure);
         }
@@ -257,7 +260,7 @@ impl Renderer {
         self.end_text();
         self.end_line();
         if !title.is_empty() {
-            let width = usize::try_from(self.columns.min(72)).unwrap_or(72);
+            let width = usize::try_from(style::columns().min(72)).unwrap_or(72);
             let rule = format!(
                 "── {title} {}",
                 "─".repeat(width.saturating_sub(title.chars().count() + 4))
@@ -265,19 +268,14 @@ impl Renderer {
             let rule = paint(DIM, &rule, self.colours);
             self.err(&format!("{rule}\n"));
         }
-        if matches!(section, Section::Output(_)) {
-            self.filter.begin_again();
-            self.lines = 0;
-            self.line_bytes = 0;
-            self.hidden_lines = 0;
-        }
         self.section = section;
     }
 
     /// Before anybody is asked, the whole of what will run has been shown, and nothing else.
     fn code_proposed(&mut self, language: &str, source: &str) {
         let shown = std::mem::take(&mut self.shown_code);
-        if shown != source {
+        // A call that could not be read has no code.
+        if shown != source && !source.is_empty() {
             self.open(Section::None, "");
             self.open(
                 Section::Code(String::new()),
@@ -299,101 +297,7 @@ impl Renderer {
         self.end_line();
     }
 
-    fn output(&mut self, cell: &str, change: &OutputChange) {
-        match change {
-            OutputChange::Append { output, .. } => {
-                self.open(Section::Output(cell.to_owned()), "output");
-                match output {
-                    Output::Stream { text, .. } => self.capped(text),
-                    Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
-                        self.display(data);
-                    }
-                    Output::Error {
-                        ename,
-                        evalue,
-                        traceback,
-                        ..
-                    } => {
-                        self.end_line();
-                        let text = if traceback.is_empty() {
-                            format!("{ename}: {evalue}")
-                        } else {
-                            traceback.join("\n")
-                        };
-                        self.capped(&text);
-                        self.end_line();
-                    }
-                    Output::Other(_) => self.capped("[output of an unknown type]\n"),
-                }
-            }
-            OutputChange::Update { data, .. } => {
-                self.open(Section::Output(cell.to_owned()), "output");
-                self.display(data);
-            }
-            // What has scrolled by stays; the notebook shows the last state.
-            OutputChange::Clear { .. } => {}
-        }
-    }
-
-    fn display(&mut self, data: &MimeBundle) {
-        self.end_line();
-        if let Some(mime) = data.raster()
-            && let Some(Ok(bytes)) = data.bytes(mime)
-        {
-            let shown = self.protocol.render(&bytes, self.columns);
-            self.err(&shown);
-            return;
-        }
-        if let Some((mime, value)) = data.richest_for(Audience::Terminal) {
-            let text = match mime {
-                "text/plain" | "text/markdown" | "text/latex" => {
-                    joined(value).unwrap_or_default().into_owned()
-                }
-                _ => data
-                    .text_of("text/plain")
-                    .map_or_else(|| format!("[{mime}]"), std::borrow::Cow::into_owned),
-            };
-            self.capped(&text);
-            self.end_line();
-        }
-    }
-
-    /// Text of an output, up to what a person wants to scroll past.
-    fn capped(&mut self, text: &str) {
-        let text = self.filter.push(text);
-        let mut shown = String::new();
-        for piece in text.split_inclusive('\n') {
-            if self.lines >= OUTPUT_LINES {
-                self.hidden_lines += usize::from(piece.ends_with('\n'));
-                continue;
-            }
-            let room = LINE_BYTES.saturating_sub(self.line_bytes);
-            let cut = crate::session::outputs::floor_boundary(piece, room);
-            shown.push_str(piece.get(..cut).unwrap_or_default());
-            if cut < piece.len() && self.line_bytes <= LINE_BYTES {
-                shown.push('…');
-                self.line_bytes = LINE_BYTES + 1;
-            } else {
-                self.line_bytes += cut;
-            }
-            if piece.ends_with('\n') {
-                if !shown.ends_with('\n') {
-                    shown.push('\n');
-                }
-                self.lines += 1;
-                self.line_bytes = 0;
-            }
-        }
-        self.err(&shown);
-    }
-
     fn cell_finished(&mut self, status: &str) {
-        if self.hidden_lines > 0 {
-            self.end_line();
-            let hidden = self.hidden_lines;
-            self.note(DIM, &format!("… {hidden} more lines, in the notebook"));
-            self.hidden_lines = 0;
-        }
         if !matches!(status, "ok" | "error" | "interrupted") {
             self.note(WARN, &format!("cell: {status}"));
         }
@@ -458,11 +362,13 @@ impl Renderer {
     /// A line of ours.
     pub(super) fn note(&mut self, style: anstyle::Style, text: &str) {
         self.end_line();
-        self.err(&format!("{}\n", paint(style, text, self.colours)));
+        let text = style::wrapped_for_stderr(text);
+        self.err(&format!("{}\n", paint(style, &text, self.colours)));
+        self.draw();
     }
 
     fn status(&mut self, what: &str) {
-        if self.status_line && self.fresh {
+        if self.moves_cursor && self.fresh {
             self.err(&paint(DIM, &format!("{what} …"), self.colours));
             self.status_shown = true;
         }
@@ -480,10 +386,18 @@ impl Renderer {
         if text.is_empty() {
             return;
         }
+        self.erase();
         let mut stderr = io::stderr().lock();
         // Nobody can be told that stderr is gone.
         let _ = stderr.write_all(text.as_bytes());
         let _ = stderr.flush();
         self.fresh = text.ends_with('\n');
+    }
+}
+
+impl Drop for Renderer {
+    /// What came of a cell that nobody waited for is shown too.
+    fn drop(&mut self) {
+        self.settle();
     }
 }

@@ -4,13 +4,14 @@ use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use super::filter::Filter;
-use super::picture::{PictureFiles, Protocol};
+use super::picture::{PictureFiles, Protocol, Room};
 use super::style::{self, DIM, WARN, paint};
 use super::{eprint, print};
 use crate::agent::{EventKind, OutputChange};
 use crate::error::Failure;
-use crate::jupyter::mime::{Audience, MimeBundle, joined};
+use crate::jupyter::mime::MimeBundle;
 use crate::jupyter::nbformat::Output;
+use crate::session::visual::{self, Visual};
 
 /// What code prints goes where it would go without us.
 pub(super) struct Screen {
@@ -67,11 +68,13 @@ impl Screen {
             }
             EventKind::StillRunning { interrupts, .. } => {
                 let text = format!("note: the cell's time is up; interrupted it ({interrupts})\n");
+                let text = style::wrapped_for_stderr(&text);
                 eprint(&paint(WARN, &text, style::stderr_colours()));
                 Ok(())
             }
             EventKind::Notice { message } => {
                 let text = super::filter::plain(&format!("note: {message}\n"));
+                let text = style::wrapped_for_stderr(&text);
                 eprint(&paint(WARN, &text, style::stderr_colours()));
                 Ok(())
             }
@@ -111,30 +114,25 @@ impl Screen {
     }
 
     fn display(&mut self, data: &MimeBundle) -> Result<(), Failure> {
-        if let Some(mime) = data.raster()
-            && let Some(Ok(bytes)) = data.bytes(mime)
-        {
-            eprint(&self.protocol.render(&bytes, style::columns()));
-            let text = match self.pictures.write(mime, &bytes) {
+        let visual = Visual::of(data);
+        let file = visual.and_then(|visual| visual.file(data));
+        if let (Some(Visual::Raster(_)), Some((_, bytes))) = (visual, &file) {
+            let shown = self.protocol.render(bytes, Room::of_terminal());
+            eprint(&shown);
+        } else {
+            let text = visual::text(data);
+            if !text.is_empty() {
+                self.write(&format!("{text}\n"))?;
+            }
+        }
+        if let Some((extension, bytes)) = file {
+            let text = match self.pictures.write(extension, &bytes) {
                 Ok(path) => format!("plot: {}\n", path.display()),
                 Err(error) => format!("note: could not write the plot to a file: {error}\n"),
             };
             eprint(&paint(DIM, &text, style::stderr_colours()));
-            return Ok(());
         }
-        match data.richest_for(Audience::Terminal) {
-            Some(("text/plain" | "text/markdown" | "text/latex", value)) => {
-                let text = joined(value).unwrap_or_default().into_owned();
-                self.write(&format!("{text}\n"))
-            }
-            Some((mime, _)) => {
-                let text = data
-                    .text_of("text/plain")
-                    .map_or_else(|| format!("[{mime}]"), std::borrow::Cow::into_owned);
-                self.write(&format!("{text}\n"))
-            }
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     fn write(&mut self, text: &str) -> Result<(), Failure> {

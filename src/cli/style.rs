@@ -3,6 +3,8 @@
 use std::io::IsTerminal as _;
 
 use anstyle::{AnsiColor, Effects, Style};
+use rustix::termios::Winsize;
+use unicode_width::UnicodeWidthStr as _;
 
 /// Hints.
 pub(super) const HINT: Style = AnsiColor::Cyan.on_default();
@@ -41,11 +43,85 @@ pub(super) fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
+/// Whether stderr is a terminal whose cursor can be moved, so that what is there can be replaced.
+pub(super) fn moves_cursor() -> bool {
+    std::io::stderr().is_terminal()
+        && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+}
+
 /// Width of the terminal in columns; 80 if there is none.
 pub(super) fn columns() -> u32 {
-    rustix::termios::tcgetwinsize(std::io::stderr())
-        .ok()
-        .map(|size| u32::from(size.ws_col))
-        .filter(|&columns| columns > 0)
-        .unwrap_or(80)
+    size(|size| size.ws_col).unwrap_or(80)
+}
+
+/// Height of the terminal in rows; 24 if there is none.
+pub(super) fn rows() -> u32 {
+    size(|size| size.ws_row).unwrap_or(24)
+}
+
+/// Width and height of a character in pixels; the usual ones if the terminal does not say.
+pub(super) fn character() -> (u32, u32) {
+    let side = |pixels: fn(&Winsize) -> u16, count: u32| size(pixels).map(|all| all / count);
+    let width = side(|size| size.ws_xpixel, columns());
+    let height = side(|size| size.ws_ypixel, rows());
+    match (width, height) {
+        (Some(width), Some(height)) if width > 0 && height > 0 => (width, height),
+        _ => (10, 20),
+    }
+}
+
+fn size(part: impl Fn(&Winsize) -> u16) -> Option<u32> {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok()?;
+    Some(u32::from(part(&size))).filter(|&part| part > 0)
+}
+
+/// `text` with line breaks between words where a terminal of `columns` would break it anywhere. A long word,
+/// such as a path, is left to the terminal, which knows it as one when it is copied.
+pub(super) fn wrapped(text: &str, columns: u32) -> String {
+    let columns = usize::try_from(columns).unwrap_or(usize::MAX);
+    let mut shown = String::with_capacity(text.len());
+    for (number, line) in text.split('\n').enumerate() {
+        if number > 0 {
+            shown.push('\n');
+        }
+        let mut width = 0;
+        for word in line.split_inclusive(' ') {
+            let bare = word.trim_end_matches(' ').width();
+            if width > 0 && width + bare > columns && bare <= columns / 2 {
+                shown.truncate(shown.trim_end_matches(' ').len());
+                shown.push('\n');
+                width = 0;
+            }
+            shown.push_str(word);
+            width += word.width();
+        }
+    }
+    shown
+}
+
+/// A line of ours for stderr, broken between words where that is a terminal.
+pub(super) fn wrapped_for_stderr(text: &str) -> std::borrow::Cow<'_, str> {
+    if std::io::stderr().is_terminal() {
+        wrapped(text, columns()).into()
+    } else {
+        text.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words() {
+        for (text, expected) in [
+            ("one two three", "one two\nthree"),
+            ("  one two\nthree four", "  one two\nthree four"),
+            ("at /a/very/long/path of it", "at /a/very/long/path\nof it"),
+            ("one two 日本 x", "one two\n日本 x"),
+            ("ten chars.", "ten chars."),
+        ] {
+            assert_eq!(wrapped(text, 10), expected);
+        }
+    }
 }

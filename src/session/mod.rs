@@ -19,6 +19,7 @@ pub mod parameters;
 pub mod percent;
 pub mod summarize;
 pub mod transcript;
+pub mod visual;
 pub mod widgets;
 
 pub use limits::OutputLimits;

@@ -18,7 +18,8 @@ use serde_json::Value;
 use super::compaction::Said;
 use super::limits::Place;
 use super::transcript::{CodeCell, CodeStatus};
-use crate::jupyter::mime::{Audience, MimeBundle, TEXT_PLAIN, joined};
+use super::visual::Visual;
+use crate::jupyter::mime::{Audience, IMAGE_SVG, MimeBundle, TEXT_HTML, TEXT_PLAIN, joined};
 use crate::jupyter::nbformat::Output;
 use crate::kernel::Verdict;
 use crate::llm::types::Part;
@@ -137,6 +138,8 @@ struct Summary {
     pictures: Vec<Vec<u8>>,
     /// Pictures so far, seen or not.
     count: usize,
+    /// Outputs so far that go to files: pictures, charts, HTML.
+    files: usize,
 }
 
 impl Summary {
@@ -231,14 +234,24 @@ impl Summary {
 
     fn display(&mut self, data: &MimeBundle, places: &[Option<Place>], budget: Budget<'_>) {
         let chart = chart::of_bundle(data);
-        if let Some(mime) = data.raster() {
+        let visual = Visual::of(data);
+        let place = places.get(self.files).and_then(Option::as_ref);
+        self.files += usize::from(visual.is_some());
+        if let Some(Visual::Raster(mime)) = visual {
             let bytes = data.bytes(mime).and_then(Result::ok).unwrap_or_default();
-            self.picture(bytes, data, places, budget);
-        } else if chart.is_none() {
-            self.text(data);
+            self.picture(bytes, data, place, budget);
+            if let Some(chart) = chart {
+                self.sheet.push(&chart);
+            }
+            return;
         }
-        if let Some(chart) = chart {
-            self.sheet.push(&chart);
+        let words = chart.or_else(|| visual.and_then(|it| words_of(it, data)));
+        match (words, visual) {
+            (Some(words), Some(visual)) => {
+                self.sheet.push(&truly_shown(&words, visual, place));
+            }
+            (Some(words), None) => self.sheet.push(&words),
+            (None, _) => self.text(data),
         }
     }
 
@@ -246,10 +259,9 @@ impl Summary {
         &mut self,
         bytes: Vec<u8>,
         data: &MimeBundle,
-        places: &[Option<Place>],
+        place: Option<&Place>,
         budget: Budget<'_>,
     ) {
-        let place = places.get(self.count).and_then(Option::as_ref);
         self.count += 1;
         if budget.brief && budget.eye.is_none() {
             self.sheet.push("[plot shown to the person]");
@@ -281,17 +293,10 @@ impl Summary {
 
     fn text(&mut self, data: &MimeBundle) {
         match data.richest_for(Audience::Model) {
+            // What only loads scripts.
             Some(("text/html", html)) => {
-                let words = html::text(&joined(html).unwrap_or_default());
-                self.sheet.push(if words.is_empty() {
-                    "[text/html shown to the user]"
-                } else {
-                    &words
-                });
-            }
-            Some(("image/svg+xml", source)) => {
                 self.sheet
-                    .push(&shape::svg(&joined(source).unwrap_or_default()));
+                    .push(&html::text(&joined(html).unwrap_or_default()));
             }
             Some((mime, Value::String(_) | Value::Array(_))) if mime.starts_with("text/") => {
                 let shown = data.get(mime).and_then(joined).unwrap_or_default();
@@ -303,6 +308,44 @@ impl Summary {
             None => {}
         }
     }
+}
+
+/// A chart, a vector graphic or HTML in words for a person; `None` for a picture.
+pub fn visual(visual: Visual<'_>, data: &MimeBundle) -> Option<String> {
+    let words = chart::of_bundle(data).or_else(|| words_of(visual, data))?;
+    Some(words.replacen(SHOWN, "", 1).replacen(NOT_DRAWN, "", 1))
+}
+
+/// What the words for a model say of something that a person can look at.
+const SHOWN: &str = " shown to the user";
+/// What they say of a graphic.
+const NOT_DRAWN: &str = "; it is not drawn for you";
+
+fn words_of(visual: Visual<'_>, data: &MimeBundle) -> Option<String> {
+    match visual {
+        Visual::Svg => Some(shape::svg(&data.text_of(IMAGE_SVG)?)),
+        Visual::Html => {
+            let words = html::text(&data.text_of(TEXT_HTML)?);
+            Some(if words.is_empty() {
+                format!("[HTML{SHOWN}]")
+            } else {
+                words
+            })
+        }
+        Visual::Raster(_) | Visual::Chart(..) => None,
+    }
+}
+
+/// A terminal does not draw it: what the person has is a file.
+fn truly_shown(words: &str, visual: Visual<'_>, place: Option<&Place>) -> String {
+    let Some(place) = place else {
+        return words.replacen(SHOWN, "", 1);
+    };
+    let shown = format!(" in a file that the user can open, {}", place.for_code);
+    if visual == Visual::Html && !words.contains(SHOWN) {
+        return format!("{words}\n[as HTML{shown}]");
+    }
+    words.replacen(SHOWN, &shown, 1)
 }
 
 /// Pixels, from the header alone.
@@ -426,7 +469,7 @@ mod tests {
         assert_eq!(said(&[display(styled)]), " | a\n0 | 1");
         let drawn = MimeBundle::text("<IPython.core.display.HTML object>")
             .with("text/html", "<div id=x></div><script>draw()</script>");
-        assert_eq!(said(&[display(drawn)]), "[text/html shown to the user]");
+        assert_eq!(said(&[display(drawn)]), "[HTML]");
     }
 
     #[test]
@@ -437,7 +480,7 @@ mod tests {
             .with("application/vnd.plotly.v1+json", figure);
         assert_eq!(
             said(&[display(chart)]),
-            "[Plotly figure shown to the user; bar, y: 2 from 1 to 2]"
+            "[Plotly figure; bar, y: 2 from 1 to 2]"
         );
     }
 

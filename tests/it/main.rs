@@ -41,6 +41,7 @@ mod run;
 mod rust_source;
 mod sees;
 mod sessions;
+mod shown;
 mod stdin;
 mod support;
 mod terminal;

@@ -243,6 +243,8 @@ fn a_kernel_that_is_kept_has_everything() {
     assert!(text(&third).contains("x is 7"), "{}", text(&third));
     let shown = sponde.command(&["sessions", "show"]).output().unwrap();
     assert!(text(&shown).contains("(interrupted)"), "{}", text(&shown));
+    let list = || text(&sponde.command(&["sessions", "list"]).output().unwrap());
+    assert!(list().contains("[kernel kept]"), "{}", list());
 
     let ended = sponde
         .command(&["kernels", "reap", "--kept"])
@@ -253,6 +255,7 @@ fn a_kernel_that_is_kept_has_everything() {
         "{}",
         text(&ended)
     );
+    assert!(!list().contains("[kernel kept]"), "{}", list());
     sponde.assert_nothing_is_left();
 }
 

@@ -8,8 +8,10 @@ use crate::session::transcript::Spent;
 /// What is remembered of what was spent and allowed.
 #[derive(Debug)]
 pub(super) struct Guard {
-    /// When the question was asked, while its turn goes on.
+    /// When the question was asked, while its turn goes on. Later by the time that it has waited for a person.
     asked_at: Option<Instant>,
+    /// Since when it waits for an answer of the person.
+    waits_since: Option<Instant>,
     estimator: Estimator,
     /// How often turn and session got their budget, once included.
     granted: (u32, u32),
@@ -21,6 +23,7 @@ impl Default for Guard {
     fn default() -> Self {
         Self {
             asked_at: None,
+            waits_since: None,
             estimator: Estimator::default(),
             granted: (1, 1),
             over: None,
@@ -33,6 +36,18 @@ impl Guard {
     pub(super) fn asked(&mut self) {
         self.asked_at = Some(Instant::now());
         self.granted.0 = 1;
+    }
+
+    /// The person is asked something: the time that they take is not the turn's.
+    pub(super) fn waits(&mut self) {
+        self.waits_since = Some(Instant::now());
+    }
+
+    /// The person has answered, or wants something else.
+    pub(super) fn goes_on(&mut self) {
+        if let (Some(since), Some(asked)) = (self.waits_since.take(), &mut self.asked_at) {
+            *asked += since.elapsed();
+        }
     }
 }
 
@@ -60,6 +75,7 @@ impl Session {
 
     /// Ends the account of the turn. A cell of the person's own costs nothing.
     pub(super) fn account(&mut self) -> Spent {
+        self.guard.goes_on();
         let Some(began) = self.guard.asked_at.take() else {
             return Spent::default();
         };

@@ -6,6 +6,7 @@ use super::{Coaching, Edit, Session};
 use crate::agent::reading;
 use crate::agent::sampling::PartialCall;
 use crate::session::transcript::Reading;
+use crate::session::visual::Visual;
 use crate::session::{Cell, CellKind};
 
 impl Session {
@@ -62,8 +63,8 @@ impl Session {
             .iter()
             .filter_map(|output| {
                 let data = output.data()?;
-                let mime = data.raster()?;
-                Some((mime, data.bytes(mime)?.unwrap_or_default()))
+                // What is broken keeps its place among the others.
+                Some(Visual::of(data)?.file(data).unwrap_or_default())
             })
             .collect();
         if encoded.is_empty() {
@@ -74,11 +75,11 @@ impl Session {
         let written = tokio::task::spawn_blocking(move || {
             let written: Vec<_> = encoded
                 .iter()
-                .map(|(mime, bytes)| {
+                .map(|(extension, bytes)| {
                     if let Some(eye) = &eye {
                         eye.see(bytes);
                     }
-                    files.write(mime, bytes)
+                    files.write(extension, bytes)
                 })
                 .collect();
             (files, written)

@@ -69,7 +69,8 @@ impl Session {
             let code_language = language.unwrap_or_else(|| self.language());
             if let Some(reason) = reason {
                 broken = true;
-                self.notice(&format!("the model's call was not run: {reason}"))
+                let what = first_sentence(&reason);
+                self.notice(&format!("the model's call was not run: {what}"))
                     .await;
                 self.end_cell(&call.cell, CodeStatus::NotRun(reason));
                 continue;
@@ -129,4 +130,9 @@ impl Session {
         self.choice = choice;
         (code, reason.map(str::to_owned))
     }
+}
+
+/// What happened: the rest says what the model is to do about it.
+fn first_sentence(reason: &str) -> &str {
+    reason.split_once(". ").map_or(reason, |(what, _)| what)
 }

@@ -7,6 +7,9 @@ impl Session {
     /// Tells an event.
     #[expect(clippy::unused_async, reason = "callers hold no lock; telling may have to wait one day")]
     pub(super) async fn tell(&mut self, event: EventKind) {
+        if event.asks_person() {
+            self.guard.waits();
+        }
         if matches!(event, EventKind::TurnFinished { .. }) {
             self.last_turn = Some(event.clone());
         }

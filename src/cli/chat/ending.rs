@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use crate::agent::{TurnEnd, sessions};
 use crate::app::Session;
-use crate::cli::style::{DIM, paint, stderr_colours};
+use crate::cli::style::{DIM, paint, stderr_colours, wrapped_for_stderr};
 use crate::cli::{Context, ask, eprint, filter};
 use crate::error::{Exit, Failure};
 
@@ -106,7 +106,9 @@ impl Ending {
                 "the kernel goes on: `sponde resume {}` takes it over, `sponde kernels reap --kept` ends it\n",
                 self.id
             );
-            eprint(&paint(DIM, &filter::plain(&words), stderr_colours()));
+            let words = filter::plain(&words);
+            let words = wrapped_for_stderr(&words);
+            eprint(&paint(DIM, &words, stderr_colours()));
         }
     }
 }

@@ -52,3 +52,38 @@ impl Renderer {
         self.status("waiting");
     }
 }
+
+/// What the model reads with these arguments of `read_output`.
+pub(super) fn reading(arguments: &str) -> String {
+    let asked: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
+    let number = |name: &str| asked.get(name).and_then(serde_json::Value::as_i64);
+    let search = asked.get("search").and_then(serde_json::Value::as_str);
+    match (search.filter(|it| !it.is_empty()), number("start")) {
+        (Some(search), _) => format!("(the model searches an output for {search:?})"),
+        (None, Some(start)) => format!("(the model reads an output from line {start})"),
+        (None, None) => "(the model reads more of an output)".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reading;
+
+    #[test]
+    fn a_person_is_told_what_the_model_reads() {
+        for (arguments, words) in [
+            (r#"{"cell": "ab12"}"#, "(the model reads more of an output)"),
+            (
+                r#"{"cell": "ab12", "start": 100, "lines": 50}"#,
+                "(the model reads an output from line 100)",
+            ),
+            (
+                r#"{"cell": "ab12", "search": "loss"}"#,
+                "(the model searches an output for \"loss\")",
+            ),
+            ("{", "(the model reads more of an output)"),
+        ] {
+            assert_eq!(reading(arguments), words);
+        }
+    }
+}

@@ -161,10 +161,12 @@ impl Check {
                         fresh,
                     } => {
                         let mut file = |(mime, bytes): &(&str, Vec<u8>)| {
-                            pictures.write(mime, bytes).map_or_else(
-                                |error| format!("(no file: {error})"),
-                                |path| path.display().to_string(),
-                            )
+                            pictures
+                                .write(mime.trim_start_matches("image/"), bytes)
+                                .map_or_else(
+                                    |error| format!("(no file: {error})"),
+                                    |path| path.display().to_string(),
+                                )
                         };
                         writeln!(
                             text,

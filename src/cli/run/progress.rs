@@ -35,9 +35,10 @@ pub(super) enum Mode {
 impl Mode {
     /// What a person wants; `useful` if there is more than one thing to wait for.
     pub(super) fn of(wanted: ProgressArg, useful: bool) -> Self {
-        let terminal = std::io::stderr().is_terminal()
-            && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
+        let terminal = style::moves_cursor();
         match wanted {
+            // A terminal without a cursor has no line that can be taken away.
+            ProgressArg::Bar if std::io::stderr().is_terminal() && !terminal => Self::Lines,
             ProgressArg::Bar => Self::Bar,
             ProgressArg::Lines => Self::Lines,
             ProgressArg::None => Self::None,

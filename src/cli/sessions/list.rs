@@ -10,6 +10,7 @@ use super::super::style::{DIM, NAME, WARN, columns, paint, stdout_colours};
 use super::super::{Context, eprint, filter, human, print};
 use crate::agent::sessions::{self, Found};
 use crate::error::{Exit, Failure};
+use crate::kernel::reap::{self, KeptKernel};
 
 /// The narrowest column for questions.
 const QUESTION: usize = 20;
@@ -31,7 +32,8 @@ pub(super) fn list(args: &SessionListArgs, context: &Context) -> Result<Exit, Fa
         eprint("there is no session yet: `sponde` begins one\n");
         return Ok(Exit::Done);
     }
-    print(&lines(shown, &all, &Zoned::now()))?;
+    let kept = reap::kept(&context.paths.sockets);
+    print(&lines(shown, &all, &kept, &Zoned::now()))?;
     if shown.len() < all.len() {
         eprint(&format!("and {} more\n", all.len() - shown.len()));
     }
@@ -66,7 +68,7 @@ pub(super) fn as_value(found: &Found, all: &[Found]) -> Value {
     })
 }
 
-fn lines(shown: &[Found], all: &[Found], now: &Zoned) -> String {
+fn lines(shown: &[Found], all: &[Found], kept: &[KeptKernel], now: &Zoned) -> String {
     let colours = stdout_colours();
     let rows: Vec<[String; 5]> = shown
         .iter()
@@ -104,7 +106,7 @@ fn lines(shown: &[Found], all: &[Found], now: &Zoned) -> String {
     text.push('\n');
     for (found, row) in shown.iter().zip(&rows) {
         let [name, time, asked, bytes, question] = row;
-        let state = state(found);
+        let state = state(found, kept);
         let used = state.map_or(0, |state| state.len() + 1);
         let question = human::shortened(question, room.saturating_sub(used));
         let name = paint(NAME, &format!("{name:id$}"), colours);
@@ -122,14 +124,23 @@ fn lines(shown: &[Found], all: &[Found], now: &Zoned) -> String {
 }
 
 /// What is to be known before it is resumed.
-fn state(found: &Found) -> Option<&'static str> {
+fn state(found: &Found, kept: &[KeptKernel]) -> Option<&'static str> {
     if found.open.is_some() {
         Some("[open]")
-    } else if !found.summary.kernels.is_empty() {
+    } else if has_kept_kernel(found, kept) {
         Some("[kernel kept]")
     } else if !found.closed {
         Some("[was killed]")
     } else {
         None
     }
+}
+
+/// Whether a kernel of the session runs on: it may have ended since the session was left.
+fn has_kept_kernel(found: &Found, kept: &[KeptKernel]) -> bool {
+    let mut its = found.summary.kernels.iter();
+    its.any(|its| {
+        kept.iter()
+            .any(|kernel| kernel.connection_file == its.connection_file)
+    })
 }

@@ -72,6 +72,11 @@ impl Text {
         }
     }
 
+    /// All of it, while more may come.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.shown
+    }
+
     /// All of it.
     pub(crate) fn into_shown(self) -> String {
         self.shown
