@@ -50,6 +50,7 @@ mod guards;
 mod keeping;
 mod kernel_slot;
 mod models;
+mod output_files;
 mod own;
 mod points;
 mod reading;
@@ -67,6 +68,7 @@ use disk::Stamp;
 use guards::Guard;
 use kernel_slot::{MAIN, Slots};
 use models::{Switch, next_opened};
+use output_files::OutputFiles;
 use own::next_execution_event;
 use points::next_point;
 use restoring::{Restoring, next_replayed};
@@ -161,7 +163,7 @@ impl Agent {
 struct Session {
     options: AgentOptions,
     transcript: Transcript,
-    spill: Spill,
+    output_files: OutputFiles,
     pictures: PictureFiles,
     /// Of a model that sees.
     eye: Option<Arc<Eye>>,
@@ -237,7 +239,11 @@ impl Session {
             turn: Turn::new(options.approval, options.max_steps, options.at_limit),
             steps: transcript.last_step(),
             transcript,
-            spill: Spill::beside(&options.notebook, &options.kernel.cwd, options.limits.files),
+            output_files: OutputFiles::new(Spill::beside(
+                &options.notebook,
+                &options.kernel.cwd,
+                options.limits.files,
+            )),
             pictures: PictureFiles::beside(&options.notebook),
             eye: Self::eye_of(&options),
             kernels: Slots::starting(
@@ -442,6 +448,7 @@ impl Session {
 
     async fn finish(mut self) {
         self.sampling = None;
+        self.write_outputs().await;
         if let Some(running) = self.running.take() {
             self.end_cell(
                 &running.cell,

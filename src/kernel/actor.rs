@@ -230,11 +230,7 @@ async fn live(
 }
 
 /// Answers commands for a dead kernel until somebody wants it restarted.
-async fn lie_dead(
-    kernel: &str,
-    reason: &ExitReason,
-    inbox: &mut Inbox,
-) -> Option<Begin> {
+async fn lie_dead(kernel: &str, reason: &ExitReason, inbox: &mut Inbox) -> Option<Begin> {
     let dead = || KernelError::Dead {
         kernel: kernel.to_owned(),
         reason: reason.clone(),
@@ -288,11 +284,7 @@ async fn lie_dead(
 }
 
 /// Code for a kernel that has not read what it was sent before does not run.
-fn refuse(
-    kernel: &str,
-    events: &Events,
-    reply: Option<oneshot::Sender<Result<(), KernelError>>>,
-) {
+fn refuse(kernel: &str, events: &Events, reply: Option<oneshot::Sender<Result<(), KernelError>>>) {
     if let Some(reply) = reply {
         let _ = reply.send(Err(KernelError::Unsupported {
             kernel: kernel.to_owned(),

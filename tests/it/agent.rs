@@ -542,7 +542,7 @@ fn shown(events: &[EventKind]) -> String {
 }
 
 fn stored(notebook: &Notebook) -> String {
-    let outputs = notebook.cells.iter().flat_map(|cell| &cell.outputs);
+    let outputs = notebook.cells.iter().flat_map(|cell| cell.outputs());
     outputs
         .filter_map(|output| match output {
             Output::Stream { text, .. } => Some(text.as_str()),
@@ -605,26 +605,80 @@ async fn a_front_end_that_reads_nothing_holds_nothing_up() {
 #[tokio::test]
 async fn a_slow_front_end_ends_with_the_picture_of_the_notebook() {
     let flood = "for number in range(60):\n\
-        \x20   print(str(number % 10) * (1 << 20), flush=True)\n\
-        open('done', 'w').close()";
+        \x20   print(str(number % 10) * (1 << 20), flush=True)";
     let mut session = start(ipykernel(), Approval::Never, []);
-    let done = session.dir.path().join("done");
+    let notebook = session.dir.path().join("session.ipynb");
     session
         .send(Command::Run {
             code: flood.to_owned(),
             language: None,
         })
         .await;
-    tokio::task::spawn_blocking(move || crate::support::eventually(|| done.exists()))
+    // It is written when the cell is over.
+    let is_over = move || {
+        std::fs::read_to_string(&notebook).is_ok_and(|text| text.contains("bytes not kept here"))
+    };
+    tokio::task::spawn_blocking(|| crate::support::eventually(is_over))
         .await
         .unwrap();
     let (events, _) = session.turn().await;
-    let bytes: usize = events
-        .iter()
-        .map(|event| format!("{event:?}").len())
-        .sum();
+    let bytes: usize = events.iter().map(|event| format!("{event:?}").len()).sum();
     assert!(bytes < 40 << 20, "{bytes} bytes waited");
     let stored = stored(&session.notebook());
     assert!(stored.contains("[sponde: "), "the notebook has a part");
     assert!(shown(&events) == stored, "they differ");
+}
+
+/// A disk that takes its time: the session's thread goes on, and all bytes arrive in order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn large_outputs_are_written_where_blocking_is_fine() {
+    use std::io::Read as _;
+
+    let flood = "for number in range(100):\n\
+        \x20   print(f'{number:03}' * 20_000, flush=True)\n\
+        open('done', 'w').close()";
+    let mut session = start(
+        ipykernel(),
+        Approval::Ask,
+        [call(flood), Reply::text("Done.")],
+    );
+    session.submit("go").await;
+    let asked = |event: &EventKind| matches!(event, EventKind::ApprovalRequested { .. });
+    let events = session.until(asked).await;
+    let Some(EventKind::ApprovalRequested { cell }) = events.last().cloned() else {
+        unreachable!()
+    };
+    // A pipe blocks whoever opens it until somebody reads it.
+    let dir = session.dir.path().join("session.outputs").join(&cell);
+    std::fs::create_dir_all(&dir).unwrap();
+    let pipe = dir.join("stdout.txt");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).unwrap();
+    let done = session.dir.path().join("done");
+    session
+        .send(Command::Decide {
+            cell,
+            decision: Decision::Run,
+        })
+        .await;
+    tokio::task::spawn_blocking(move || crate::support::eventually(|| done.exists()))
+        .await
+        .unwrap();
+    let other = tokio::spawn(async { tokio::time::sleep(Duration::from_millis(500)).await });
+    let is_free = tokio::time::timeout(Duration::from_secs(10), other).await;
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        let mut pipe = std::fs::File::open(pipe).unwrap();
+        pipe.read_to_string(&mut text).unwrap();
+        text
+    });
+    session.turn().await;
+    assert!(
+        is_free.is_ok(),
+        "the thread of the session's task is blocked"
+    );
+    let expected: String = (0..100)
+        .map(|number| format!("{number:03}").repeat(20_000) + "\n")
+        .collect();
+    assert!(reader.join().unwrap() == expected);
 }

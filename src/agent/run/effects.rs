@@ -333,22 +333,13 @@ impl Session {
             let whole = whole.cloned().unwrap_or_default();
             self.edit(Edit::Cut { cell, whole });
         }
-        if let Some(code) = self.transcript.code(&cell) {
-            let said = code.outputs.is_cut();
-            if let Some(whole) = self.spill.take(&cell, &code.outputs, is_over, &output) {
-                let notice = whole.notice().filter(|_| !said);
-                self.edit(Edit::Cut { cell, whole });
-                for message in notice.into_iter().chain(self.spill.trouble()) {
-                    self.notice(&message).await;
-                }
-            }
-        }
+        self.cut(&cell, is_over, &output).await;
         Some(output)
     }
 
     async fn cell_finished(&mut self, cell: String, outcome: Outcome) {
         let Outcome { verdict, count } = outcome;
-        self.spill.close(&cell);
+        self.close_files(&cell).await;
         if let Some(count) = count {
             self.edit(Edit::Number {
                 cell: cell.clone(),
@@ -438,10 +429,12 @@ impl Session {
             return;
         };
         running.flush_at = None;
+        let pending = std::mem::take(&mut running.pending);
         let cell = running.cell.clone();
-        for output in std::mem::take(&mut running.pending) {
+        for output in pending {
             self.tell_output(cell.clone(), OutputChange::from(output));
         }
+        self.write_outputs().await;
     }
 
     pub(super) async fn finish_turn(&mut self, end: TurnEnd) {
