@@ -147,7 +147,7 @@ pub(super) async fn run(
         let (opened, waiting) = match begin {
             Begin::Start(reply) => (open(&mut target).await, reply),
             Begin::Restore(restore) => match inbox.wake(&target, &restore).await {
-                Woken::Opened(opened) => (Ok(opened), restore.reply),
+                Woken::Opened(opened) => (Ok(*opened), restore.reply),
                 Woken::Failed(error) => (Err(error), restore.reply),
                 Woken::Shutdown(reply) => {
                     state.send_replace(KernelState::Dead(ExitReason::Requested));
@@ -216,7 +216,7 @@ async fn live(
         match inbox.wake(target, &restore).await {
             Woken::Opened(opened) => {
                 let (end, tap) = life.finish(End::Restore(restore)).await;
-                life = Life::of(target, opened, tap);
+                life = Life::of(target, *opened, tap);
                 if let End::Restore(restore) = end {
                     let _ = restore.reply.send(Ok(()));
                 }

@@ -345,8 +345,11 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_lost_when_fragments_are_joined() {
         let (sender, mut receiver) = queue();
+        let mut expected = String::new();
         for number in 0..10 * JOIN_FROM {
-            put(&sender, "a", text(&format!("{number} ")));
+            let line = format!("{number} ");
+            put(&sender, "a", text(&line));
+            expected.push_str(&line);
         }
         put(&sender, "b", text("other"));
         let kinds = all(&mut receiver, sender).await;
@@ -365,7 +368,6 @@ mod tests {
                 _ => None,
             })
             .collect();
-        let expected: String = (0..10 * JOIN_FROM).map(|n| format!("{n} ")).collect();
         assert_eq!(joined, expected);
     }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::kernel_slot::KernelSlot;
+use super::own::next_execution_event;
 use super::{
     COALESCE, Coaching, Edit, EventKind, ExecuteOptions, ExitReason, Input, Instant, KernelError,
     KernelIdentity, Late, MAIN, OutputEvent, Running, Sampling, Session, ToolChoice, Verdict,
@@ -303,6 +304,15 @@ impl Session {
 
     /// An output of a cell that has finished goes to that cell, whatever runs now.
     pub(super) async fn came_late(&mut self, late: Late) {
+        // The end of its cell was sent before it, over another channel.
+        let is_of = |running: &Running| {
+            let execution = running.execution.as_ref();
+            execution.is_some_and(|execution| execution.id == late.execution)
+        };
+        while self.running.as_ref().is_some_and(is_of) {
+            let event = next_execution_event(self.running.as_mut()).await;
+            self.executed(event).await;
+        }
         let of = |(execution, _): &&(String, String)| *execution == late.execution;
         let Some((_, cell)) = self.recent.iter().rfind(of) else {
             return;

@@ -9,10 +9,10 @@ impl Session {
     #[expect(clippy::unused_async, reason = "a queue of events may have to wait")]
     pub(super) async fn tell(&mut self, kind: EventKind) {
         match &kind {
-            EventKind::CodeFinished { cell, .. } | EventKind::InputRequested { cell, .. } => {
-                if self.events.take_behind(cell) {
-                    self.resend(cell);
-                }
+            EventKind::CodeFinished { cell, .. } | EventKind::InputRequested { cell, .. }
+                if self.events.take_behind(cell) =>
+            {
+                self.resend(cell);
             }
             EventKind::TurnFinished { .. } => self.caught_up(),
             _ => {}
