@@ -53,6 +53,7 @@ mod guards;
 mod keeping;
 mod kernel_slot;
 mod models;
+mod output_files;
 mod own;
 mod points;
 mod reading;
@@ -71,6 +72,7 @@ use disk::Stamp;
 use guards::Guard;
 use kernel_slot::{MAIN, Slots};
 use models::{Switch, next_opened};
+use output_files::OutputFiles;
 use own::next_execution_event;
 use points::next_point;
 use restoring::{Restoring, next_replayed};
@@ -181,7 +183,7 @@ impl Drop for Agent {
 struct Session {
     options: AgentOptions,
     transcript: Transcript,
-    spill: Spill,
+    output_files: OutputFiles,
     pictures: PictureFiles,
     /// Of a model that sees.
     eye: Option<Arc<Eye>>,
@@ -264,7 +266,11 @@ impl Session {
             turn: Turn::new(options.approval, options.max_steps, options.at_limit),
             steps: transcript.last_step(),
             transcript,
-            spill: Spill::beside(&options.notebook, &options.kernel.cwd, options.limits.files),
+            output_files: OutputFiles::new(Spill::beside(
+                &options.notebook,
+                &options.kernel.cwd,
+                options.limits.files,
+            )),
             pictures: PictureFiles::beside(&options.notebook),
             eye: Self::eye_of(&options),
             kernels: Slots::starting(
@@ -357,7 +363,10 @@ impl Session {
                 (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,
                 made = next_point(self.past.as_mut()) => self.point_made(made).await,
                 Some(late) = self.late.1.recv() => self.came_late(late).await,
-                () = sleep_until(announce_at.unwrap_or_else(Instant::now)), if announce_at.is_some() => self.announce(),
+                () = sleep_until(announce_at.unwrap_or_else(Instant::now)), if announce_at.is_some() => {
+                    self.announce();
+                    self.write_outputs().await;
+                }
                 () = sleep_until(keep_at.unwrap_or_else(Instant::now)), if keep_at.is_some() => self.keep().await,
             }
         }
@@ -479,6 +488,7 @@ impl Session {
 
     async fn finish(mut self) {
         self.sampling = None;
+        self.write_outputs().await;
         if let Some(running) = self.running.take() {
             self.end_cell(
                 &running.cell,

@@ -99,6 +99,11 @@ impl Spill {
         Self::nowhere(0)
     }
 
+    /// Whether it writes nothing.
+    pub(super) fn is_none(&self) -> bool {
+        self.folder.is_none()
+    }
+
     fn nowhere(left: u64) -> Self {
         Self {
             folder: None,
@@ -109,29 +114,28 @@ impl Spill {
         }
     }
 
-    /// Takes what `cell` put out. `outputs` has taken the event and was not cut since; `over` says whether it will be.
+    /// Takes what `cell` put out. Its outputs have taken the event and were not cut since; `is_cut` says whether they
+    /// were before. If they will be, `over` is all of them, which is needed where there are no files yet.
     /// Returns where all of it is, if the cell has files now.
     pub fn take(
         &mut self,
         cell: &str,
-        outputs: &Outputs,
-        over: bool,
+        is_cut: bool,
+        over: Option<&Outputs>,
         event: &OutputEvent,
     ) -> Option<Whole> {
         if let OutputEvent::Update { .. } = event {
             self.update(event);
         }
         if let Some(mut files) = self.cells.remove(cell) {
-            if outputs.is_cut() {
+            if is_cut {
                 files.add(event, &mut self.left);
                 return Some(self.keep(cell, files));
             }
             // It was cleared.
             files.remove(&mut self.left);
         }
-        if !over {
-            return None;
-        }
+        let outputs = over?;
         let Some(folder) = &self.folder else {
             return Some(Whole::Nowhere(None));
         };
@@ -140,12 +144,11 @@ impl Spill {
         Some(self.keep(cell, files))
     }
 
-    /// The cell is over: the last line is written, too.
-    pub fn close(&mut self, cell: &str) {
-        if let Some(mut files) = self.cells.remove(cell) {
-            files.end(&mut self.left);
-            self.keep(cell, files);
-        }
+    /// The cell is over: the last line is written, too. Returns where all of its output is, if it has files.
+    pub fn close(&mut self, cell: &str) -> Option<Whole> {
+        let mut files = self.cells.remove(cell)?;
+        files.end(&mut self.left);
+        Some(self.keep(cell, files))
     }
 
     /// What could not be written, once.

@@ -147,7 +147,7 @@ pub(super) async fn run(
         let (opened, waiting) = match begin {
             Begin::Start(reply) => (open(&mut target).await, reply),
             Begin::Restore(restore) => match inbox.wake(&target, &restore).await {
-                Woken::Opened(opened) => (Ok(opened), restore.reply),
+                Woken::Opened(opened) => (Ok(*opened), restore.reply),
                 Woken::Failed(error) => (Err(error), restore.reply),
                 Woken::Shutdown(reply) => {
                     state.send_replace(KernelState::Dead(ExitReason::Requested));
@@ -216,7 +216,7 @@ async fn live(
         match inbox.wake(target, &restore).await {
             Woken::Opened(opened) => {
                 let (end, tap) = life.finish(End::Restore(restore)).await;
-                life = Life::of(target, opened, tap);
+                life = Life::of(target, *opened, tap);
                 if let End::Restore(restore) = end {
                     let _ = restore.reply.send(Ok(()));
                 }
@@ -230,11 +230,7 @@ async fn live(
 }
 
 /// Answers commands for a dead kernel until somebody wants it restarted.
-async fn lie_dead(
-    kernel: &str,
-    reason: &ExitReason,
-    inbox: &mut Inbox,
-) -> Option<Begin> {
+async fn lie_dead(kernel: &str, reason: &ExitReason, inbox: &mut Inbox) -> Option<Begin> {
     let dead = || KernelError::Dead {
         kernel: kernel.to_owned(),
         reason: reason.clone(),
@@ -288,11 +284,7 @@ async fn lie_dead(
 }
 
 /// Code for a kernel that has not read what it was sent before does not run.
-fn refuse(
-    kernel: &str,
-    events: &Events,
-    reply: Option<oneshot::Sender<Result<(), KernelError>>>,
-) {
+fn refuse(kernel: &str, events: &Events, reply: Option<oneshot::Sender<Result<(), KernelError>>>) {
     if let Some(reply) = reply {
         let _ = reply.send(Err(KernelError::Unsupported {
             kernel: kernel.to_owned(),

@@ -13,8 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use zeromq::util::PeerIdentity;
 use zeromq::{DealerSocket, Socket as _, SocketOptions, SubSocket};
 
-use super::lane::{Lane, Unsent};
 use super::guard::{self, Batch, Closing, Direct, Guard, GuardEvent, GuardLimits};
+use super::lane::{Lane, Unsent};
 use super::oversize::{Oversize, Oversized};
 use super::task::{self, Task};
 use crate::jupyter::connection::{ConnectionInfo, Socket, Transport};

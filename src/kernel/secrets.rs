@@ -272,7 +272,7 @@ mod tests {
             "/usr/bin:/bin",
             "http://proxy.example:3128",
             "http://[::1]:3128",
-            "https://pypi.org/simple?format=json@1",
+            "https://h.example/simple?format=json@1",
             "https://medium.com/@someone/post",
             "https://h:8080/@someone",
             "ssh://git@github.com/a/b.git",

@@ -593,7 +593,8 @@ async fn a_front_end_that_reads_nothing_holds_nothing_up() {
         .await
         .expect("the command is taken");
     events.extend(session.turn().await.0);
-    let expected: String = (0..400).map(|number| format!("line {number}\n")).collect();
+    let lines: Vec<String> = (0..400).map(|number| format!("line {number}\n")).collect();
+    let expected = lines.concat();
     // The last lines may still be on their way.
     while !shown(&events).ends_with(&expected[expected.len() - 9..]) {
         events.extend(session.until(|_| true).await);
@@ -609,10 +610,8 @@ async fn a_front_end_that_reads_nothing_holds_nothing_up() {
 #[tokio::test]
 async fn a_slow_subscriber_ends_with_the_transcript_of_the_session() {
     let flood = "for number in range(60):\n\
-        \x20   print(str(number % 10) * (1 << 20), flush=True)\n\
-        open('done', 'w').close()";
+        \x20   print(str(number % 10) * (1 << 20), flush=True)";
     let mut session = start(ipykernel(), Approval::Never, []);
-    let done = session.dir.path().join("done");
     let mut slow = session.agent.client("slow");
     session
         .send(Command::Run {
@@ -620,9 +619,6 @@ async fn a_slow_subscriber_ends_with_the_transcript_of_the_session() {
             language: None,
         })
         .await;
-    tokio::task::spawn_blocking(move || crate::support::eventually(|| done.exists()))
-        .await
-        .unwrap();
     session.turn().await;
     let end = session.agent.handle().newest();
     let mut replica = sponde::session::Transcript::default();
@@ -656,4 +652,58 @@ async fn a_slow_subscriber_ends_with_the_transcript_of_the_session() {
     let stored = stored(&session.notebook());
     assert!(stored.contains("[sponde: "), "the notebook has a part");
     assert!(shown == stored, "they differ");
+}
+
+/// A disk that takes its time: the session's thread goes on, and all bytes arrive in order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn large_outputs_are_written_where_blocking_is_fine() {
+    use std::io::Read as _;
+
+    let flood = "for number in range(100):\n\
+        \x20   print(f'{number:03}' * 20_000, flush=True)\n\
+        open('done', 'w').close()";
+    let mut session = start(
+        ipykernel(),
+        Approval::Ask,
+        [call(flood), Reply::text("Done.")],
+    );
+    session.submit("go").await;
+    let asked = |event: &EventKind| matches!(event, EventKind::ApprovalRequested { .. });
+    let events = session.until(asked).await;
+    let Some(EventKind::ApprovalRequested { cell }) = events.last().cloned() else {
+        unreachable!()
+    };
+    // A pipe blocks whoever opens it until somebody reads it.
+    let dir = session.dir.path().join("session.outputs").join(&cell);
+    std::fs::create_dir_all(&dir).unwrap();
+    let pipe = dir.join("stdout.txt");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).unwrap();
+    let done = session.dir.path().join("done");
+    session
+        .send(Command::Decide {
+            cell,
+            decision: Decision::Run,
+        })
+        .await;
+    tokio::task::spawn_blocking(move || crate::support::eventually(|| done.exists()))
+        .await
+        .unwrap();
+    let other = tokio::spawn(async { tokio::time::sleep(Duration::from_millis(500)).await });
+    let is_free = tokio::time::timeout(Duration::from_secs(10), other).await;
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        let mut pipe = std::fs::File::open(pipe).unwrap();
+        pipe.read_to_string(&mut text).unwrap();
+        text
+    });
+    session.turn().await;
+    assert!(
+        is_free.is_ok(),
+        "the thread of the session's task is blocked"
+    );
+    let expected: String = (0..100)
+        .map(|number| format!("{number:03}").repeat(20_000) + "\n")
+        .collect();
+    assert!(reader.join().unwrap() == expected);
 }

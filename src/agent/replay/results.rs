@@ -113,7 +113,8 @@ impl Results {
         let whole = if id.is_empty() {
             over.then(|| outputs.whole().clone())
         } else {
-            self.files.spill.take(id, outputs, over, output)
+            let all = over.then_some(&*outputs);
+            self.files.spill.take(id, outputs.is_cut(), all, output)
         };
         let Some(whole) = whole else {
             return Vec::new();

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::kernel_slot::KernelSlot;
+use super::own::next_execution_event;
 use super::{
     Coaching, Edit, EventKind, ExecuteOptions, ExitReason, Input, KernelError,
     KernelIdentity, Late, MAIN, OutputEvent, Running, Sampling, Session, ToolChoice, Verdict,
@@ -286,6 +287,15 @@ impl Session {
 
     /// An output of a cell that has finished goes to that cell, whatever runs now.
     pub(super) async fn came_late(&mut self, late: Late) {
+        // The end of its cell was sent before it, over another channel.
+        let is_of = |running: &Running| {
+            let execution = running.execution.as_ref();
+            execution.is_some_and(|execution| execution.id == late.execution)
+        };
+        while self.running.as_ref().is_some_and(is_of) {
+            let event = next_execution_event(self.running.as_mut()).await;
+            self.executed(event).await;
+        }
         let of = |(execution, _): &&(String, String)| *execution == late.execution;
         let Some((_, cell)) = self.recent.iter().rfind(of) else {
             return;
@@ -316,30 +326,25 @@ impl Session {
             let whole = whole.cloned().unwrap_or_default();
             cuts.push(Edit::Cut { cell, whole });
         }
-        let mut notices = Vec::new();
-        if let Some(code) = self.transcript.code(&cell) {
-            let said = code.outputs.is_cut();
-            if let Some(whole) = self.spill.take(&cell, &code.outputs, is_over, &output) {
-                notices.extend(whole.notice().filter(|_| !said));
-                cuts.push(Edit::Cut {
-                    cell: cell.clone(),
-                    whole,
-                });
-                notices.extend(self.spill.trouble());
-            }
+        // An edit is told before those that it leads to.
+        if self.output_files.concerns(&cell, is_over, &output) {
+            let edit = Edit::Emit {
+                cell: cell.clone(),
+                output: output.clone(),
+            };
+            self.tell_edit(edit, None);
+            self.cut(&cell, is_over, &output).await;
+        } else {
+            self.tell_edit(Edit::Emit { cell, output }, None);
         }
-        self.tell_edit(Edit::Emit { cell, output }, None);
         for cut in cuts {
             self.edit(cut);
-        }
-        for message in notices {
-            self.notice(&message).await;
         }
     }
 
     async fn cell_finished(&mut self, cell: String, outcome: Outcome) {
         let Outcome { verdict, count } = outcome;
-        self.spill.close(&cell);
+        self.close_files(&cell).await;
         if let Some(count) = count {
             self.edit(Edit::Number {
                 cell: cell.clone(),

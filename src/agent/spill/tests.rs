@@ -52,7 +52,8 @@ impl Bench {
         let limits = LIMITS.of_cell(0);
         self.outputs.apply(event);
         let over = self.outputs.is_over(&limits);
-        if let Some(whole) = self.spill.take("c/1", &self.outputs, over, event) {
+        let (is_cut, all) = (self.outputs.is_cut(), over.then_some(&self.outputs));
+        if let Some(whole) = self.spill.take("c/1", is_cut, all, event) {
             self.outputs.cut(&limits, whole);
         }
     }
@@ -204,7 +205,7 @@ fn without_a_notebook_nothing_is_written() {
     let mut outputs = Outputs::default();
     outputs.apply(&text(&"x".repeat(5000)));
     assert_eq!(
-        spill.take("c", &outputs, true, &text("")),
+        spill.take("c", outputs.is_cut(), Some(&outputs), &text("")),
         Some(Whole::Nowhere(None))
     );
 }

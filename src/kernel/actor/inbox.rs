@@ -17,7 +17,7 @@ pub(super) struct Inbox {
 
 /// What came of waking a copy.
 pub(super) enum Woken {
-    Opened(Opened),
+    Opened(Box<Opened>),
     /// It does not wake, or is not to.
     Failed(KernelError),
     /// Nobody wants the kernel any more.
@@ -53,7 +53,7 @@ impl Inbox {
         loop {
             tokio::select! {
                 opened = &mut waking => return match opened {
-                    Ok(opened) => Woken::Opened(opened),
+                    Ok(opened) => Woken::Opened(Box::new(opened)),
                     Err(error) => Woken::Failed(error),
                 },
                 command = self.commands.recv() => match command {

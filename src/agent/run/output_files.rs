@@ -1,0 +1,204 @@
+//! Large outputs on their way to files ([`Spill`]): they are written where blocking is fine, in batches and in order.
+//!
+//! Invariants: at most [`BATCH`] bytes wait beside the output that came last; a cell that passes its limits learns where
+//! its files are at once, and all of them are written when it is over.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{Edit, Session};
+use crate::agent::spill::Spill;
+use crate::jupyter::mime::MimeBundle;
+use crate::kernel::OutputEvent;
+use crate::session::limits::Whole;
+use crate::session::outputs::Outputs;
+
+/// Bytes that are written at once.
+const BATCH: usize = 256 << 10;
+
+/// The files of a session's large outputs, and what waits for them.
+pub(super) struct OutputFiles {
+    /// Elsewhere while it writes.
+    spill: Option<Spill>,
+    waiting: Vec<Work>,
+    bytes: usize,
+    /// Where the outputs of cells with files are.
+    wholes: HashMap<String, Whole>,
+}
+
+/// What is to be done with the files of a cell.
+struct Work {
+    cell: String,
+    what: What,
+}
+
+enum What {
+    Take {
+        event: OutputEvent,
+        is_cut: bool,
+        /// All outputs so far, if they are over their limits and there are no files of them.
+        over: Option<Box<Outputs>>,
+    },
+    Close,
+}
+
+impl OutputFiles {
+    pub(super) fn new(spill: Spill) -> Self {
+        Self {
+            spill: Some(spill),
+            waiting: Vec::new(),
+            bytes: 0,
+            wholes: HashMap::new(),
+        }
+    }
+
+    fn keep_nothing(&self) -> bool {
+        self.spill.as_ref().is_none_or(Spill::is_none)
+    }
+
+    /// Whether an output changes files.
+    pub(super) fn concerns(&self, cell: &str, is_over: bool, event: &OutputEvent) -> bool {
+        is_over
+            || self.wholes.contains_key(cell)
+            || (matches!(event, OutputEvent::Update { .. }) && !self.wholes.is_empty())
+    }
+
+    /// Notes an output of `cell`. Whether it is to be written now.
+    fn push(&mut self, cell: &str, outputs: &Outputs, is_over: bool, event: &OutputEvent) -> bool {
+        let is_cut = outputs.is_cut();
+        if !is_cut {
+            // It was cleared.
+            self.wholes.remove(cell);
+        }
+        let begins = is_over && !self.wholes.contains_key(cell);
+        self.waiting.push(Work {
+            cell: cell.to_owned(),
+            what: What::Take {
+                event: event.clone(),
+                is_cut,
+                over: begins.then(|| Box::new(outputs.clone())),
+            },
+        });
+        self.bytes += bytes(event);
+        begins || self.bytes >= BATCH
+    }
+
+    /// Writes what waits. What a person is to be told of it, and the cells whose outputs are elsewhere than before.
+    async fn write(&mut self) -> (Vec<String>, Vec<String>) {
+        let work = std::mem::take(&mut self.waiting);
+        self.bytes = 0;
+        if work.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
+        let mut spill = self.spill.take().unwrap_or_else(Spill::none);
+        let written = tokio::task::spawn_blocking(move || {
+            let mut wholes = BTreeMap::new();
+            let mut trouble = Vec::new();
+            for Work { cell, what } in work {
+                let whole = match what {
+                    What::Take {
+                        event,
+                        is_cut,
+                        over,
+                    } => spill.take(&cell, is_cut, over.as_deref(), &event),
+                    What::Close => spill.close(&cell),
+                };
+                trouble.extend(spill.trouble());
+                wholes.insert(cell, whole);
+            }
+            (spill, wholes, trouble)
+        });
+        // A panic has been logged; nothing more goes to files then.
+        let Ok((spill, wholes, trouble)) = written.await else {
+            return (Vec::new(), Vec::new());
+        };
+        self.spill = Some(spill);
+        let mut moved = Vec::new();
+        for (cell, whole) in wholes {
+            match whole {
+                Some(whole) => {
+                    let before = self.wholes.insert(cell.clone(), whole.clone());
+                    if before.is_some_and(|before| before != whole) {
+                        moved.push(cell);
+                    }
+                }
+                None => drop(self.wholes.remove(&cell)),
+            }
+        }
+        (trouble, moved)
+    }
+}
+
+/// What an output is worth in a batch.
+fn bytes(event: &OutputEvent) -> usize {
+    const FEW: usize = 1 << 10;
+    let bundle = |data: &MimeBundle| -> usize {
+        data.iter()
+            .map(|(_, value)| value.as_str().map_or(FEW, str::len))
+            .sum()
+    };
+    match event {
+        OutputEvent::Stream(stream) => stream.text.len(),
+        OutputEvent::Display { data, .. }
+        | OutputEvent::Result { data, .. }
+        | OutputEvent::Update { data, .. } => bundle(data),
+        OutputEvent::Error(_) | OutputEvent::Clear { .. } | OutputEvent::Lost(_) => FEW,
+    }
+}
+
+impl Session {
+    /// Brings the outputs of a cell under their limits after `output` came; what does not fit goes to files first.
+    pub(super) async fn cut(&mut self, cell: &str, is_over: bool, output: &OutputEvent) {
+        if !self.output_files.concerns(cell, is_over, output) {
+            return;
+        }
+        if self.output_files.keep_nothing() {
+            if is_over {
+                let (cell, whole) = (cell.to_owned(), Whole::Nowhere(None));
+                self.edit(Edit::Cut { cell, whole });
+            }
+            return;
+        }
+        let Some(code) = self.transcript.code(cell) else {
+            return;
+        };
+        let was_cut = code.outputs.is_cut();
+        let is_full = self.output_files.push(cell, &code.outputs, is_over, output);
+        let is_running = self.running.as_ref().is_some_and(|it| it.cell == cell);
+        if is_full || !is_running {
+            self.write_outputs().await;
+        }
+        let Some(whole) = self.output_files.wholes.get(cell).cloned() else {
+            return;
+        };
+        let notice = whole.notice().filter(|_| !was_cut);
+        let cell = cell.to_owned();
+        self.edit(Edit::Cut { cell, whole });
+        if let Some(message) = notice {
+            self.notice(&message).await;
+        }
+    }
+
+    /// Writes what waits for files.
+    pub(super) async fn write_outputs(&mut self) {
+        let (trouble, moved) = self.output_files.write().await;
+        for cell in moved {
+            if let Some(whole) = self.output_files.wholes.get(&cell).cloned() {
+                self.edit(Edit::Cut { cell, whole });
+            }
+        }
+        for message in trouble {
+            self.notice(&message).await;
+        }
+    }
+
+    /// A cell is over: all of its output is in its files.
+    pub(super) async fn close_files(&mut self, cell: &str) {
+        if self.output_files.wholes.contains_key(cell) {
+            self.output_files.waiting.push(Work {
+                cell: cell.to_owned(),
+                what: What::Close,
+            });
+            self.write_outputs().await;
+        }
+    }
+}
