@@ -43,6 +43,7 @@ mod sees;
 mod sessions;
 mod stdin;
 mod support;
+mod tables;
 mod terminal;
 mod tidy;
 mod undo;
