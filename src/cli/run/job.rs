@@ -12,7 +12,9 @@ use super::super::gateway::Far;
 use super::super::{Context, print, session};
 use super::plan::{Job, Target};
 use super::{kernel_failure, kernels, params, source};
-use crate::agent::replay::{self, Control, Files, OtherKernels, ReplayOptions, Report, Saver};
+use crate::agent::replay::{
+    self, Control, Exits, Files, OtherKernels, ReplayOptions, Report, Saver,
+};
 use crate::agent::{EventKind, Spill, spill, write_atomically_with};
 use crate::error::{Exit, Failure};
 use crate::jupyter::nbformat::Notebook;
@@ -33,6 +35,7 @@ pub(super) struct Settings<'a> {
 /// A notebook that is ready to run.
 pub(super) struct Prepared {
     pub(super) notebook: Notebook,
+    exits: Exits,
     kernel: KernelSource,
     existing: Option<Existing>,
     workdir: PathBuf,
@@ -88,6 +91,11 @@ pub(super) fn prepare(job: &Job, settings: &Settings<'_>) -> Result<Prepared, Fa
     }
     Ok(Prepared {
         notebook: source.notebook,
+        exits: if source.is_notebook {
+            Exits::AsJupyter
+        } else {
+            Exits::AsPython
+        },
         kernel,
         existing,
         workdir: args
@@ -149,6 +157,7 @@ impl Prepared {
             allow_errors: args.allow_errors || args.check,
             allow_stdin: settings.allow_stdin,
             limits,
+            exits: self.exits,
         };
         let files = Files {
             spill: output.map_or_else(Spill::none, |output| {

@@ -39,7 +39,10 @@ pub(super) enum Reply {
 
 /// The fenced blocks of `text`, in order.
 pub(super) fn scan(text: &str, reply: Reply) -> Vec<Block> {
-    let Masked { text: masked, in_doubt } = masked(text, reply);
+    let Masked {
+        text: masked,
+        in_doubt,
+    } = masked(text, reply);
     let mut blocks: Vec<Block> = Vec::new();
     let mut depth = 0_usize;
     let mut open = false;
@@ -213,7 +216,10 @@ fn opened(words: &str) -> Option<Fence> {
     } else {
         words.strip_prefix(['-', '*', '+'])
     };
-    let item = item.filter(|item| item.starts_with(' ')).unwrap_or(words).trim_start();
+    let item = item
+        .filter(|item| item.starts_with(' '))
+        .unwrap_or(words)
+        .trim_start();
     let mark = item.chars().next().filter(|c| matches!(c, '`' | '~'))?;
     let info = item.trim_start_matches(mark);
     let length = item.len() - info.len();
@@ -284,7 +290,11 @@ mod tests {
             // Fences in a string of several lines, that of R and of bash too.
             (
                 "```python\ns = \"\"\"\n```\nx\n```\n\"\"\"\nprint(s)\n```\n",
-                vec![block("python", "s = \"\"\"\n```\nx\n```\n\"\"\"\nprint(s)\n", true)],
+                vec![block(
+                    "python",
+                    "s = \"\"\"\n```\nx\n```\n\"\"\"\nprint(s)\n",
+                    true,
+                )],
             ),
             (
                 "```python\ns = '''\n```python\nx\n```\n'''\n```\nend\n```r\ny\n```\n",
@@ -295,7 +305,11 @@ mod tests {
             ),
             (
                 "```bash\ncat > a.md <<'EOF'\n```\nit's\n```\nEOF\n```\n",
-                vec![block("bash", "cat > a.md <<'EOF'\n```\nit's\n```\nEOF\n", true)],
+                vec![block(
+                    "bash",
+                    "cat > a.md <<'EOF'\n```\nit's\n```\nEOF\n",
+                    true,
+                )],
             ),
             (
                 "```r\nx <- \"\n```\n\"\n```\n",
@@ -303,7 +317,11 @@ mod tests {
             ),
             (
                 "```python\n%%writefile a.md\n```python\nx\n```\nend\n```\nwords\n",
-                vec![block("python", "%%writefile a.md\n```python\nx\n```\nend\n", true)],
+                vec![block(
+                    "python",
+                    "%%writefile a.md\n```python\nx\n```\nend\n",
+                    true,
+                )],
             ),
             (
                 "```markdown\n```python\nx\n```\n```\nwords\n",

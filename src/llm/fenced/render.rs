@@ -89,7 +89,8 @@ fn reply(text: &str, calls: &[ToolCall], options: &FencedOptions) -> String {
     let mut rest = text;
     for call in calls {
         let told = text.len() - rest.len();
-        let (words, later) = rest.split_at(rest.floor_char_boundary(call.after.saturating_sub(told)));
+        let (words, later) =
+            rest.split_at(rest.floor_char_boundary(call.after.saturating_sub(told)));
         pieces.push(words.trim_end().to_owned());
         pieces.push(block(&call.arguments, &options.language));
         rest = later.trim_start_matches('\n');

@@ -99,7 +99,12 @@ fn triple(line: &str, mut open: Option<char>, comment: &str) -> Option<char> {
             return open;
         };
         let after = |length: usize| from.get(length..).unwrap_or_default();
-        let is_triple = from.as_bytes().iter().take_while(|b| char::from(**b) == c).count() >= 3;
+        let is_triple = from
+            .as_bytes()
+            .iter()
+            .take_while(|b| char::from(**b) == c)
+            .count()
+            >= 3;
         rest = match open {
             Some(_) if c == '\\' => {
                 let escaped = after(1).chars().next().map_or(0, char::len_utf8);
@@ -195,7 +200,9 @@ fn shell(line: &str, open: &mut Option<char>, documents: &mut Vec<String>) {
                 after
             }
             (Some('\''), _) => after,
-            (_, '\\') => after.get(after.chars().next().map_or(0, char::len_utf8)..).unwrap_or_default(),
+            (_, '\\') => after
+                .get(after.chars().next().map_or(0, char::len_utf8)..)
+                .unwrap_or_default(),
             (None, '\'' | '"') => {
                 *open = Some(c);
                 after
@@ -205,7 +212,9 @@ fn shell(line: &str, open: &mut Option<char>, documents: &mut Vec<String>) {
             (None, '<') if after.starts_with('<') => {
                 let word = after.trim_start_matches(['<', '-', ' ']);
                 let quoted = word.trim_start_matches(['\'', '"', '\\']);
-                let end = quoted.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(quoted.len());
+                let end = quoted
+                    .find(|c: char| !c.is_alphanumeric() && c != '_')
+                    .unwrap_or(quoted.len());
                 if quoted.starts_with(|c: char| c.is_alphabetic() || c == '_') {
                     documents.push(quoted.get(..end).unwrap_or_default().to_owned());
                 }

@@ -72,7 +72,10 @@ fn every_block_of_code_runs_in_order() {
     check(
         "So:\n```python\ns = \"\"\"\n```\nx\n```\n\"\"\"\nprint(s)\n```\nDone.\n```python\ny\n```",
         "So:\n\nDone.",
-        &["[python]s = \"\"\"\n```\nx\n```\n\"\"\"\nprint(s)", "[python]y"],
+        &[
+            "[python]s = \"\"\"\n```\nx\n```\n\"\"\"\nprint(s)",
+            "[python]y",
+        ],
     );
     check(
         "```python\ns = \"\"\"torn\n```\nDone.",
