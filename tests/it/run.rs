@@ -717,7 +717,11 @@ fn sys_exit_in_a_script_is_its_exit_code() {
         "# %%\nimport sys\nsys.exit(4)\n# %%\nprint('never')\n",
     );
     assert_snapshot!(sponde.run(&["run", "cells.py"]), @"exit: 4");
-    let file = sponde.write_notebook("exit.ipynb", "python3", &[("code", "import sys\nsys.exit(3)")]);
+    let file = sponde.write_notebook(
+        "exit.ipynb",
+        "python3",
+        &[("code", "import sys\nsys.exit(3)")],
+    );
     let ended = sponde.run(&["run", &file.to_string_lossy()]);
     assert!(
         ended

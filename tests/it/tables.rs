@@ -1,6 +1,7 @@
 //! What the model is told about a table with `-f`, held against pandas: the line to load it must work as it stands, and
 //! what is said of the columns must be what pandas then finds.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -83,13 +84,14 @@ fn columns(told: &str) -> String {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn the_line_that_loads_a_table_works_in_pandas() {
     let utf_16: Vec<u8> = [0xff, 0xfe]
         .into_iter()
         .chain("city,n\nKöln,1\n".encode_utf16().flat_map(u16::to_le_bytes))
         .collect();
     let late = [
-        "a,b\n".repeat(1).into_bytes(),
+        b"a,b\n".to_vec(),
         "x,1\n".repeat(70_000).into_bytes(),
         b"M\xfcnchen,2\n".to_vec(),
     ]
@@ -250,7 +252,7 @@ fn what_is_said_of_the_first_rows_says_so() {
     let path = dir.path().join("large.csv");
     let mut text = "n,note,x\n".to_owned();
     for n in 0..33_000 {
-        text.push_str(&format!("{n},{},0.123456789012345\n", "x".repeat(1_000)));
+        writeln!(text, "{n},{},0.123456789012345", "x".repeat(1_000)).unwrap();
     }
     // Nothing of this is in the first 32 MiB.
     text.push_str("900000,M,7\n");
