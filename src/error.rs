@@ -20,6 +20,8 @@ pub enum Exit {
     Provider,
     /// Ctrl-C.
     Interrupted,
+    /// As the script that was run has ended itself.
+    Script(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -32,6 +34,7 @@ impl From<Exit> for ExitCode {
             Exit::Kernel => 4,
             Exit::Provider => 5,
             Exit::Interrupted => 130,
+            Exit::Script(status) => status,
         })
     }
 }

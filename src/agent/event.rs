@@ -156,6 +156,8 @@ pub enum EventKind {
         pictures: usize,
         /// How many of the person's own messages the summary has, word for word.
         words: usize,
+        /// How many of them it has shortened, because they are long.
+        shortened: usize,
         /// How many files it names.
         files: usize,
         /// How many variables of the kernels the model was told of.

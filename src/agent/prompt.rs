@@ -75,6 +75,7 @@ pub fn small_examples() -> Vec<Message> {
             let id = format!("example_{n}");
             let arguments = serde_json::json!({ "code": code }).to_string();
             let call = ToolCall {
+                after: 0,
                 id: id.clone(),
                 name: tools::RUN_CODE.to_owned(),
                 arguments,

@@ -26,6 +26,7 @@ pub use others::OtherKernels;
 use results::Results;
 pub use saver::Saver;
 
+mod exit;
 mod job;
 mod others;
 mod papermill;
@@ -45,6 +46,17 @@ pub struct ReplayOptions {
     pub allow_stdin: bool,
     /// What is kept of outputs.
     pub limits: OutputLimits,
+    /// What `sys.exit` means.
+    pub exits: Exits,
+}
+
+/// What it means that code ends itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exits {
+    /// In a notebook: an error, but for a success.
+    AsJupyter,
+    /// In a script: its end, with a status.
+    AsPython,
 }
 
 impl ReplayOptions {
@@ -86,6 +98,8 @@ pub struct Report {
     pub failed: Option<(usize, Verdict)>,
     /// Whether that was because [`ReplayOptions::deadline`] passed.
     pub out_of_time: bool,
+    /// The status that a script has ended itself with, if it is no success.
+    pub exited: Option<u8>,
 }
 
 /// See [`Job::run`].
@@ -114,6 +128,7 @@ async fn replay(
         ran: 0,
         failed: None,
         out_of_time: false,
+        exited: None,
     };
     let mut passed = notebook.cells.len();
     for index in 0..notebook.cells.len() {
@@ -163,15 +178,18 @@ async fn replay(
             *execution_count = outcome.count;
         }
         let failed = stops_the_run(&outcome.verdict, cell, options.allow_errors);
-        papermill::cell_ends(cell, failed && !is_exit(&outcome.verdict));
+        papermill::cell_ends(cell, failed && exit::status(&outcome.verdict) != Some(0));
         results.changed();
-        if failed && is_exit(&outcome.verdict) {
+        if failed && exit::status(&outcome.verdict) == Some(0) {
             passed = index + 1;
             break;
         }
         if failed {
             report.out_of_time = outcome.verdict == Verdict::TimedOut
                 && options.deadline.is_some_and(|end| end <= Instant::now());
+            if options.exits == Exits::AsPython {
+                report.exited = exit::status(&outcome.verdict);
+            }
             report.failed = Some((index, outcome.verdict));
             break;
         }
@@ -240,12 +258,6 @@ fn stops_the_run(verdict: &Verdict, cell: &Cell, allow_errors: bool) -> bool {
     }
 }
 
-/// Code that says it is done, as scripts do: the run ends there, and well.
-fn is_exit(verdict: &Verdict) -> bool {
-    matches!(verdict, Verdict::Error { ename, evalue }
-        if ename == "SystemExit" && matches!(evalue.as_str(), "" | "0" | "None"))
-}
-
 /// Runs one cell; its outputs, and what it updates, go to `results`.
 async fn run_cell(
     notebook: &mut Notebook,
@@ -306,7 +318,10 @@ async fn run_cell(
                 results.widgets.comm(comm);
                 continue;
             }
-            ExecutionEvent::Output(output) => {
+            ExecutionEvent::Output(mut output) => {
+                if options.exits == Exits::AsPython && !exit::quiet(&mut output) {
+                    continue;
+                }
                 let is_error = matches!(output, OutputEvent::Error(_));
                 if results.widgets.take(&running.execution.id, &output) {
                     caught |= is_error;
@@ -315,6 +330,12 @@ async fn run_cell(
                 raised |= is_error;
                 for message in results.apply(index, &id, &output) {
                     tell(events, EventKind::Notice { message }).await;
+                }
+                if options.exits == Exits::AsPython {
+                    output = match exit::words(output) {
+                        Some(output) => output,
+                        None => continue,
+                    };
                 }
                 EventKind::Output {
                     cell: id.clone(),

@@ -11,7 +11,18 @@ pub(super) struct Sampling {
     pub(super) text_cell: Option<String>,
     pub(super) text: String,
     pub(super) calls: Vec<PartialCall>,
+    /// Words that came after calls: they are cells between those of the calls, which are there once the reply is whole.
+    pub(super) later: Vec<LaterWords>,
     pub(super) ended: Ended,
+}
+
+/// Words of a reply that came after a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LaterWords {
+    /// After so many calls.
+    pub(super) calls: usize,
+    pub(super) cell: String,
+    pub(super) text: String,
 }
 
 /// How a reply ended, for what to say about a call that is not whole.
@@ -48,6 +59,8 @@ impl PartialCall {
 pub(super) enum Progress {
     /// More words.
     Text(String),
+    /// More words after a call, of the cell that they will be.
+    LaterText { cell: String, text: String },
     /// More reasoning.
     Reasoning(String),
     /// More code of the cell that this call will be.
@@ -70,6 +83,7 @@ impl Sampling {
             text_cell: None,
             text: String::new(),
             calls: Vec::new(),
+            later: Vec::new(),
             ended: Ended::Whole,
         }
     }
@@ -79,7 +93,11 @@ impl Sampling {
         match delta {
             Delta::Text(text) => {
                 self.text.push_str(&text);
-                Progress::Text(text)
+                if self.calls.is_empty() {
+                    Progress::Text(text)
+                } else {
+                    self.later_text(text, new_id)
+                }
             }
             Delta::Reasoning(text) => Progress::Reasoning(text),
             Delta::CallStart { index, id, name } => {
@@ -112,6 +130,7 @@ impl Sampling {
             Delta::Retrying(why) => {
                 self.text.clear();
                 self.calls.clear();
+                self.later.clear();
                 Progress::Again {
                     why,
                     cell: self.text_cell.take(),
@@ -124,6 +143,35 @@ impl Sampling {
                 }
                 Progress::Complete { usage }
             }
+        }
+    }
+
+    fn later_text(&mut self, text: String, new_id: &mut dyn FnMut() -> String) -> Progress {
+        let calls = self.calls.len();
+        let kept = match self.later.last_mut().filter(|last| last.calls == calls) {
+            Some(last) => last,
+            None if text.trim().is_empty() => return Progress::Nothing,
+            None => {
+                let cell = new_id();
+                self.later.push(LaterWords {
+                    calls,
+                    cell,
+                    text: String::new(),
+                });
+                let at = self.later.len() - 1;
+                &mut self.later[at]
+            }
+        };
+        // The blank lines before it only part it from the code.
+        let new = if kept.text.is_empty() {
+            text.trim_start()
+        } else {
+            &text
+        };
+        kept.text.push_str(new);
+        Progress::LaterText {
+            cell: kept.cell.clone(),
+            text,
         }
     }
 

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::stream::{Item, ItemId, Rejection, Snapshot};
 use crate::agent::Command;
+use crate::agent::stream::{Item, ItemId, Rejection, Snapshot};
 
 pub use connection::{AttachError, attach};
 pub use server::{Listener, listen};

@@ -72,13 +72,7 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
     } else {
         let mut renderer = Renderer::new(false);
         let mut typed = interactive.then(|| Typed::of_a_person(None));
-        interact::turn(
-            &mut view,
-            &mut renderer,
-            typed.as_mut(),
-            &mut signals,
-        )
-        .await
+        interact::turn(&mut view, &mut renderer, typed.as_mut(), &mut signals).await
     };
     // The kernel may take its time to end; a second Ctrl-C does not wait for it.
     tokio::select! {

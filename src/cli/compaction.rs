@@ -14,6 +14,7 @@ pub(super) fn words(event: &EventKind) -> Option<String> {
         cells,
         pictures,
         words,
+        shortened,
         files,
         variables,
     } = event
@@ -49,6 +50,9 @@ pub(super) fn words(event: &EventKind) -> Option<String> {
                 counted(*cells, "cell"),
                 counted(*words, "message"),
             );
+            if *shortened > 0 {
+                let _ = write!(text, ", {shortened} shortened");
+            }
             if *files > 0 {
                 let _ = write!(text, " and {} written", counted(*files, "file"));
             }
@@ -98,6 +102,7 @@ mod tests {
             cells: 41,
             pictures,
             words: 1,
+            shortened: usize::from(pictures == 0),
             files: 2,
             variables,
         };
@@ -107,6 +112,13 @@ mod tests {
                 "compacted: 13,210 -> 950 tokens of 16,384. A summary by the model stands for the first 41 cells and \
                  3 pictures; it has 1 message of yours word for word and 2 files written. The model was told of 12 \
                  variables in the kernel. The notebook keeps everything."
+            )
+        );
+        assert_eq!(
+            words(&event(Some("rules"), 0, 0)).as_deref(),
+            Some(
+                "compacted: 13,210 -> 950 tokens of 16,384. A summary by rules stands for the first 41 cells; it has 1 \
+                 message of yours word for word, 1 shortened and 2 files written. The notebook keeps everything."
             )
         );
         assert_eq!(

@@ -123,6 +123,11 @@ async fn one(job: &Job, settings: &Settings<'_>) -> Result<Exit, Failure> {
         print(&concluded.report)?;
         print(&format!("{}: {}\n", job.shown, concluded.words))?;
     }
+    if let Ok(report) = &ran.result
+        && let Some(status) = report.exited
+    {
+        return Ok(Exit::Script(status));
+    }
     let place = output.map(|path| path.display().to_string());
     match finish::verdict(&ran, place.as_deref()) {
         Err(failure) if failure.exit == Exit::Interrupted => return Ok(Exit::Interrupted),

@@ -155,8 +155,8 @@ impl MimeBundle {
     ///
     /// | audience | order |
     /// |---|---|
-    /// | `Terminal` | png, jpeg, webp, gif, markdown, plain, latex, html, svg, any JSON |
-    /// | `Model` | llm+plain, markdown, plain, latex, any JSON, png, jpeg, webp, gif, html, svg |
+    /// | `Terminal` | png, jpeg, webp, gif, plain, markdown, latex, html, svg, any JSON |
+    /// | `Model` | llm+plain, plain, markdown, latex, any JSON, png, jpeg, webp, gif, html, svg |
     /// | `Web` | plotly, vega-lite, vega, html, markdown, latex, svg, png, jpeg, webp, gif, javascript, plain, any JSON |
     ///
     /// Then whatever else there is, in the kernel's order. Blank values never win. A `text/plain`
@@ -288,8 +288,8 @@ const FOR_TERMINAL: [&str; 10] = [
     IMAGE_JPEG,
     IMAGE_WEBP,
     IMAGE_GIF,
-    TEXT_MARKDOWN,
     TEXT_PLAIN,
+    TEXT_MARKDOWN,
     TEXT_LATEX,
     TEXT_HTML,
     IMAGE_SVG,
@@ -297,8 +297,8 @@ const FOR_TERMINAL: [&str; 10] = [
 ];
 const FOR_MODEL: [&str; 11] = [
     TEXT_LLM,
-    TEXT_MARKDOWN,
     TEXT_PLAIN,
+    TEXT_MARKDOWN,
     TEXT_LATEX,
     ANY_JSON,
     IMAGE_PNG,
@@ -505,6 +505,16 @@ mod tests {
             (class, ["text/plain", "text/plain", "text/html"]),
             (altair, ["application/vnd.vegalite.v5+json"; 3]),
             (blank, ["x/y"; 3]),
+            // A data frame of R: its Markdown is for pages.
+            (
+                json!({
+                    "text/html": "<table>",
+                    "text/markdown": "| a &lt;dbl&gt; |\n|---|\n| 1 |",
+                    "text/latex": "\\begin{tabular}",
+                    "text/plain": "  a\n1 1",
+                }),
+                ["text/plain", "text/plain", "text/html"],
+            ),
         ];
         for (value, expected) in cases {
             let bundle = bundle(&value);

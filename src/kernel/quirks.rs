@@ -34,6 +34,8 @@ pub struct Quirks {
     /// What its output ends with when it has started its interpreter anew: all variables are lost, and it tells the
     /// cell's success.
     pub started_anew: Option<&'static str>,
+    /// The name of errors that it sends without one.
+    pub nameless_error: Option<&'static str>,
     /// It sends each line by itself, faster than anybody reads, and drops what its queue cannot hold without a word: from
     /// how many outputs of a cell on that must be reckoned with.
     pub drops_beyond: Option<u32>,
@@ -63,6 +65,7 @@ impl Default for Quirks {
             answers_is_complete: true,
             worker: false,
             started_anew: None,
+            nameless_error: None,
             drops_beyond: None,
             set_up: None,
         }
@@ -79,6 +82,8 @@ impl Quirks {
                 stdin: false,
                 answers_is_complete: false,
                 started_anew: Some("Restarting Bash"),
+                // Else a person reads `: 1`.
+                nameless_error: Some("exit status"),
                 set_up: Some(BASH_SET_UP),
                 ..usual
             },

@@ -232,7 +232,12 @@ impl Table {
                 }
                 entry.settling.seen(entry.idle);
                 entry.outputs = entry.outputs.saturating_add(1);
-                if let Content::Error(error) = &content {
+                if let Content::Error(error) = &mut content {
+                    if let Some(name) = self.quirks.nameless_error
+                        && error.ename.is_empty()
+                    {
+                        name.clone_into(&mut error.ename);
+                    }
                     entry.error = Some((error.ename.clone(), error.evalue.clone()));
                 }
                 if self.quirks.has_started_anew(&content) {

@@ -14,6 +14,7 @@ mod info;
 mod piece;
 mod reader;
 mod render;
+mod strings;
 mod translation;
 
 use std::sync::Arc;

@@ -113,6 +113,7 @@ mod tests {
 
     fn attempt(code: &str, output: &str, is_error: bool) -> [Message; 2] {
         let call = ToolCall {
+            after: 0,
             id: code.to_owned(),
             name: "t".to_owned(),
             arguments: code.to_owned(),

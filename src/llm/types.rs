@@ -205,6 +205,8 @@ pub struct ToolCall {
     pub name: String,
     /// The arguments, byte for byte as the model wrote them; not necessarily JSON.
     pub arguments: String,
+    /// How many bytes of the reply's words the model wrote before it.
+    pub after: usize,
 }
 
 /// One step of a streamed reply.

@@ -24,7 +24,7 @@ use crate::llm::types::Part;
 pub use files::written as files_written;
 pub use plan::{Kind, Need, Plan, Scale, plan};
 pub use rules::{as_text, work_so_far};
-pub use text::{Inventory, Parts, Variables, outputs_note, person_words, summary};
+pub use text::{Inventory, Parts, PersonWords, Variables, outputs_note, person_words, summary};
 
 /// What was done so that a conversation fits its model's window again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -205,6 +205,7 @@ fn model(reply: &[Cell], native: Option<Native>, tool: &str, teller: Teller<'_>)
     for cell in reply {
         if let CellKind::Reading(reading) = &cell.kind {
             calls.push(ToolCall {
+                after: text.len(),
                 id: reading.call_id.clone(),
                 name: READ_OUTPUT.to_owned(),
                 arguments: cell.source.clone(),
@@ -221,6 +222,10 @@ fn model(reply: &[Cell], native: Option<Native>, tool: &str, teller: Teller<'_>)
             continue;
         }
         let CellKind::Code(code) = &cell.kind else {
+            if !text.is_empty() && !cell.source.is_empty() {
+                text.truncate(text.trim_end().len());
+                text.push_str("\n\n");
+            }
             text.push_str(&cell.source);
             continue;
         };
@@ -232,6 +237,7 @@ fn model(reply: &[Cell], native: Option<Native>, tool: &str, teller: Teller<'_>)
         };
         let written = code.original.as_ref().unwrap_or(&cell.source);
         calls.push(ToolCall {
+            after: text.len(),
             id: call_id.clone(),
             name: tool.to_owned(),
             arguments: broken.clone().unwrap_or_else(|| arguments(code, written)),
@@ -383,6 +389,7 @@ mod tests {
             before = messages(&transcript, "run_code", BUDGET);
         }
         let tool_call = |cell: &str, code: &str| ToolCall {
+            after: 0,
             id: format!("call-{cell}"),
             name: "run_code".to_owned(),
             arguments: json!({ "code": code }).to_string(),
@@ -460,6 +467,7 @@ mod tests {
         let calls = |id: &str, arguments: &str| Message::Assistant {
             text: String::new(),
             calls: vec![ToolCall {
+                after: 0,
                 id: id.to_owned(),
                 name: "t".to_owned(),
                 arguments: arguments.to_owned(),

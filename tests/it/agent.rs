@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sponde::agent::approval::Approval;
-use sponde::agent::stream::{Body, Received, View};
 use sponde::agent::coach::Coaching;
+use sponde::agent::stream::{Body, Received, View};
 use sponde::agent::{
     Agent, AgentOptions, Command, Decision, EventKind, OutputChange, StdinPolicy, TurnEnd,
 };
@@ -706,4 +706,64 @@ async fn large_outputs_are_written_where_blocking_is_fine() {
         .map(|number| format!("{number:03}").repeat(20_000) + "\n")
         .collect();
     assert!(reader.join().unwrap() == expected);
+}
+
+/// Between the cells where the model wrote them, in the notebook and in what it reads of itself.
+#[tokio::test]
+async fn words_stay_where_the_model_wrote_them() {
+    use sponde::llm::scripted::Step;
+    use sponde::llm::types::{Delta, Message, StopReason, Usage};
+
+    let words = |text: &str| Step::Delta(Delta::Text(text.to_owned()));
+    let code = |index: usize, code: &str| {
+        [
+            Step::Delta(Delta::CallStart {
+                index,
+                id: format!("call{index}"),
+                name: "run_code".to_owned(),
+            }),
+            Step::Delta(Delta::CallArguments {
+                index,
+                fragment: json!({ "code": code }).to_string(),
+            }),
+        ]
+    };
+    let mut steps = vec![words("First I load.")];
+    steps.extend(code(0, "x = 1"));
+    steps.extend([words("\n\nThen "), words("I print.")]);
+    steps.extend(code(1, "print(x)"));
+    steps.push(words("\n\nThat is all."));
+    steps.push(Step::Delta(Delta::Finished {
+        reason: StopReason::ToolCalls,
+        usage: Usage::default(),
+    }));
+    let mut session = start(
+        ipykernel(),
+        Approval::Never,
+        [Reply::new(steps), Reply::text("Done.")],
+    );
+    session.submit("go").await;
+    session.turn().await;
+    let sources: Vec<String> = session.cells().into_iter().map(|cell| cell.2).collect();
+    assert_eq!(
+        sources,
+        [
+            "go",
+            "First I load.",
+            "x = 1",
+            "Then I print.",
+            "print(x)",
+            "That is all.",
+            "Done."
+        ]
+    );
+    let prompt = session.model.prompts().pop().unwrap();
+    let said = prompt.messages.iter().find_map(|message| match message {
+        Message::Assistant { text, calls, .. } => Some((text, calls)),
+        _ => None,
+    });
+    let (text, calls) = said.unwrap();
+    assert_eq!(text, "First I load.\n\nThen I print.\n\nThat is all.");
+    let before: Vec<&str> = calls.iter().map(|call| &text[..call.after]).collect();
+    assert_eq!(before, ["First I load.", "First I load.\n\nThen I print."]);
 }

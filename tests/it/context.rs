@@ -470,6 +470,7 @@ fn conversation(exchanges: usize) -> Prompt {
     let exchange = |n: usize| {
         let id = format!("call_{n}");
         let call = ToolCall {
+            after: 0,
             id: id.clone(),
             name: "run_code".to_owned(),
             arguments: json!({ "code": format!("print({n})\nplot()") }).to_string(),

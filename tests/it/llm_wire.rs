@@ -99,6 +99,7 @@ async fn ask(provider: &dyn Provider, prompt: Prompt) -> Result<Reply, ProviderE
             Delta::CallStart { index, id, name } => {
                 assert_eq!(index, reply.calls.len());
                 reply.calls.push(ToolCall {
+                    after: 0,
                     id,
                     name,
                     arguments: String::new(),

@@ -44,6 +44,7 @@ mod sessions;
 mod shown;
 mod stdin;
 mod support;
+mod tables;
 mod terminal;
 mod tidy;
 mod undo;

@@ -4,9 +4,15 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use sponde::kernel::probe::{Grade, probe};
-use sponde::kernel::{KernelSource, SearchPath, SearchPaths};
+use sponde::kernel::{
+    ExecuteOptions, ExecutionEvent, Kernel, KernelSource, SearchPath, SearchPaths, Verdict,
+};
+use sponde::llm::types::Part;
+use sponde::session::Outputs;
+use sponde::session::summarize::{self, Budget};
 
 use crate::support::{ipykernel, launch_options, misbehaving, tools};
 
@@ -78,14 +84,14 @@ restart: good: starts again
     assert_eq!(observed(ipykernel()).await, expected);
 }
 
-/// Bash runs below the kernel, and the kernel reads what it prints: there are no results, an error has a number only,
+/// Bash runs below the kernel, and the kernel reads what it prints: there are no results, an error is an exit status,
 /// and nobody can be asked. `exit` ends bash alone; the kernel starts another one and says so.
 #[tokio::test]
 async fn bash() {
     let expected = "\
 variables between cells: good: kept
 result of an expression: limited: printed: the kernel has no results
-error: limited: an error without a name, `1`
+error: good: `exit status: 1`
 PNG: good: display_data
 Unicode: good: intact
 empty cell: good: nothing happens
@@ -93,7 +99,7 @@ question to the person: limited: cannot ask: goes on without an answer
 question, nobody there: limited: goes on without an answer
 20,000 printed lines: good: complete
 infinite loop, interrupted: good: interrupted, variables kept
-code ends its process: limited: ok; variables lost, and it is said
+code ends its process: limited: `exit status: 7`; variables lost, and it is said
 kernel killed: good: noticed; starts again
 restart: good: starts again
 ";
@@ -208,4 +214,145 @@ kernel killed: skipped: not checked: no code for this language
 restart: good: starts again
 ";
     assert_eq!(observed(misbehaving(&[])).await, expected);
+}
+
+/// What a model reads of each cell, and how it ended.
+async fn told(kernel: KernelSource, cells: &[&str]) -> Vec<(String, Verdict, Duration)> {
+    let dir = tempfile::tempdir().unwrap();
+    let kernel = Kernel::launch(launch_options(kernel, dir.path()))
+        .await
+        .unwrap();
+    let mut told = Vec::new();
+    for code in cells {
+        let begun = Instant::now();
+        let mut execution = kernel.execute(ExecuteOptions::cell(*code)).await.unwrap();
+        let mut outputs = Outputs::default();
+        let verdict = loop {
+            match execution.next().await.unwrap() {
+                ExecutionEvent::Output(output) => outputs.apply(&output),
+                ExecutionEvent::Finished(outcome) => break outcome.verdict,
+                _ => {}
+            }
+        };
+        let budget = Budget {
+            text: 4000,
+            eye: None,
+            brief: false,
+            reads: false,
+            said: None,
+        };
+        let parts = summarize::outputs(&outputs.to_notebook(), budget);
+        let text: Vec<String> = parts
+            .into_iter()
+            .map(|part| match part {
+                Part::Text(text) => text,
+                Part::Image { .. } => "[picture]".to_owned(),
+            })
+            .collect();
+        told.push((text.join("\n"), verdict, begun.elapsed()));
+    }
+    kernel.shutdown().await;
+    told
+}
+
+fn failed(evalue: &str) -> Verdict {
+    Verdict::Error {
+        ename: "exit status".to_owned(),
+        evalue: evalue.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn bash_tells_how_code_ended_and_refuses_code_that_is_not_whole() {
+    let cells = [
+        "false",
+        "x=7; (exit 5)",
+        "echo $x",
+        "if true; then",
+        "cat <<EOF\nx",
+        "echo 'torn",
+        "shopt -s extglob; [[ ab == @(ab|c) ]] && echo glob",
+        "echo $x; exit 3",
+        "echo \"[$x]\"",
+        "kill -9 $$",
+        "exit 0",
+    ];
+    let told = told(installed("bash"), &cells).await;
+    // It waited five seconds for each that is not whole.
+    for at in 3..=5 {
+        assert!(told[at].2 < Duration::from_secs(4), "{:?}", told[at]);
+    }
+    let verdicts: Vec<&Verdict> = told.iter().map(|(_, verdict, _)| verdict).collect();
+    let (ok, torn) = (&Verdict::Ok, |at: usize| told[at].0.clone());
+    assert_eq!(
+        [
+            verdicts[0],
+            verdicts[1],
+            verdicts[2],
+            verdicts[6],
+            verdicts[7],
+            verdicts[8],
+            verdicts[9],
+            verdicts[10]
+        ],
+        [
+            &failed("1"),
+            &failed("5"),
+            ok,
+            ok,
+            &failed("3"),
+            ok,
+            &failed("137"),
+            ok
+        ],
+        "{told:?}"
+    );
+    assert_eq!(told[0].0, "exit status: 1");
+    assert_eq!(told[2].0.trim(), "7");
+    assert!(
+        torn(3).contains("syntax error: unexpected end of file"),
+        "{}",
+        torn(3)
+    );
+    assert!(torn(4).contains("delimited by end-of-file"), "{}", torn(4));
+    assert!(
+        torn(5).contains("unexpected EOF while looking for"),
+        "{}",
+        torn(5)
+    );
+    assert_eq!(told[6].0.trim(), "glob");
+    assert!(
+        told[7].0.starts_with("7\n") && told[7].0.contains("all its variables are lost"),
+        "{}",
+        told[7].0
+    );
+    assert_eq!(told[8].0.trim(), "[]");
+}
+
+#[tokio::test]
+async fn a_model_reads_the_persons_own_frames_of_javascript() {
+    let code = "function f() { null.x }\nf()";
+    let told = told(installed("javascript"), &[code]).await;
+    let text = &told[0].0;
+    assert!(
+        text.contains(
+            "    at f (evalmachine.<anonymous>:1:21)\n    at evalmachine.<anonymous>:2:1"
+        ),
+        "{text}"
+    );
+    assert!(
+        !text.contains("node:") && !text.contains("[eval]"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_data_frame_of_r_is_its_plain_text() {
+    let told = told(
+        installed("r"),
+        &["data.frame(a=1:2, b=c('x','y'))", "c(1, 2)"],
+    )
+    .await;
+    let texts: Vec<&str> = told.iter().map(|(text, ..)| text.trim_end()).collect();
+    assert_eq!(texts, ["  a b\n1 1 x\n2 2 y", "[1] 1 2"]);
 }

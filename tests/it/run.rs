@@ -687,3 +687,46 @@ fn progress_in_lines() {
         .collect();
     assert_eq!(stderr, ["cell 1 (1 of 2): ok", "cell 3 (2 of 2): ok"]);
 }
+
+/// As Python ends, without what IPython says to people at its prompt.
+#[test]
+fn sys_exit_in_a_script_is_its_exit_code() {
+    let sponde = Sponde::new();
+    sponde.write("exit.py", "import sys\nprint('before')\nsys.exit(3)\n");
+    assert_snapshot!(sponde.run(&["run", "exit.py"]), @"
+    exit: 3
+    --- stdout
+    before
+    ");
+    assert_snapshot!(sponde.run(&["run", "-c", "import sys; sys.exit('no such city')"]), @"
+    exit: 1
+    --- stderr
+    no such city
+    ");
+    assert_snapshot!(sponde.run(&["run", "-c", "import sys; sys.exit()"]), @"exit: 0");
+    // A warning of the script's own stays.
+    let own = "import sys; sys.stderr.write('UserWarning: x\\n'); sys.exit(-1)";
+    assert_snapshot!(sponde.run(&["run", "-c", own]), @"
+    exit: 255
+    --- stderr
+    UserWarning: x
+    ");
+    // Of several the first that is no success counts, and a cell of a notebook fails as in Jupyter.
+    sponde.write(
+        "cells.py",
+        "# %%\nimport sys\nsys.exit(4)\n# %%\nprint('never')\n",
+    );
+    assert_snapshot!(sponde.run(&["run", "cells.py"]), @"exit: 4");
+    let file = sponde.write_notebook(
+        "exit.ipynb",
+        "python3",
+        &[("code", "import sys\nsys.exit(3)")],
+    );
+    let ended = sponde.run(&["run", &file.to_string_lossy()]);
+    assert!(
+        ended
+            .to_string()
+            .contains("error: cell 1 failed: SystemExit: 3"),
+        "{ended}"
+    );
+}

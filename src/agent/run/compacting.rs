@@ -226,6 +226,7 @@ impl Session {
             measure,
             after,
             words,
+            shortened,
             files,
         } = made;
         if after < plan.before {
@@ -255,6 +256,7 @@ impl Session {
                 cells: plan.cells,
                 pictures: plan.pictures,
                 words,
+                shortened,
                 files,
                 variables: draft.inventories.iter().map(Inventory::len).sum(),
             })
@@ -389,15 +391,16 @@ impl Session {
         let limit = self.limit();
         let cells = self.cells_through(&plan.through);
         let inventory = self.inventory(&draft.inventories, bytes(limit) / 4);
-        let (text, measure, words, files) = match plan.kind {
+        let (text, measure, words, shortened, files) = match plan.kind {
             Kind::Outputs => (
                 compaction::outputs_note(&inventory),
                 Measure::Outputs,
                 0,
+                0,
                 vec![],
             ),
             Kind::Summary => {
-                let (words, pieces) = compaction::person_words(cells, bytes(limit));
+                let words = compaction::person_words(cells, bytes(limit));
                 let files = compaction::files_written(cells);
                 let most = bytes(limit) / 3;
                 let (by, work) = if let Some(work) = &draft.work {
@@ -415,7 +418,14 @@ impl Session {
                     files: &files,
                     inventory: &inventory,
                 });
-                (text, Measure::Summary { by, work }, pieces, files)
+                let whole = words.pieces - words.shortened;
+                (
+                    text,
+                    Measure::Summary { by, work },
+                    whole,
+                    words.shortened,
+                    files,
+                )
             }
         };
         let said = Message::User(vec![Part::Text(text.clone())]);
@@ -426,6 +436,7 @@ impl Session {
             measure,
             after: self.room.meter.tokens(weight),
             words,
+            shortened,
             files: files.len(),
         }
     }
@@ -459,6 +470,7 @@ struct Made {
     measure: Measure,
     after: u64,
     words: usize,
+    shortened: usize,
     files: usize,
 }
 

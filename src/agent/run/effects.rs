@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use super::kernel_slot::KernelSlot;
 use super::own::next_execution_event;
 use super::{
-    Coaching, Edit, EventKind, ExecuteOptions, ExitReason, Input, KernelError,
-    KernelIdentity, Late, MAIN, OutputEvent, Running, Sampling, Session, ToolChoice, Verdict,
-    coach, now, random_cell_id,
+    Coaching, Edit, EventKind, ExecuteOptions, ExitReason, Input, KernelError, KernelIdentity,
+    Late, MAIN, OutputEvent, Running, Sampling, Session, ToolChoice, Verdict, coach, now,
+    random_cell_id,
 };
 use crate::agent::event::TurnEnd;
 use crate::agent::stdin::StdinPolicy;

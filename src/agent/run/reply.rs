@@ -1,8 +1,8 @@
 //! A complete reply of the model: its calls become cells; a small model's words and cells are looked at first.
 
 use super::{
-    Author, Coaching, CodeStatus, Edit, Input, Novelty, Sampling, Session, ToolChoice,
-    coach, random_cell_id, tools,
+    Author, Coaching, CodeStatus, Edit, Input, Novelty, Sampling, Session, ToolChoice, coach,
+    random_cell_id, tools,
 };
 use crate::agent::sampling::Ended;
 use crate::agent::turn::Call;
@@ -15,7 +15,11 @@ impl Session {
     }
 
     /// Turns the calls of a complete reply into cells.
-    pub(super) async fn replied(&mut self, sampling: Sampling) {
+    pub(super) async fn replied(&mut self, mut sampling: Sampling) {
+        if self.options.coaching == Coaching::Small {
+            // Said in one piece, once it was checked.
+            sampling.later.clear();
+        }
         let nudge = self.check_answer(&sampling);
         if self.options.coaching == Coaching::Small && nudge.is_none() && !sampling.text.is_empty()
         {
@@ -23,7 +27,8 @@ impl Session {
         }
         let mut calls = Vec::new();
         let mut broken = false;
-        for call in sampling.calls {
+        for (index, call) in std::mem::take(&mut sampling.calls).into_iter().enumerate() {
+            self.keep_later_words(&mut sampling, index);
             if call.name == READ_OUTPUT && self.reads() {
                 broken = true;
                 self.read_output(sampling.step, call).await;
@@ -81,12 +86,25 @@ impl Session {
                 language: code_language,
             });
         }
+        self.keep_later_words(&mut sampling, usize::MAX);
         self.drive(Input::Replied {
             calls,
             broken,
             nudge,
         })
         .await;
+    }
+
+    /// Words that came after at most so many calls become cells, where the model wrote them.
+    pub(super) fn keep_later_words(&mut self, sampling: &mut Sampling, calls: usize) {
+        let step = sampling.step;
+        for words in sampling.later.extract_if(.., |words| words.calls <= calls) {
+            self.edit(Edit::AppendText {
+                cell: words.cell,
+                step,
+                text: words.text,
+            });
+        }
     }
 
     /// What an answer of a small model lacks.

@@ -40,10 +40,18 @@ impl Session {
                 if self.restoring.is_some() || self.ending.is_some() =>
             {
                 let full = self.held.len() >= HELD;
-                if full { Err(Rejection::Restoring) } else { Ok(()) }
+                if full {
+                    Err(Rejection::Restoring)
+                } else {
+                    Ok(())
+                }
             }
             Command::Submit { .. } | Command::Run { .. } | Command::Compact => {
-                if is_idle { Ok(()) } else { Err(Rejection::Busy) }
+                if is_idle {
+                    Ok(())
+                } else {
+                    Err(Rejection::Busy)
+                }
             }
             Command::Decide { cell, .. } => {
                 let waits = matches!(&self.turn.state, State::Deciding(queue)

@@ -23,7 +23,11 @@ impl Session {
         match delta {
             Some(Ok(delta)) => match sampling.take(delta, &mut random_cell_id) {
                 // A small model's answer is checked before anybody sees it.
-                Progress::Text(_) if self.options.coaching == Coaching::Small => {}
+                Progress::Text(_) | Progress::LaterText { .. }
+                    if self.options.coaching == Coaching::Small => {}
+                Progress::LaterText { cell, text } => {
+                    self.tell(EventKind::Text { cell, text }).await;
+                }
                 Progress::Text(text) => {
                     let cell = sampling
                         .text_cell
@@ -99,9 +103,12 @@ impl Session {
 
     /// Ends the reply that is streaming; what was said of it is kept with a mark.
     pub(super) fn break_off(&mut self, how: &str) {
-        if let Some(sampling) = self.sampling.take()
-            && let Some(cell) = sampling.text_cell
-        {
+        let Some(mut sampling) = self.sampling.take() else {
+            return;
+        };
+        let later = sampling.later.last().map(|last| last.cell.clone());
+        self.keep_later_words(&mut sampling, usize::MAX);
+        if let Some(cell) = later.or(sampling.text_cell) {
             self.edit(Edit::AppendText {
                 cell,
                 step: sampling.step,

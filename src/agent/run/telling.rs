@@ -5,7 +5,10 @@ use crate::agent::stream::Body;
 
 impl Session {
     /// Tells an event.
-    #[expect(clippy::unused_async, reason = "callers hold no lock; telling may have to wait one day")]
+    #[expect(
+        clippy::unused_async,
+        reason = "callers hold no lock; telling may have to wait one day"
+    )]
     pub(super) async fn tell(&mut self, event: EventKind) {
         if event.asks_person() {
             self.guard.waits();

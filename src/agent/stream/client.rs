@@ -102,7 +102,10 @@ pub struct Client {
 #[derive(Debug)]
 enum Source {
     /// The session is in this process.
-    Local { handle: SessionHandle, position: u64 },
+    Local {
+        handle: SessionHandle,
+        position: u64,
+    },
     /// Another process serves it.
     Remote {
         items: mpsc::Receiver<Received>,

@@ -182,7 +182,8 @@ impl Items {
             return Some(body);
         }
         let last = self.kept.back_mut();
-        let Some((Some(item), bytes)) = last.map(|(item, bytes)| (Arc::get_mut(item), bytes)) else {
+        let Some((Some(item), bytes)) = last.map(|(item, bytes)| (Arc::get_mut(item), bytes))
+        else {
             return Some(body);
         };
         let Body::Edit { revision, by, edit } = body else {
@@ -246,7 +247,9 @@ fn can_be_joined(body: &Body) -> bool {
         Body::Edit {
             edit: Edit::AppendText { .. }
                 | Edit::Emit {
-                    output: OutputEvent::Stream(_) | OutputEvent::Update { .. } | OutputEvent::Clear { .. },
+                    output: OutputEvent::Stream(_)
+                        | OutputEvent::Update { .. }
+                        | OutputEvent::Clear { .. },
                     ..
                 },
             ..
@@ -265,7 +268,11 @@ fn weight(edit: &Edit) -> usize {
         Edit::Propose { source, .. } | Edit::Change { source, .. } => source.len(),
         Edit::Emit { output, .. } => output_bytes(output),
         Edit::Read { reading, .. } => reading.answer.len(),
-        Edit::Reload(notebook) => notebook.cells.iter().map(|cell| 1024 + cell.source.len()).sum(),
+        Edit::Reload(notebook) => notebook
+            .cells
+            .iter()
+            .map(|cell| 1024 + cell.source.len())
+            .sum(),
         _ => 0,
     }
 }

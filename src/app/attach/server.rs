@@ -99,7 +99,11 @@ async fn serve(stream: UnixStream, handle: SessionHandle, session: String) -> io
     let Ok(Some(FromClient::Hello { name, after, .. })) = hello.map_err(io::Error::other)? else {
         return Err(io::Error::other("the first line is no hello"));
     };
-    let name: String = name.chars().filter(|c| !c.is_control()).take(NAME).collect();
+    let name: String = name
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(NAME)
+        .collect();
     let welcome = FromServer::Welcome {
         version: VERSION,
         session,
@@ -185,7 +189,11 @@ impl Lines {
         if self.line.last() != Some(&b'\n') {
             let what = "a line without an end, or too long";
             let is_end = self.line.is_empty();
-            return if is_end { Ok(None) } else { Err(io::Error::other(what)) };
+            return if is_end {
+                Ok(None)
+            } else {
+                Err(io::Error::other(what))
+            };
         }
         let parsed = serde_json::from_slice(&self.line);
         self.line.clear();

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use tokio::sync::mpsc;
 
 use crate::agent::event::{CheckpointInfo, Undone};
-use crate::agent::undo::UndoTo;
 use crate::agent::stream::View;
+use crate::agent::undo::UndoTo;
 use crate::agent::{Command, EventKind};
 use crate::cli::human::count;
 use crate::cli::interact::Ended;

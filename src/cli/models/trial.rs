@@ -313,6 +313,7 @@ async fn ask(provider: &Arc<dyn Provider>, prompt: Prompt) -> Result<Reply, Prov
                 reply.text.push_str(&text);
             }
             Delta::CallStart { id, name, .. } => reply.calls.push(ToolCall {
+                after: 0,
                 id,
                 name,
                 arguments: String::new(),

@@ -36,6 +36,10 @@ pub(super) fn verdict<W>(ran: &Ran<W>, output: Option<&str>) -> Result<(), Failu
             Exit::Failed,
             format!("cell {number} ran too long and was stopped"),
         ),
+        Verdict::Error { .. } if let Some(status) = report.exited => Failure::new(
+            Exit::Script(status),
+            format!("the script ended with status {status}"),
+        ),
         Verdict::Error { ename, evalue } => {
             let first = evalue.lines().next().unwrap_or_default();
             let what = if ename.is_empty() {

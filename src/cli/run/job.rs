@@ -10,7 +10,9 @@ use super::super::args::RunArgs;
 use super::super::{Context, print};
 use super::plan::{Job, Target};
 use super::{kernel_failure, kernels, params, source};
-use crate::agent::replay::{self, Control, Files, OtherKernels, ReplayOptions, Report, Saver};
+use crate::agent::replay::{
+    self, Control, Exits, Files, OtherKernels, ReplayOptions, Report, Saver,
+};
 use crate::agent::{EventKind, Spill, spill, write_atomically_with};
 use crate::app::existing::{self, Existing};
 use crate::app::kernels::launch_options;
@@ -34,6 +36,7 @@ pub(super) struct Settings<'a> {
 /// A notebook that is ready to run.
 pub(super) struct Prepared {
     pub(super) notebook: Notebook,
+    exits: Exits,
     kernel: KernelSource,
     existing: Option<Existing>,
     workdir: PathBuf,
@@ -89,6 +92,11 @@ pub(super) fn prepare(job: &Job, settings: &Settings<'_>) -> Result<Prepared, Fa
     }
     Ok(Prepared {
         notebook: source.notebook,
+        exits: if source.is_notebook {
+            Exits::AsJupyter
+        } else {
+            Exits::AsPython
+        },
         kernel,
         existing,
         workdir: args
@@ -150,6 +158,7 @@ impl Prepared {
             allow_errors: args.allow_errors || args.check,
             allow_stdin: settings.allow_stdin,
             limits,
+            exits: self.exits,
         };
         let files = Files {
             spill: output.map_or_else(Spill::none, |output| {

@@ -91,6 +91,7 @@ mod tests {
         Message::Assistant {
             text: "Let me see.".to_owned(),
             calls: vec![ToolCall {
+                after: 0,
                 id: "c1".to_owned(),
                 name: "run_code".to_owned(),
                 arguments: arguments.to_owned(),

@@ -1,12 +1,17 @@
 //! The fenced blocks of a text, by the rules of CommonMark: any length of fence, backticks or tildes, in lists and
 //! quotes, indented, unclosed. The rules are `pulldown-cmark`'s; a block's code is sliced from the text itself.
 //!
-//! One departure: lines that begin with `<` open no HTML block, for within one no fence counts, and models write tags
-//! (`<details>`, `<tool_call>`) right above a fence.
+//! Two departures. Lines that begin with `<` open no HTML block, for within one no fence counts, and models write tags
+//! (`<details>`, `<tool_call>`) right above a fence. And a fence in a string of several lines ends no block
+//! ([`Strings`]): models write code that writes Markdown. Whether it is in a string is known when the string is closed;
+//! until then the block is not told beyond it. If the reply ends before that, the fence has ended the block.
 
 use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+
+use super::info;
+use super::strings::Strings;
 
 /// A fenced block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,11 +26,23 @@ pub(super) struct Block {
     pub(super) closed: bool,
     /// Whether it stands in no list and no quote.
     pub(super) top: bool,
+    /// Whether a fence follows that may be one of a string in it: what comes after is not known to be code.
+    pub(super) in_doubt: bool,
+}
+
+/// Whether more may come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reply {
+    Going,
+    Over,
 }
 
 /// The fenced blocks of `text`, in order.
-pub(super) fn scan(text: &str) -> Vec<Block> {
-    let masked = without_tags(text);
+pub(super) fn scan(text: &str, reply: Reply) -> Vec<Block> {
+    let Masked {
+        text: masked,
+        in_doubt,
+    } = masked(text, reply);
     let mut blocks: Vec<Block> = Vec::new();
     let mut depth = 0_usize;
     let mut open = false;
@@ -42,6 +59,7 @@ pub(super) fn scan(text: &str) -> Vec<Block> {
                     code: String::new(),
                     closed: false,
                     top: depth == 0,
+                    in_doubt: false,
                 });
             }
             Event::Text(line) if open => {
@@ -74,25 +92,158 @@ pub(super) fn scan(text: &str) -> Vec<Block> {
             _ => {}
         }
     }
+    if let Some(last) = blocks.last_mut() {
+        last.in_doubt = in_doubt;
+    }
     blocks
 }
 
-/// `text` with each line that begins with `<` made a line of words, as long as it was.
-fn without_tags(text: &str) -> String {
+/// Text for the parser, as long as the reply's or cut where nothing is certain.
+struct Masked {
+    text: String,
+    in_doubt: bool,
+}
+
+/// The block that a line is in.
+struct Fence {
+    mark: char,
+    length: usize,
+    strings: Strings,
+    lines: usize,
+    doubt: Option<Doubt>,
+}
+
+/// A fence in a string that may be none.
+struct Doubt {
+    /// Its line and where that begins.
+    line: usize,
+    start: usize,
+    /// The fence of a block in the string, and whether it is one without an info string.
+    open: Option<bool>,
+    /// A block with an info string began where one without was open: the first fence was the end.
+    contradicted: bool,
+}
+
+/// `text` with the lines that must not count made lines of words: those that begin with `<`, and fences in strings.
+fn masked(text: &str, reply: Reply) -> Masked {
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let mut masked = String::with_capacity(text.len());
-    for line in text.split_inclusive('\n') {
+    let mut fence: Option<Fence> = None;
+    // A fence that was in doubt and has ended its block.
+    let mut ends_at = None;
+    let mut at = 0;
+    loop {
+        let Some(line) = lines.get(at) else {
+            let Some(doubt) = fence.as_ref().and_then(|fence| fence.doubt.as_ref()) else {
+                break;
+            };
+            masked.truncate(doubt.start);
+            if reply == Reply::Going {
+                return Masked {
+                    text: masked,
+                    in_doubt: true,
+                };
+            }
+            (at, ends_at) = (doubt.line, Some(doubt.line));
+            continue;
+        };
         let start = line.len() - line.trim_start_matches([' ', '\t', '>']).len();
-        let (before, rest) = line.split_at(start);
-        masked.push_str(before);
-        if rest.starts_with('<') {
-            let words = rest.trim_end_matches(['\r', '\n']);
-            masked.extend(std::iter::repeat_n('x', words.len()));
-            masked.push_str(&rest[words.len()..]);
-        } else {
-            masked.push_str(rest);
+        let words = line.get(start..).unwrap_or_default().trim_end();
+        let Some(open) = &mut fence else {
+            fence = opened(words);
+            push(&mut masked, line, start, words.starts_with('<'));
+            at += 1;
+            continue;
+        };
+        let length = words.chars().take_while(|c| *c == open.mark).count();
+        let closes = length >= open.length && length == words.chars().count();
+        if closes && (ends_at == Some(at) || !open.strings.is_open()) {
+            fence = None;
+            masked.push_str(line);
+            at += 1;
+            continue;
+        }
+        if open.strings.is_open() && length >= 3 {
+            open.note_fence(closes, at, masked.len());
+        }
+        let code = line.trim_end_matches(['\r', '\n']);
+        open.strings.take(code, open.lines == 0);
+        open.lines += 1;
+        push(&mut masked, line, start, words.starts_with('<') || closes);
+        at += 1;
+        if !open.strings.is_open()
+            && let Some(doubt) = open.doubt.take()
+            && doubt.contradicted
+        {
+            masked.truncate(doubt.start);
+            (at, ends_at) = (doubt.line, Some(doubt.line));
         }
     }
-    masked
+    Masked {
+        text: masked,
+        in_doubt: false,
+    }
+}
+
+impl Fence {
+    /// A line in a string that begins as a fence does; `bare` if it could end the block.
+    fn note_fence(&mut self, bare: bool, line: usize, start: usize) {
+        // Of text that has blocks of its own nothing is in doubt.
+        if matches!(self.strings, Strings::Text { .. }) || self.doubt.is_none() && !bare {
+            return;
+        }
+        let doubt = self.doubt.get_or_insert(Doubt {
+            line,
+            start,
+            open: None,
+            contradicted: false,
+        });
+        match (doubt.open, bare) {
+            (None, bare) => doubt.open = Some(bare),
+            (Some(_), true) => doubt.open = None,
+            (Some(true), false) => doubt.contradicted = true,
+            (Some(false), false) => {}
+        }
+    }
+}
+
+/// The block that a line opens.
+fn opened(words: &str) -> Option<Fence> {
+    // Behind the mark of a list.
+    let number = words.trim_start_matches(|c: char| c.is_ascii_digit());
+    let item = if number.len() < words.len() {
+        number.strip_prefix(['.', ')'])
+    } else {
+        words.strip_prefix(['-', '*', '+'])
+    };
+    let item = item
+        .filter(|item| item.starts_with(' '))
+        .unwrap_or(words)
+        .trim_start();
+    let mark = item.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+    let info = item.trim_start_matches(mark);
+    let length = item.len() - info.len();
+    let is_fence = length >= 3 && !(mark == '`' && info.contains('`'));
+    is_fence.then(|| Fence {
+        mark,
+        length,
+        strings: Strings::of(&info::word(info.trim())),
+        lines: 0,
+        doubt: None,
+    })
+}
+
+/// Appends a line; made words behind its first `start` bytes if it is `hidden`.
+fn push(masked: &mut String, line: &str, start: usize, hidden: bool) {
+    if !hidden {
+        masked.push_str(line);
+        return;
+    }
+    let (before, rest) = line.split_at(start);
+    let words = rest.trim_end_matches(['\r', '\n']);
+    masked.push_str(before);
+    masked.extend(std::iter::repeat_n('x', words.len()));
+    masked.push_str(&rest[words.len()..]);
 }
 
 #[cfg(test)]
@@ -101,7 +252,7 @@ mod tests {
 
     /// Info string, code, whether it is closed.
     fn blocks(text: &str) -> Vec<(String, String, bool)> {
-        scan(text)
+        scan(text, Reply::Over)
             .into_iter()
             .map(|block| (block.info, block.code, block.closed))
             .collect()
@@ -135,6 +286,58 @@ mod tests {
             (
                 "```python\ns = \"```\"\nprint(s)\n```\n",
                 vec![block("python", "s = \"```\"\nprint(s)\n", true)],
+            ),
+            // Fences in a string of several lines, that of R and of bash too.
+            (
+                "```python\ns = \"\"\"\n```\nx\n```\n\"\"\"\nprint(s)\n```\n",
+                vec![block(
+                    "python",
+                    "s = \"\"\"\n```\nx\n```\n\"\"\"\nprint(s)\n",
+                    true,
+                )],
+            ),
+            (
+                "```python\ns = '''\n```python\nx\n```\n'''\n```\nend\n```r\ny\n```\n",
+                vec![
+                    block("python", "s = '''\n```python\nx\n```\n'''\n", true),
+                    block("r", "y\n", true),
+                ],
+            ),
+            (
+                "```bash\ncat > a.md <<'EOF'\n```\nit's\n```\nEOF\n```\n",
+                vec![block(
+                    "bash",
+                    "cat > a.md <<'EOF'\n```\nit's\n```\nEOF\n",
+                    true,
+                )],
+            ),
+            (
+                "```r\nx <- \"\n```\n\"\n```\n",
+                vec![block("r", "x <- \"\n```\n\"\n", true)],
+            ),
+            (
+                "```python\n%%writefile a.md\n```python\nx\n```\nend\n```\nwords\n",
+                vec![block(
+                    "python",
+                    "%%writefile a.md\n```python\nx\n```\nend\n",
+                    true,
+                )],
+            ),
+            (
+                "```markdown\n```python\nx\n```\n```\nwords\n",
+                vec![block("markdown", "```python\nx\n```\n", true)],
+            ),
+            // A string that is never closed is torn code, also if a later block has such quotes.
+            (
+                "```python\ns = \"\"\"x\n```\nwords\n",
+                vec![block("python", "s = \"\"\"x\n", true)],
+            ),
+            (
+                "```python\ns = \"\"\"x\n```\nAgain:\n```python\ns = \"\"\"x\"\"\"\n```\n",
+                vec![
+                    block("python", "s = \"\"\"x\n", true),
+                    block("python", "s = \"\"\"x\"\"\"\n", true),
+                ],
             ),
             // A longer closing fence counts, one with words behind it does not.
             (
@@ -193,10 +396,10 @@ mod tests {
     #[test]
     fn a_block_is_known_by_its_place() {
         let text = "a\n\n  ```r\nx\n  ```\nb";
-        let all = scan(text);
+        let all = scan(text, Reply::Over);
         assert_eq!(all.len(), 1);
         assert_eq!(text[all[0].range.clone()].trim_end(), "```r\nx\n  ```");
         assert!(all[0].top);
-        assert!(!scan("- a\n\n  ```r\n  x\n  ```\n")[0].top);
+        assert!(!scan("- a\n\n  ```r\n  x\n  ```\n", Reply::Over)[0].top);
     }
 }

@@ -111,7 +111,7 @@ pub(super) fn kind(info: &str) -> Kind {
 }
 
 /// The first word: `{python, echo=FALSE}`, `{.python}`, `python:main.py`, `{code-cell} ipython3`, `Python 3`.
-fn word(info: &str) -> String {
+pub(super) fn word(info: &str) -> String {
     let is_end =
         |c: char| c.is_whitespace() || matches!(c, ',' | '}' | ':' | ';' | '(' | '{' | '=');
     let info = info.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '{' | '.'));

@@ -4,7 +4,7 @@
 //! told line by line while its block is open; what must be seen whole to be judged (a block without a language, a
 //! call as JSON) is told at its end. Words are told at once, except where they may turn out to be something else.
 
-use super::blocks::{self, Block};
+use super::blocks::{self, Block, Reply};
 use super::habits::{self, Written};
 use super::info::{self, Kind};
 use super::piece::{Accept, Piece};
@@ -196,7 +196,7 @@ impl Reader {
 
     /// The block that the next line would be part of.
     fn last_open(&self) -> Option<Block> {
-        blocks::scan(&self.text)
+        blocks::scan(&self.text, Reply::Going)
             .pop()
             .filter(|block| !self.has_ended(block))
     }
@@ -216,14 +216,15 @@ impl Reader {
     /// By its fence, or because the list or quote around it has ended.
     fn has_ended(&self, block: &Block) -> bool {
         let rest = self.text.get(block.range.end..).unwrap_or_default();
-        block.closed || !rest.trim().is_empty()
+        !block.in_doubt && (block.closed || !rest.trim().is_empty())
     }
 
     /// Tells what has become certain; with `last` all of it.
     fn tell(&mut self, last: bool, pieces: &mut Vec<Piece>) {
         self.looked = self.text.len();
         let (mut settled, mut previous) = (0, 0);
-        for block in blocks::scan(&self.text) {
+        let reply = if last { Reply::Over } else { Reply::Going };
+        for block in blocks::scan(&self.text, reply) {
             let is_open = self
                 .open
                 .as_ref()

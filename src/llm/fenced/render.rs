@@ -83,16 +83,21 @@ fn rendered(messages: &[Message], options: &FencedOptions) -> Vec<Message> {
         .collect()
 }
 
-/// What a model would have to write today to say what it said then.
+/// What a model would have to write today to say what it said then, in the same order.
 fn reply(text: &str, calls: &[ToolCall], options: &FencedOptions) -> String {
-    let mut reply = text.trim_end().to_owned();
+    let mut pieces = Vec::new();
+    let mut rest = text;
     for call in calls {
-        if !reply.is_empty() {
-            reply.push_str("\n\n");
-        }
-        reply.push_str(&block(&call.arguments, &options.language));
+        let told = text.len() - rest.len();
+        let (words, later) =
+            rest.split_at(rest.floor_char_boundary(call.after.saturating_sub(told)));
+        pieces.push(words.trim_end().to_owned());
+        pieces.push(block(&call.arguments, &options.language));
+        rest = later.trim_start_matches('\n');
     }
-    reply
+    pieces.push(rest.trim_end().to_owned());
+    pieces.retain(|piece| !piece.is_empty());
+    pieces.join("\n\n")
 }
 
 /// A call as a block, with a fence that is longer than any in the code.

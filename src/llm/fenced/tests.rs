@@ -183,16 +183,19 @@ async fn a_made_up_output_ends_the_request() {
 async fn a_conversation_becomes_blocks_and_outputs() {
     let calls = vec![
         ToolCall {
+            after: "I look.\n".len(),
             id: "1".to_owned(),
             name: "run_code".to_owned(),
             arguments: r#"{"code":"s = '````'\nprint(s)"}"#.to_owned(),
         },
         ToolCall {
+            after: "I look.\n\nNow".len(),
             id: "2".to_owned(),
             name: "run_code".to_owned(),
             arguments: r#"{"code":"y","language":"R"}"#.to_owned(),
         },
         ToolCall {
+            after: "I look.\n\nNow".len(),
             id: "3".to_owned(),
             name: "run_code".to_owned(),
             arguments: r#"{"code":"cut\nof"#.to_owned(),
@@ -206,7 +209,7 @@ async fn a_conversation_becomes_blocks_and_outputs() {
     let messages = vec![
         user("q"),
         Message::Assistant {
-            text: "I look.\n".to_owned(),
+            text: "I look.\n\nNow\n\nSo.".to_owned(),
             calls,
             native: None,
         },
@@ -222,7 +225,7 @@ async fn a_conversation_becomes_blocks_and_outputs() {
         vec![
             user("q"),
             said(
-                "I look.\n\n`````python\ns = '````'\nprint(s)\n`````\n\n```r\ny\n```\n\n```python\ncut\nof\n```"
+                "I look.\n\n`````python\ns = '````'\nprint(s)\n`````\n\nNow\n\n```r\ny\n```\n\n```python\ncut\nof\n```\n\nSo."
             ),
             user("Output:\n````\n\nOutput:\n[nothing printed]\n\nOutput:\nNot run: x"),
             said("Done."),

@@ -86,6 +86,7 @@ mod tests {
 
     fn call(arguments: &str) -> ToolCall {
         ToolCall {
+            after: 0,
             id: "1".to_owned(),
             name: "run_code".to_owned(),
             arguments: arguments.to_owned(),

@@ -105,6 +105,7 @@ fn question() -> Prompt {
 /// A conversation with everything in it.
 fn conversation() -> Prompt {
     let call = |id: &str, arguments: &str| ToolCall {
+        after: 0,
         id: id.to_owned(),
         name: "run_code".to_owned(),
         arguments: arguments.to_owned(),

@@ -12,7 +12,7 @@ pub struct Parts<'a> {
     /// What the model was told before the first question.
     pub workspace: &'a str,
     /// What the person said ([`person_words`]).
-    pub words: &'a str,
+    pub words: &'a PersonWords,
     /// What was done.
     pub work: &'a str,
     /// Files that the code wrote.
@@ -31,10 +31,7 @@ pub fn summary(parts: &Parts<'_>) -> String {
     let files: Vec<String> = parts.files.iter().map(|file| format!("- {file}")).collect();
     for (title, body) in [
         ("About the workspace", parts.workspace),
-        (
-            "What the user said, in the user's own words, oldest first",
-            parts.words,
-        ),
+        (parts.words.title(), &parts.words.text),
         ("What was done so far", parts.work),
         ("Files that the code wrote", &files.join("\n")),
         ("Variables in the kernel now", parts.inventory),
@@ -63,9 +60,31 @@ pub fn outputs_note(inventory: &str) -> String {
     text
 }
 
-/// Everything that the person typed in `cells`, word for word: questions, reasons for a refusal, code. Beyond `limit`
-/// bytes the longest pieces are cut in their middle, the short ones never. Also says how many pieces there are.
-pub fn person_words(cells: &[Cell], limit: usize) -> (String, usize) {
+/// What the person said, as far as there is room for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PersonWords {
+    /// A numbered list, oldest first.
+    pub text: String,
+    /// How many there are.
+    pub pieces: usize,
+    /// How many of them were shortened.
+    pub shortened: usize,
+}
+
+impl PersonWords {
+    /// What the model may take them for.
+    fn title(&self) -> &'static str {
+        if self.shortened == 0 {
+            "What the user said, in the user's own words, oldest first"
+        } else {
+            "What the user said, oldest first; the longest of it is shortened in its middle, the rest is word for word"
+        }
+    }
+}
+
+/// Everything that the person typed in `cells`: questions, reasons for a refusal, code. Beyond `limit` bytes the longest
+/// pieces are cut in their middle, the short ones never.
+pub fn person_words(cells: &[Cell], limit: usize) -> PersonWords {
     // What a notebook brought along was not said in this conversation; what was added to it meanwhile was.
     let ours = cells.iter().position(|cell| !cell.is_foreign());
     let said = ours
@@ -74,11 +93,17 @@ pub fn person_words(cells: &[Cell], limit: usize) -> (String, usize) {
     let pieces: Vec<(&str, &str)> = said.iter().filter_map(typed).collect();
     let longest = fair_share(pieces.iter().map(|(_, words)| words.len()), limit);
     let mut text = String::new();
+    let mut shortened = 0;
     for (number, (what, words)) in pieces.iter().enumerate() {
+        shortened += usize::from(words.len() > longest);
         let words = head_and_tail(words, longest);
         let _ = writeln!(text, "{}. {what}{}", number + 1, words.trim_end());
     }
-    (text, pieces.len())
+    PersonWords {
+        text,
+        pieces: pieces.len(),
+        shortened,
+    }
 }
 
 /// What the person typed to make this cell what it is, and what that was.
@@ -229,12 +254,29 @@ mod tests {
             cell("b", &long),
             cell("c", "why?\nreally?"),
         ];
-        let (all, pieces) = person_words(&cells, usize::MAX);
+        let all = person_words(&cells, usize::MAX);
+        let text = format!("1. {short}\n2. {long}\n3. why?\nreally?\n");
         assert_eq!(
-            (all, pieces),
-            (format!("1. {short}\n2. {long}\n3. why?\nreally?\n"), 3)
+            (all.text.as_str(), all.pieces, all.shortened),
+            (&*text, 3, 0)
         );
-        let (cut, _) = person_words(&cells, 500);
+        let title = |words: &PersonWords| {
+            let parts = Parts {
+                workspace: "",
+                words,
+                work: "",
+                files: &[],
+                inventory: "",
+            };
+            let text = summary(&parts);
+            text.lines().nth(2).unwrap_or_default().to_owned()
+        };
+        assert!(title(&all).contains("in the user's own words"));
+        let words = person_words(&cells, 500);
+        // What was cut is not said to be whole.
+        assert_eq!(words.shortened, 1);
+        assert!(title(&words).contains("the longest of it is shortened in its middle"));
+        let cut = words.text;
         assert!(
             cut.starts_with("1. what is the mean?\n2. row,row,"),
             "{cut}"
@@ -288,7 +330,11 @@ mod tests {
     fn empty_parts_of_a_summary_are_left_out() {
         let parts = Parts {
             workspace: "",
-            words: "1. hi\n",
+            words: &PersonWords {
+                text: "1. hi\n".to_owned(),
+                pieces: 1,
+                shortened: 0,
+            },
             work: "",
             files: &["a.csv".to_owned()],
             inventory: "n: int = 1\n",

@@ -1,7 +1,8 @@
 //! Which lines of a traceback a model does without.
 //!
 //! IPython shows five lines of source for each frame, and most frames are inside libraries: of a misspelt column that is
-//! a page of pandas. What failed is in the frames of the person's own code, the last frame and the message.
+//! a page of pandas. What failed is in the frames of the person's own code, the last frame and the message. Of Node.js all
+//! frames of its own and of the kernel around the code go: there is nothing in them.
 
 use std::ops::Range;
 
@@ -23,6 +24,9 @@ pub(super) fn left_out(traceback: &str) -> Vec<usize> {
     let lines: Vec<&str> = traceback.lines().collect();
     let frames = frames(&lines);
     let is_left_out = |(index, line): (usize, &&str)| {
+        if is_node_frame(line) {
+            return true;
+        }
         let Some((at, frame)) = (frames.iter().enumerate())
             .find(|(_, frame)| frame.lines.contains(&index))
             .filter(|(_, frame)| frame.in_library)
@@ -92,6 +96,19 @@ fn is_library(header: &str) -> bool {
     ]
     .iter()
     .any(|part| header.contains(part))
+}
+
+/// `at Module._compile (node:internal/modules/cjs/loader:1554:14)`, and those of the kernels, which are run by `node --eval`
+/// or lie in packages. The person's own are in files and in `evalmachine.<anonymous>`.
+fn is_node_frame(line: &str) -> bool {
+    const KERNELS: [&str; 4] = ["nel", "jp-kernel", "ijavascript", "tslab"];
+    let Some(frame) = line.trim_start().strip_prefix("at ") else {
+        return false;
+    };
+    let place = frame.rsplit_once('(').map_or(frame, |(_, place)| place);
+    place.starts_with("node:")
+        || place.starts_with("[eval]")
+        || (KERNELS.iter()).any(|kernel| place.contains(&format!("/node_modules/{kernel}/")))
 }
 
 /// `----> 3 the line itself`
@@ -193,6 +210,27 @@ KeyError: 'temperature'
             "{shown}"
         );
         assert_eq!(shown.lines().count(), LINES);
+    }
+
+    #[test]
+    fn frames_of_node_and_of_its_kernel_go() {
+        let frames = "\
+evalmachine.<anonymous>:1
+function f() { null.x }
+                    ^
+
+TypeError: Cannot read properties of null (reading 'x')
+    at f (evalmachine.<anonymous>:1:20)
+    at Object.<anonymous> (/home/ada/lib.js:3:1)
+    at evalmachine.<anonymous>:2:1
+";
+        let node = "\
+    at Script.runInThisContext (node:vm:137:12)
+    at run ([eval]:1020:15)
+    at Worker.<anonymous> (/opt/node_modules/tslab/dist/converter.js:12:5)
+    at node:internal/process/task_queues:83:21
+";
+        assert_eq!(shown(&format!("{frames}{node}")), frames);
     }
 
     #[test]

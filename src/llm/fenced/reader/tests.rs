@@ -68,6 +68,20 @@ fn every_block_of_code_runs_in_order() {
         "",
         &["[python]s = '''\n```\nx\n```\n'''  \n"],
     );
+    // A fence in a string is the string's, however short the block's own is.
+    check(
+        "So:\n```python\ns = \"\"\"\n```\nx\n```\n\"\"\"\nprint(s)\n```\nDone.\n```python\ny\n```",
+        "So:\n\nDone.",
+        &[
+            "[python]s = \"\"\"\n```\nx\n```\n\"\"\"\nprint(s)",
+            "[python]y",
+        ],
+    );
+    check(
+        "```python\ns = \"\"\"torn\n```\nDone.",
+        "Done.",
+        &["[python]s = \"\"\"torn"],
+    );
     check(
         "```r\nprinter <- function(r) r\n```\n",
         "",

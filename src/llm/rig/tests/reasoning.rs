@@ -117,6 +117,7 @@ async fn second_request(
         match delta.unwrap() {
             Delta::Reasoning(text) => shown.push_str(&text),
             Delta::CallStart { id, name, .. } => calls.push(ToolCall {
+                after: 0,
                 id,
                 name,
                 arguments: String::new(),

@@ -1,0 +1,68 @@
+//! `sys.exit`: what a script ends with, and what IPython says about it that no script would.
+
+use crate::jupyter::content::Stream;
+use crate::kernel::{OutputEvent, Verdict};
+
+/// The exception behind `sys.exit`.
+const EXIT: &str = "SystemExit";
+/// What IPython warns of, for people who wanted to leave its prompt.
+const ADVICE: &str = "UserWarning: To exit: use 'exit', 'quit', or Ctrl-D.";
+
+/// The status of code that ended itself, as Python would end (`sys.exit`); `None` if it did not.
+pub(super) fn status(verdict: &Verdict) -> Option<u8> {
+    let Verdict::Error { ename, evalue } = verdict else {
+        return None;
+    };
+    (ename == EXIT).then(|| match number(evalue) {
+        // What does not fit is cut, as the system does.
+        Some(status) => u8::try_from(status.rem_euclid(256)).unwrap_or(1),
+        None => 1,
+    })
+}
+
+fn number(evalue: &str) -> Option<i64> {
+    match evalue {
+        "" | "None" | "False" => Some(0),
+        "True" => Some(1),
+        other => other.parse().ok(),
+    }
+}
+
+/// Takes IPython's advice out of an output. Returns whether anything is left.
+pub(super) fn quiet(output: &mut OutputEvent) -> bool {
+    let OutputEvent::Stream(stream) = output else {
+        return true;
+    };
+    if !stream.text.contains(ADVICE) {
+        return true;
+    }
+    let mut kept = String::new();
+    let mut source = false;
+    for line in stream.text.split_inclusive('\n') {
+        // The line of IPython's source follows.
+        let is_source = std::mem::take(&mut source) && line.trim_start().starts_with("warn(");
+        if line.contains(ADVICE) {
+            source = true;
+        } else if !is_source {
+            kept.push_str(line);
+        }
+    }
+    stream.text = kept;
+    !stream.text.is_empty()
+}
+
+/// What Python prints when a script ends itself: nothing, or the words that were given in place of a status.
+pub(super) fn words(output: OutputEvent) -> Option<OutputEvent> {
+    match output {
+        OutputEvent::Error(error) if error.ename == EXIT => {
+            let says = number(&error.evalue).is_none();
+            says.then(|| {
+                OutputEvent::Stream(Stream {
+                    name: "stderr".to_owned(),
+                    text: error.evalue + "\n",
+                })
+            })
+        }
+        output => Some(output),
+    }
+}
