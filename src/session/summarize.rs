@@ -250,7 +250,7 @@ impl Summary {
             (Some(words), Some(visual)) => {
                 self.sheet.push(&truly_shown(&words, visual, place));
             }
-            (Some(words), None) => self.sheet.push(&words),
+            (Some(words), None) => self.sheet.push(&words.replacen(SHOWN, "", 1)),
             (None, _) => self.text(data),
         }
     }

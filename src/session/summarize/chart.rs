@@ -38,9 +38,12 @@ pub(super) fn of_bundle(data: &MimeBundle) -> Option<String> {
             let words = data.text_of(mime::TEXT_PLAIN).unwrap_or_default();
             let words = words.trim();
             Some(if words.is_empty() {
-                "[widget shown to the user]".to_owned()
+                "[widget that the user does not see]".to_owned()
             } else {
-                format!("[widget shown to the user] {}", cut(words, SHORT))
+                format!(
+                    "[widget, of which the user sees this text] {}",
+                    cut(words, SHORT)
+                )
             })
         } else {
             None
@@ -481,7 +484,7 @@ mod tests {
             (
                 "application/vnd.jupyter.widget-view+json",
                 json!({"model_id": "x"}),
-                "[widget shown to the user] <Chart>",
+                "[widget, of which the user sees this text] <Chart>",
             ),
         ] {
             assert_eq!(said(mime, value), expected);
