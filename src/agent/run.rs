@@ -345,7 +345,9 @@ impl Session {
                 self.begin_turn(text);
                 self.drive(Input::Submit).await;
             }
-            Command::Run { code, language } if self.turn.state == State::Idle => {
+            Command::Run { code, language }
+                if matches!(self.turn.state, State::Idle | State::Deciding(_)) =>
+            {
                 self.run_own(code, language.as_deref()).await;
             }
             Command::Compact if self.turn.state == State::Idle => {
@@ -361,6 +363,7 @@ impl Session {
             Command::Continue { go_on } => self.drive(Input::GoOn(go_on)).await,
             Command::Reply { cell, value } => self.reply(&cell, value).await,
             Command::SetModel { model } => self.set_model(model).await,
+            Command::SetApproval { approval } => self.turn.set_approval(approval),
             Command::Restore { replay } => self.restore(replay).await,
             Command::Interrupt if self.stop_replay().await => {}
             Command::Interrupt if self.give_up_model().await => {}

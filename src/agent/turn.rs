@@ -38,9 +38,26 @@ pub enum State {
     Paused(TurnEnd),
     /// A cell of the person's own runs.
     RunningOwn {
+        /// The cells that wait for the person's word meanwhile.
+        waiting: VecDeque<Call>,
         /// When it was interrupted last, in milliseconds.
         interrupted: Option<u64>,
     },
+}
+
+impl State {
+    /// The cell that waits for a person's word.
+    pub fn waits_for(&self) -> Option<&str> {
+        match self {
+            Self::Deciding(queue) => queue.front().map(|call| &*call.cell),
+            Self::Idle
+            | Self::Sampling
+            | Self::Compacting
+            | Self::Executing { .. }
+            | Self::Paused(_)
+            | Self::RunningOwn { .. } => None,
+        }
+    }
 }
 
 /// A cell that the model wants to run.
@@ -208,10 +225,8 @@ impl Turn {
                 self.failures.clear();
                 self.sample(vec![])
             }
-            (State::Idle, Input::RunOwn { cell }) => {
-                self.state = State::RunningOwn { interrupted: None };
-                vec![Effect::Execute { cell }]
-            }
+            (State::Idle, Input::RunOwn { cell }) => self.run_own(cell, VecDeque::new()),
+            (State::Deciding(waiting), Input::RunOwn { cell }) => self.run_own(cell, waiting),
             (State::Idle, Input::Compact) => {
                 self.state = State::Compacting;
                 vec![Effect::Compact]
@@ -275,21 +290,65 @@ impl Turn {
                 effects.push(Effect::End(TurnEnd::KernelFailed { message }));
                 effects
             }
-            (State::RunningOwn { .. }, Input::Ran { verdict, .. }) => own_ran(&verdict),
-            (State::RunningOwn { interrupted }, Input::Interrupt { at }) => {
+            (State::RunningOwn { waiting, .. }, Input::Ran { verdict, .. }) => {
+                self.own_ran(waiting, &verdict)
+            }
+            (
+                State::RunningOwn {
+                    waiting,
+                    interrupted,
+                },
+                Input::Interrupt { at },
+            ) => {
                 self.state = State::RunningOwn {
+                    waiting,
                     interrupted: Some(at),
                 };
                 vec![interrupt(interrupted, at)]
             }
-            (State::RunningOwn { .. }, Input::KernelFailed { message }) => {
-                vec![Effect::End(TurnEnd::KernelFailed { message })]
+            (State::RunningOwn { waiting, .. }, Input::KernelFailed { message }) => {
+                let mut effects = skip_all(waiting, "there is no kernel");
+                effects.push(Effect::End(TurnEnd::KernelFailed { message }));
+                effects
             }
             (state, _) => {
                 self.state = state;
                 vec![]
             }
         }
+    }
+
+    /// When to ask from now on.
+    pub fn set_approval(&mut self, approval: Approval) {
+        self.approval = approval;
+    }
+
+    fn run_own(&mut self, cell: String, waiting: VecDeque<Call>) -> Vec<Effect> {
+        self.state = State::RunningOwn {
+            waiting,
+            interrupted: None,
+        };
+        vec![Effect::Execute { cell }]
+    }
+
+    /// A cell of the person's own ended; what it came in between of is asked again.
+    fn own_ran(&mut self, waiting: VecDeque<Call>, verdict: &Verdict) -> Vec<Effect> {
+        let mut effects = restart_if_died(verdict);
+        if let Some(first) = waiting.front() {
+            let cell = first.cell.clone();
+            effects.push(Effect::Ask { cell });
+            self.state = State::Deciding(waiting);
+            return effects;
+        }
+        effects.push(Effect::End(match verdict {
+            Verdict::Ok => TurnEnd::Done,
+            Verdict::Interrupted => TurnEnd::Interrupted,
+            Verdict::Error { .. }
+            | Verdict::TimedOut
+            | Verdict::Aborted
+            | Verdict::KernelDied(_) => TurnEnd::CellFailed,
+        }));
+        effects
     }
 
     fn sample(&mut self, mut effects: Vec<Effect>) -> Vec<Effect> {
@@ -463,19 +522,6 @@ fn interrupt(before: Option<u64>, at: u64) -> Effect {
         Some(before) if at.saturating_sub(before) <= TWICE_WITHIN_MS => Effect::RestartKernel,
         _ => Effect::InterruptKernel,
     }
-}
-
-fn own_ran(verdict: &Verdict) -> Vec<Effect> {
-    let end = Effect::End(match verdict {
-        Verdict::Ok => TurnEnd::Done,
-        Verdict::Interrupted => TurnEnd::Interrupted,
-        Verdict::Error { .. } | Verdict::TimedOut | Verdict::Aborted | Verdict::KernelDied(_) => {
-            TurnEnd::CellFailed
-        }
-    });
-    let mut effects = restart_if_died(verdict);
-    effects.push(end);
-    effects
 }
 
 /// A kernel that died because it was restarted needs nothing more.

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use tokio::sync::mpsc;
 
 use super::args::AskArgs;
-use super::interact::{self, Ended};
+use super::interact::{self, Controls, Ended, Person};
 use super::render::Renderer;
 use super::resume::Coming;
 use super::session::{self, Past};
@@ -65,13 +65,12 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
     } else {
         let mut renderer = Renderer::new(false);
         let mut typed = interactive.then(|| Typed::of_a_person(None));
-        interact::turn(
-            &mut session.agent,
-            &mut renderer,
-            typed.as_mut(),
-            &mut signals,
-        )
-        .await
+        let mut controls = Controls::new(session.kernels.clone(), session.approval);
+        let person = typed.as_mut().map(|typed| Person {
+            typed,
+            controls: &mut controls,
+        });
+        interact::turn(&mut session.agent, &mut renderer, person, &mut signals).await
     };
     // The kernel may take its time to end; a second Ctrl-C does not wait for it.
     tokio::select! {
@@ -151,6 +150,7 @@ async fn json_lines(agent: &mut Agent, signals: &mut mpsc::Receiver<Ask>) -> End
 fn outcome(ended: Ended, interactive: bool) -> Result<Exit, Failure> {
     let (end, saved) = match ended {
         Ended::Turn { end, saved } => (end, saved),
+        Ended::Left { saved } => (TurnEnd::Declined, saved),
         Ended::Unread(failure) => return Err(failure),
         Ended::Gone => {
             return Err(Failure::new(

@@ -5,12 +5,11 @@ mod line;
 mod model;
 mod past;
 
-use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::Path;
 
 use super::args::SessionArgs;
-use super::interact::{self, Ended};
+use super::interact::{self, Controls, Ended, Person};
 use super::render::Renderer;
 use super::resume::{Coming, Resumed};
 use super::session::{self, Past};
@@ -18,21 +17,23 @@ use super::signals::{self, Ask};
 use super::style::{DIM, paint, stderr_colours};
 use super::typed::Typed;
 use super::{Context, eprint, filter};
-use crate::agent::{Agent, EventKind, KernelOffer, tools};
+use crate::agent::{Agent, Command, EventKind};
 use crate::error::{Exit, Failure};
 use ending::Ending;
-use line::{Said, said};
+pub(super) use line::{Said, said};
 use model::Changed;
 
 const WELCOME: &str = "Ask in plain words; /help says more, Ctrl-D ends.\n";
 
-const HELP: &str = "\
+/// What `/help` says.
+pub(super) const HELP: &str = "\
 Ask in plain words. A line that ends in \\ goes on in the next. Lines that are
 pasted are one question; Enter sends it.
   !CODE             run code of your own in the kernel
   %%LANGUAGE CODE   the same in the kernel of another language
   /model [NAME]     which model answers; let this one answer from now on
   /kernel [NAME]    which kernels there are; send !CODE to this one from now on
+  /approve [WHEN]   whether you are asked before code runs: ask, or always run it
   /undo [N]         take back the last turn, or N: its cells, variables and files
   /undo #N          go back to a checkpoint of the list
   /checkpoints      list what can be gone back to
@@ -44,7 +45,8 @@ earlier questions back, Tab completes commands and files.
 ";
 
 /// What `/help` lists, by name.
-pub(super) const COMMANDS: [&str; 7] = [
+pub(super) const COMMANDS: [&str; 8] = [
+    "/approve",
     "/checkpoints",
     "/compact",
     "/exit",
@@ -80,20 +82,20 @@ pub(super) async fn go_on(
     } else {
         Typed::lines()
     };
-    let (kernels, mut answering) = beginning(&mut session.agent, &mut renderer).await;
+    let mut answering = beginning(&mut session.agent, &mut renderer).await;
     let coming = coming.or_replay(session.may_replay, args.replay);
     let asked = interactive.then_some(&mut typed);
     let back = coming.back(&mut session.agent, &mut renderer, asked, &mut signals);
     if let Some(exit) = back.await {
         return session::end_soon(session, exit).await;
     }
-    let mut own = 0;
+    let mut controls = Controls::new(session.kernels.clone(), session.approval);
     if interactive {
         eprint(&paint(DIM, WELCOME, colours));
     }
     let mut ending = Ending::of(&session, interactive, context);
     let exit = loop {
-        let line = match typed.question(&mut signals).await {
+        let line = match typed.question(controls.approval, &mut signals).await {
             Ok(line) => line,
             Err(Ask::Interrupt) => {
                 let hint = paint(DIM, "(Ctrl-D or /exit ends)", colours);
@@ -102,7 +104,7 @@ pub(super) async fn go_on(
             }
             Err(Ask::End) => break Exit::Interrupted,
         };
-        let command = match said(line.as_deref(), kernels.get(own), |path| {
+        let command = match said(line.as_deref(), controls.own_kernel(), |path| {
             Path::new(path).exists()
         }) {
             Said::Command(command) => command,
@@ -117,7 +119,18 @@ pub(super) async fn go_on(
                 continue;
             }
             Said::Kernel(name) => {
-                own = choose(name.as_deref(), &kernels, own);
+                controls.choose_kernel(name.as_deref());
+                continue;
+            }
+            Said::Approve(wanted) => {
+                if !controls.approve(wanted) {
+                    continue;
+                }
+                let approval = controls.approval;
+                let command = Command::SetApproval { approval };
+                if session.agent.commands.send(command).await.is_err() {
+                    break Exit::Failed;
+                }
                 continue;
             }
             Said::Past(wish) => {
@@ -143,12 +156,19 @@ pub(super) async fn go_on(
             break Exit::Failed;
         }
         // The lines of a pipe are questions; only a person at a terminal can approve.
-        let person = interactive.then_some(&mut typed);
+        let person = interactive.then_some(Person {
+            typed: &mut typed,
+            controls: &mut controls,
+        });
         match interact::turn(&mut session.agent, &mut renderer, person, &mut signals).await {
             Ended::Turn { end, saved } => {
                 if let Some(exit) = ending.after_turn(&end, saved) {
                     break exit;
                 }
+            }
+            Ended::Left { saved } => {
+                ending.left(saved);
+                break Exit::Done;
             }
             Ended::Gone => break Exit::Failed,
             Ended::Unread(failure) => {
@@ -168,37 +188,12 @@ pub(super) async fn go_on(
     ending.end(exit)
 }
 
-/// The session's first event names kernels and model.
-async fn beginning(
-    agent: &mut Agent,
-    renderer: &mut Renderer,
-) -> (Vec<KernelOffer>, Option<String>) {
-    if let Some(event) = agent.events.recv().await {
-        renderer.show(&event.kind);
-        if let EventKind::SessionStarted { kernels, model, .. } = event.kind {
-            return (kernels, model);
-        }
+/// The session's first event names the model.
+async fn beginning(agent: &mut Agent, renderer: &mut Renderer) -> Option<String> {
+    let event = agent.events.recv().await?;
+    renderer.show(&event.kind);
+    match event.kind {
+        EventKind::SessionStarted { model, .. } => model,
+        _ => None,
     }
-    (Vec::new(), None)
-}
-
-/// Which kernel `!CODE` goes to from now on; says which there are.
-fn choose(name: Option<&str>, kernels: &[KernelOffer], own: usize) -> usize {
-    let found = name.map(|name| tools::find_language(name, kernels));
-    if let (Some(None), Some(name)) = (found, name) {
-        eprint(&filter::plain(&format!("there is no kernel `{name}`\n")));
-    }
-    let own = found.flatten().unwrap_or(own);
-    eprint(&filter::plain(&list(kernels, own)));
-    own
-}
-
-/// One line a kernel; `own` is the one that `!CODE` goes to.
-fn list(kernels: &[KernelOffer], own: usize) -> String {
-    let mut text = String::new();
-    for (index, offer) in kernels.iter().enumerate() {
-        let mark = if index == own { '>' } else { ' ' };
-        let _ = writeln!(text, "{mark} {} ({})", offer.kernel, offer.language);
-    }
-    text
 }

@@ -1,7 +1,11 @@
 //! One turn with a person at the terminal: events are shown, questions are asked, Ctrl-C is passed on.
 
+mod approve;
+mod controls;
 mod edit;
+mod words;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -13,6 +17,16 @@ use super::style::WARN;
 use super::typed::Typed;
 use crate::agent::{Agent, Command, Decision, EventKind, TurnEnd};
 use crate::error::Failure;
+use approve::{Decided, Question};
+pub(super) use controls::Controls;
+
+/// Who answers questions.
+pub(super) struct Person<'a> {
+    /// What they type.
+    pub typed: &'a mut Typed,
+    /// What they can change meanwhile.
+    pub controls: &'a mut Controls,
+}
 
 /// How a turn ended for the front end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,16 +44,22 @@ pub(super) enum Ended {
     Gone,
     /// The person wants the program to end.
     End,
+    /// The same by `/exit`, with the turn at its end.
+    Left {
+        /// Whether the notebook has all of it.
+        saved: bool,
+    },
 }
 
-/// Runs until the turn ends. `typed` is `None` when nobody can answer: then code that needs approval is declined.
+/// Runs until the turn ends. `person` is `None` when nobody can answer: then code that needs approval is declined.
 pub(super) async fn turn(
     agent: &mut Agent,
     renderer: &mut Renderer,
-    mut typed: Option<&mut Typed>,
+    mut person: Option<Person<'_>>,
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Ended {
-    let mut sources = std::collections::HashMap::new();
+    let mut edited = HashMap::new();
+    let mut leaves = false;
     let mut patience = Patience::default();
     loop {
         let looks_dead_at = patience.ends;
@@ -51,34 +71,38 @@ pub(super) async fn turn(
                     return Ended::Unread(failure);
                 }
                 match event.kind {
-                    EventKind::CodeProposed { cell, source, .. } => {
-                        sources.insert(cell, source);
-                    }
                     EventKind::CodeStarted { .. } => patience.is_running = true,
                     EventKind::CodeFinished { .. } => patience = Patience::default(),
                     EventKind::ApprovalRequested { cell } => {
-                        let source = sources.get(&cell).cloned().unwrap_or_default();
-                        let decision = match &mut typed {
-                            Some(typed) => decide(typed, &source, signals).await,
-                            None => Ok(Some(Decision::Decline { reason: None })),
+                        let declined = Decision::Decline { reason: None };
+                        let declined = vec![Command::Decide { cell: cell.clone(), decision: declined }];
+                        let question = Question {
+                            proposal: renderer.proposal(&cell),
+                            cell: &cell,
+                            edited: &mut edited,
                         };
-                        if let Ok(Some(Decision::Change { source: changed })) = &decision
-                            && *changed != source
-                        {
-                            renderer.changed(changed);
-                        }
-                        let command = match decision {
-                            Ok(Some(decision)) => Command::Decide { cell, decision },
-                            Ok(None) | Err(Ask::Interrupt) => Command::Interrupt,
+                        let decided = match &mut person {
+                            Some(person) => approve::decide(question, person, signals).await,
+                            None => Ok(Decided::Commands(declined.clone())),
+                        };
+                        let commands = match decided {
+                            Ok(Decided::Commands(commands)) => commands,
+                            Ok(Decided::Leave) => {
+                                leaves = true;
+                                declined
+                            }
+                            Err(Ask::Interrupt) => vec![Command::Interrupt],
                             Err(Ask::End) => return Ended::End,
                         };
-                        if agent.commands.send(command).await.is_err() {
-                            return Ended::Gone;
+                        for command in commands {
+                            if agent.commands.send(command).await.is_err() {
+                                return Ended::Gone;
+                            }
                         }
                     }
                     EventKind::InputRequested { cell, prompt, password } => {
-                        let line = match &mut typed {
-                            Some(typed) => typed.input(&prompt, password, signals).await,
+                        let line = match &mut person {
+                            Some(person) => person.typed.input(&prompt, password, signals).await,
                             None => Ok(None),
                         };
                         let command = match line {
@@ -91,8 +115,8 @@ pub(super) async fn turn(
                         }
                     }
                     EventKind::ContinueRequested { .. } => {
-                        let go_on = match &mut typed {
-                            Some(typed) => go_on(typed, signals).await,
+                        let go_on = match &mut person {
+                            Some(person) => go_on(person.typed, signals).await,
                             None => Ok(false),
                         };
                         let command = match go_on {
@@ -105,7 +129,8 @@ pub(super) async fn turn(
                         }
                     }
                     EventKind::TurnFinished { end, notebook, .. } => {
-                        return Ended::Turn { end, saved: notebook.is_some() };
+                        let saved = notebook.is_some();
+                        return if leaves { Ended::Left { saved } } else { Ended::Turn { end, saved } };
                     }
                     _ => {}
                 }
@@ -150,39 +175,6 @@ const LOOKS_DEAD: Duration = Duration::from_secs(2);
 
 /// See [`LOOKS_DEAD`]. By then one more Ctrl-C is a first one again.
 const STILL_RUNNING: &str = "still running; Ctrl-C twice in a row restarts the kernel";
-
-/// Asks what shall happen with proposed code; `None` is the end of input.
-///
-/// # Errors
-/// The signal that came instead of an answer.
-async fn decide(
-    typed: &mut Typed,
-    source: &str,
-    signals: &mut mpsc::Receiver<Ask>,
-) -> Result<Option<Decision>, Ask> {
-    loop {
-        let question = "Run it? [y]es, [n]o, [a]lways, [e]dit, or say what to do instead:";
-        let Some(line) = typed.answer(question, signals).await? else {
-            return Ok(None);
-        };
-        return Ok(Some(match line.trim() {
-            "" => continue,
-            "y" | "Y" | "yes" => Decision::Run,
-            "n" | "N" | "no" => Decision::Decline { reason: None },
-            "a" | "A" | "always" => Decision::Always,
-            "e" | "E" | "edit" => match edit::edit(source).await {
-                Ok(source) => Decision::Change { source },
-                Err(error) => {
-                    super::eprint(&super::filter::plain(&format!("{error}\n")));
-                    continue;
-                }
-            },
-            words => Decision::Decline {
-                reason: Some(words.to_owned()),
-            },
-        }));
-    }
-}
 
 /// Asks whether to go on at a limit; the end of input is a no.
 ///

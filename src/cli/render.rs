@@ -1,5 +1,6 @@
 //! Events -> a scrolling terminal that copies and pipes well. The model's words go to stdout, the rest to stderr.
 
+mod code;
 mod notes;
 
 use std::io::{self, IsTerminal as _, Write as _};
@@ -10,6 +11,7 @@ use super::filter::{self, Filter};
 use super::picture::Protocol;
 use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
 use super::totals;
+pub(super) use code::Proposal;
 use crate::agent::{EventKind, OutputChange, TurnEnd};
 use crate::error::Failure;
 use crate::jupyter::mime::{Audience, MimeBundle, joined};
@@ -17,8 +19,6 @@ use crate::jupyter::nbformat::Output;
 
 /// Lines of one cell's output that are shown; the notebook has them all.
 const OUTPUT_LINES: usize = 60;
-/// Stands above code that is not what was shown before.
-const CHANGED: &str = "the code, as it will run";
 /// Bytes of one line that are shown.
 const LINE_BYTES: usize = 2000;
 
@@ -38,8 +38,8 @@ pub(super) struct Renderer {
     /// Whether the cursor is at the start of a line.
     fresh: bool,
     status_shown: bool,
-    /// Code of the cell that is being written, as far as it was shown.
-    shown_code: String,
+    /// Code of the latest reply.
+    code: code::ReplyCode,
     /// The model's words have not ended their line.
     text_open: bool,
     /// The model has said something in this session.
@@ -79,7 +79,7 @@ impl Renderer {
             section: Section::None,
             fresh: true,
             status_shown: false,
-            shown_code: String::new(),
+            code: code::ReplyCode::default(),
             text_open: false,
             said_before: false,
             filter: Filter::default(),
@@ -140,7 +140,7 @@ impl Renderer {
                 }
             }
             EventKind::StepStarted { .. } => {
-                self.shown_code.clear();
+                self.code.clear();
                 self.status("thinking");
             }
             EventKind::Text { text, .. } => self.text(text),
@@ -148,18 +148,21 @@ impl Renderer {
                 self.open(Section::Reasoning, "");
                 self.err(&paint(DIM, &filter::plain(text), self.colours));
             }
-            EventKind::CodeDelta { cell, text } => {
-                self.open(Section::Code(cell.clone()), "code");
-                self.shown_code.push_str(text);
-                self.err(&filter::code(text));
-            }
+            EventKind::CodeDelta { cell, text } => self.code_written(cell, text),
             EventKind::CodeProposed {
-                language, source, ..
-            } => self.code_proposed(language, source),
-            EventKind::ApprovalRequested { .. } | EventKind::InputRequested { .. } => {
+                cell,
+                language,
+                source,
+            } => self.code_proposed(cell, language, source),
+            EventKind::ApprovalRequested { cell } => {
+                self.code_due(cell);
                 self.end_line();
             }
-            EventKind::CodeStarted { .. } => self.status("running"),
+            EventKind::InputRequested { .. } => self.end_line(),
+            EventKind::CodeStarted { cell } => {
+                self.code_due(cell);
+                self.status("running");
+            }
             EventKind::Output { cell, change } => self.output(cell, change),
             EventKind::StillRunning { interrupts, .. } => {
                 self.note(
@@ -176,7 +179,7 @@ impl Renderer {
                 let words = format!("(the model reads more of an output: {arguments})");
                 self.note(DIM, &filter::plain(&words));
             }
-            EventKind::CodeFinished { status, .. } => self.cell_finished(status),
+            EventKind::CodeFinished { cell, status, .. } => self.cell_finished(cell, status),
             EventKind::Notice { message } => {
                 self.note(WARN, &format!("note: {}", filter::plain(message)));
             }
@@ -269,31 +272,6 @@ impl Renderer {
         self.section = section;
     }
 
-    /// Before anybody is asked, the whole of what will run has been shown, and nothing else.
-    fn code_proposed(&mut self, language: &str, source: &str) {
-        let shown = std::mem::take(&mut self.shown_code);
-        if shown != source {
-            self.open(Section::None, "");
-            self.open(
-                Section::Code(String::new()),
-                if shown.is_empty() { language } else { CHANGED },
-            );
-            self.err(&filter::code(source));
-        }
-        self.end_line();
-        if language != self.language {
-            self.note(DIM, &filter::plain(&format!("(for the {language} kernel)")));
-        }
-    }
-
-    /// The person changed it in their editor, which is gone from the screen.
-    pub(super) fn changed(&mut self, source: &str) {
-        self.open(Section::None, "");
-        self.open(Section::Code(String::new()), CHANGED);
-        self.err(&filter::code(source));
-        self.end_line();
-    }
-
     fn output(&mut self, cell: &str, change: &OutputChange) {
         match change {
             OutputChange::Append { output, .. } => {
@@ -382,7 +360,7 @@ impl Renderer {
         self.err(&shown);
     }
 
-    fn cell_finished(&mut self, status: &str) {
+    fn cell_finished(&mut self, cell: &str, status: &str) {
         if self.hidden_lines > 0 {
             self.end_line();
             let hidden = self.hidden_lines;
@@ -390,7 +368,7 @@ impl Renderer {
             self.hidden_lines = 0;
         }
         if !matches!(status, "ok" | "error" | "interrupted") {
-            self.note(WARN, &format!("cell: {status}"));
+            self.note(WARN, &format!("{}: {status}", self.code.name(cell)));
         }
         self.end_line();
     }

@@ -17,7 +17,9 @@ use super::workspace::{self, KernelAt, Workspace};
 use crate::agent::approval::Approval;
 use crate::agent::store::Opened;
 use crate::agent::undo::UndoOptions;
-use crate::agent::{Agent, AgentOptions, AtLimit, Budgets, Cap, Models, StdinPolicy, spill};
+use crate::agent::{
+    Agent, AgentOptions, AtLimit, Budgets, Cap, KernelOffer, Models, StdinPolicy, spill,
+};
 use crate::error::{Exit, Failure};
 use crate::kernel::discover::DiscoverError;
 use crate::kernel::reap::{Reaped, reap};
@@ -41,6 +43,10 @@ pub(super) struct Session {
     pub id: String,
     /// Where its notebook is kept.
     pub notebook: PathBuf,
+    /// When a person is asked before code runs.
+    pub approval: Approval,
+    /// Its kernels, the main one first.
+    pub kernels: Vec<KernelOffer>,
     /// Opens other models, and has the server of a local one; ends with the session.
     models: Arc<Switchboard>,
     /// Whether a notebook goes on whose code may run again first: the session waits to be told.
@@ -121,6 +127,11 @@ pub(super) async fn start_from(
     let words = |old: &Old| old.words(existing.is_some(), may_replay);
     let words = old.as_ref().map(words);
     let facts = workspace.facts(named_files, &kernels);
+    let offers = kernels.iter().map(|kernel| KernelOffer {
+        kernel: kernel.name.clone(),
+        language: kernel.spec.language.clone(),
+    });
+    let offers = offers.collect();
     let main = before.adopting(LaunchOptions {
         oversize: spill::oversize(&notebook, &limits),
         gateway: far.as_ref().map(Far::options),
@@ -171,6 +182,8 @@ pub(super) async fn start_from(
         agent,
         id,
         notebook,
+        approval: approval(args, context),
+        kernels: offers,
         models,
         may_replay,
     })

@@ -9,6 +9,7 @@
 mod agent;
 mod agent_http;
 mod aimock;
+mod approval;
 mod change_model;
 mod chat;
 mod check;

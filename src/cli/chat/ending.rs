@@ -55,6 +55,11 @@ impl Ending {
         Some(Exit::Approval)
     }
 
+    /// The person left in the middle of a turn.
+    pub(super) fn left(&mut self, saved: bool) {
+        self.saved = saved;
+    }
+
     /// The session ends now, which can take a while.
     pub(super) fn begin(&mut self) {
         self.before = modified(&self.notebook);

@@ -23,7 +23,7 @@ const NAMED: usize = 6;
 
 /// What a person wants of the past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(in crate::cli) enum Wish {
     /// Take something back.
     Undo(UndoTo),
     /// See what can be gone back to.
@@ -57,7 +57,7 @@ pub(super) async fn carry_out(
     };
     Some(match ended {
         Ended::End => Exit::Interrupted,
-        Ended::Turn { .. } | Ended::Unread(_) | Ended::Gone => Exit::Failed,
+        Ended::Turn { .. } | Ended::Left { .. } | Ended::Unread(_) | Ended::Gone => Exit::Failed,
     })
 }
 

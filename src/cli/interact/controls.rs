@@ -1,0 +1,69 @@
+//! What a person can change while a session runs, in a chat as at a question: which kernel `!CODE` goes to, and whether
+//! they are asked before code runs.
+
+use std::fmt::Write as _;
+
+use crate::agent::approval::Approval;
+use crate::agent::{KernelOffer, tools};
+use crate::cli::{eprint, filter};
+
+/// What holds now.
+pub(in crate::cli) struct Controls {
+    /// The kernels that code can be sent to, the main one first.
+    pub(in crate::cli) kernels: Vec<KernelOffer>,
+    /// The one that `!CODE` goes to.
+    own: usize,
+    /// When a person is asked.
+    pub(in crate::cli) approval: Approval,
+}
+
+impl Controls {
+    /// Of a session that begins.
+    pub(in crate::cli) fn new(kernels: Vec<KernelOffer>, approval: Approval) -> Self {
+        Self {
+            kernels,
+            own: 0,
+            approval,
+        }
+    }
+
+    /// The kernel that `!CODE` goes to.
+    pub(in crate::cli) fn own_kernel(&self) -> Option<&KernelOffer> {
+        self.kernels.get(self.own)
+    }
+
+    /// Sends `!CODE` to this kernel from now on; says which there are.
+    pub(in crate::cli) fn choose_kernel(&mut self, name: Option<&str>) {
+        let found = name.map(|name| tools::find_language(name, &self.kernels));
+        if let (Some(None), Some(name)) = (found, name) {
+            eprint(&filter::plain(&format!("there is no kernel `{name}`\n")));
+        }
+        self.own = found.flatten().unwrap_or(self.own);
+        eprint(&filter::plain(&self.list()));
+    }
+
+    /// Asks from now on, or not, if that is `wanted`; says how it is. Returns whether it is another than before.
+    pub(in crate::cli) fn approve(&mut self, wanted: Option<Approval>) -> bool {
+        let before = self.approval;
+        self.approval = wanted.unwrap_or(before);
+        eprint(match self.approval {
+            Approval::Ask => {
+                "you are asked before code of the model runs; /approve always changes that\n"
+            }
+            Approval::Never => {
+                "code of the model runs without a question; /approve ask changes that\n"
+            }
+        });
+        self.approval != before
+    }
+
+    /// One line a kernel.
+    fn list(&self) -> String {
+        let mut text = String::new();
+        for (index, offer) in self.kernels.iter().enumerate() {
+            let mark = if index == self.own { '>' } else { ' ' };
+            let _ = writeln!(text, "{mark} {} ({})", offer.kernel, offer.language);
+        }
+        text
+    }
+}
