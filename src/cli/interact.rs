@@ -5,7 +5,6 @@ mod controls;
 mod edit;
 mod words;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -15,9 +14,9 @@ use super::render::Renderer;
 use super::signals::Ask;
 use super::style::WARN;
 use super::typed::Typed;
-use crate::agent::{Agent, Command, Decision, EventKind, TurnEnd};
+use crate::agent::{Agent, Command, EventKind, TurnEnd};
 use crate::error::Failure;
-use approve::{Decided, Question};
+use approve::{Edited, approve};
 pub(super) use controls::Controls;
 
 /// Who answers questions.
@@ -58,7 +57,7 @@ pub(super) async fn turn(
     mut person: Option<Person<'_>>,
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Ended {
-    let mut edited = HashMap::new();
+    let mut edited = Edited::new();
     let mut leaves = false;
     let mut patience = Patience::default();
     loop {
@@ -74,30 +73,11 @@ pub(super) async fn turn(
                     EventKind::CodeStarted { .. } => patience.is_running = true,
                     EventKind::CodeFinished { .. } => patience = Patience::default(),
                     EventKind::ApprovalRequested { cell } => {
-                        let declined = Decision::Decline { reason: None };
-                        let declined = vec![Command::Decide { cell: cell.clone(), decision: declined }];
-                        let question = Question {
-                            proposal: renderer.proposal(&cell),
-                            cell: &cell,
-                            edited: &mut edited,
-                        };
-                        let decided = match &mut person {
-                            Some(person) => approve::decide(question, person, signals).await,
-                            None => Ok(Decided::Commands(declined.clone())),
-                        };
-                        let commands = match decided {
-                            Ok(Decided::Commands(commands)) => commands,
-                            Ok(Decided::Leave) => {
-                                leaves = true;
-                                declined
-                            }
-                            Err(Ask::Interrupt) => vec![Command::Interrupt],
-                            Err(Ask::End) => return Ended::End,
-                        };
-                        for command in commands {
-                            if agent.commands.send(command).await.is_err() {
-                                return Ended::Gone;
-                            }
+                        let person = person.as_mut();
+                        let asked = approve(&cell, &mut edited, agent, renderer, person, signals);
+                        match asked.await {
+                            Ok(wants_to_leave) => leaves |= wants_to_leave,
+                            Err(ended) => return ended,
                         }
                     }
                     EventKind::InputRequested { cell, prompt, password } => {

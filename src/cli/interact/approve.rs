@@ -7,13 +7,12 @@ use std::time::Duration;
 use similar::{ChangeTag, TextDiff};
 use tokio::sync::mpsc;
 
-use super::Person;
-use super::edit;
+use super::{Ended, Person, edit};
 use super::words::{Answer, meaning};
 use crate::agent::approval::Approval;
-use crate::agent::{Command, Decision};
+use crate::agent::{Agent, Command, Decision};
 use crate::cli::chat::{HELP, Said, said};
-use crate::cli::render::Proposal;
+use crate::cli::render::{Proposal, Renderer};
 use crate::cli::signals::Ask;
 use crate::cli::style::{BAD, DIM, GOOD, paint, stderr_colours};
 use crate::cli::{eprint, filter};
@@ -34,37 +33,66 @@ const ANSWERS: &str = "\
 ";
 
 /// What came of a question.
-pub(super) enum Decided {
-    /// Send these.
+enum Decided {
+    /// Send these. The approval alone is no answer: the question comes back.
     Commands(Vec<Command>),
     /// The person wants the chat to end: decline, and then end.
     Leave,
 }
 
-/// The code that waits for a decision.
-pub(super) struct Question<'a> {
-    /// Its cell.
-    pub cell: &'a str,
-    /// As the model wrote it; `None` if nobody knows.
-    pub proposal: Option<(Proposal, usize, usize)>,
-    /// What the person has made of cells that are not decided yet.
-    pub edited: &'a mut HashMap<String, String>,
-}
+/// What the person has made of cells that are not decided yet.
+pub(super) type Edited = HashMap<String, String>;
 
-/// Asks what shall happen with proposed code.
+/// Asks what shall happen with a proposed cell, and tells the agent; without a `person` it is declined. Returns whether
+/// they want the chat to end.
 ///
 /// # Errors
-/// The signal that came instead of an answer.
-pub(super) async fn decide(
-    question: Question<'_>,
+/// How the session ended instead.
+pub(super) async fn approve(
+    cell: &str,
+    edited: &mut Edited,
+    agent: &mut Agent,
+    renderer: &Renderer,
+    mut person: Option<&mut Person<'_>>,
+    signals: &mut mpsc::Receiver<Ask>,
+) -> Result<bool, Ended> {
+    loop {
+        let decided = match &mut person {
+            Some(person) => {
+                decide(cell, renderer.proposal(cell), edited, person, signals).await
+            }
+            None => Ok(Decided::Leave),
+        };
+        let (commands, leaves) = match decided {
+            Ok(Decided::Commands(commands)) => (commands, false),
+            Ok(Decided::Leave) => {
+                let decision = Decision::Decline { reason: None };
+                let cell = cell.to_owned();
+                (vec![Command::Decide { cell, decision }], person.is_some())
+            }
+            Err(Ask::Interrupt) => (vec![Command::Interrupt], false),
+            Err(Ask::End) => return Err(Ended::End),
+        };
+        let mut is_answered = false;
+        for command in commands {
+            is_answered |= !matches!(command, Command::SetApproval { .. });
+            let sent = agent.commands.send(command).await;
+            sent.map_err(|_| Ended::Gone)?;
+        }
+        if is_answered {
+            return Ok(leaves);
+        }
+    }
+}
+
+/// Asks until there is something to do.
+async fn decide(
+    cell: &str,
+    proposal: Option<(Proposal, usize, usize)>,
+    edited: &mut Edited,
     person: &mut Person<'_>,
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Result<Decided, Ask> {
-    let Question {
-        cell,
-        proposal,
-        edited,
-    } = question;
     let (language, original, numbered) = match proposal {
         Some((proposal, number, of)) => {
             (proposal.language, proposal.source, (of > 1).then_some((number, of)))
@@ -85,7 +113,7 @@ pub(super) async fn decide(
         let Some(line) = person.typed.answer(&prompt, signals).await? else {
             return Ok(Decided::Commands(vec![Command::Interrupt]));
         };
-        let run = |edited: &mut HashMap<String, String>| {
+        let run = |edited: &mut Edited| {
             let source = edited.remove(cell);
             only(source.map_or(Decision::Run, |source| Decision::Change { source }))
         };
@@ -97,20 +125,13 @@ pub(super) async fn decide(
             }
             Answer::Run => vec![run(edited)],
             Answer::Always => {
-                person.controls.approval = Approval::Never;
                 let approval = Approval::Never;
+                person.controls.approval = approval;
                 vec![Command::SetApproval { approval }, run(edited)]
             }
             Answer::Edit => {
                 let now = edited.get(cell).unwrap_or(&original);
-                let after = edit::edit(now, &language).await;
-                // For the editor, whatever it made of it.
-                while let Ok(ask) = signals.try_recv() {
-                    if ask == Ask::End {
-                        return Err(ask);
-                    }
-                }
-                match after {
+                match edit::edit(now, &language).await {
                     Ok(after) => {
                         eprint(&changes(now, &after));
                         edited.insert(cell.to_owned(), after);
@@ -176,9 +197,12 @@ fn command(line: &str, person: &mut Person<'_>) -> AtQuestion {
 fn changes(before: &str, after: &str) -> String {
     let colours = stderr_colours();
     let mut text = paint(DIM, "the change:\n", colours);
+    // Whether the last line has an end is none of the change.
+    let whole = |code: &str| format!("{}\n", code.trim_end_matches('\n'));
+    let (before, after) = (whole(before), whole(after));
     let diff = TextDiff::configure()
         .timeout(DIFF_TIME)
-        .diff_lines(before, after);
+        .diff_lines(&*before, &*after);
     for (at, group) in diff.grouped_ops(AROUND).iter().enumerate() {
         if at > 0 {
             text.push_str(&paint(DIM, "  …\n", colours));

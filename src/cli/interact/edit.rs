@@ -62,6 +62,11 @@ async fn edit_file(editor: &str, path: &Path, source: &str) -> Result<String, Ed
         .mode(0o600)
         .open(path)?;
     file.write_all(source.as_bytes())?;
+    // Editors expect, and add, the end of the last line, which is none of the code.
+    let is_open = !source.ends_with('\n');
+    if is_open {
+        file.write_all(b"\n")?;
+    }
     // Through a shell, because EDITOR may have arguments.
     let status = tokio::process::Command::new("sh")
         .args(["-c", "exec $0 \"$1\"", editor])
@@ -82,8 +87,7 @@ async fn edit_file(editor: &str, path: &Path, source: &str) -> Result<String, Ed
     if edited.trim().is_empty() {
         return Err(EditError::Emptied);
     }
-    // Most editors end the last line, which is no change.
-    if !source.ends_with('\n') {
+    if is_open {
         edited.truncate(edited.trim_end_matches('\n').len());
     }
     if edited == source {
@@ -127,8 +131,9 @@ mod tests {
         for (editor, source, expected) in [
             ("true", "x = 1\n", unchanged),
             ("true", "x = 1", unchanged),
-            // An editor that ends the last line.
-            ("sed -i $a\\", "x = 1", unchanged),
+            // What stands alone is a line of its own.
+            ("sed -i $ay=2", "x = 1", "x = 1\ny=2"),
+            ("truncate -s -1", "x = 1", unchanged),
             ("sed -i s/1/2/", "x = 1\n", "x = 2\n"),
             ("sed -i s/1/2/", "x = 1", "x = 2"),
             (
