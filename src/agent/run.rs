@@ -199,6 +199,8 @@ struct Session {
     past: Option<points::Past>,
     /// Until a resumed session is as it will be, and what waits for that.
     restoring: Option<Restoring>,
+    /// When to say that its kernel is busy.
+    busy_at: Option<Instant>,
     held: VecDeque<Command>,
 }
 
@@ -226,6 +228,7 @@ impl Session {
             )
         });
         let restoring = opened.is_resumed().then_some(Restoring::Waiting);
+        let busy_at = restoring.as_ref().and(Self::busy_at(&options));
         let stamp = Stamp::of(&options.notebook).filter(|_| opened.knows_notebook());
         // Until something happens a file that is as it should be stays as it is.
         let is_touched = opened.wants_saving();
@@ -267,6 +270,7 @@ impl Session {
             is_touched,
             past: points::Past::new(&options),
             restoring,
+            busy_at,
             held: VecDeque::new(),
             options,
         }
@@ -300,7 +304,7 @@ impl Session {
                 continue;
             }
             let flush_at = self.running.as_ref().and_then(|running| running.flush_at);
-            let keep_at = self.keep_at;
+            let (keep_at, busy_at) = (self.keep_at, self.busy_at);
             tokio::select! {
                 command = inbox.recv() => match command {
                     None => break,
@@ -320,6 +324,7 @@ impl Session {
                 Some(late) = self.late.1.recv() => self.came_late(late).await,
                 () = sleep_until(flush_at.unwrap_or_else(Instant::now)), if flush_at.is_some() => self.flush().await,
                 () = sleep_until(keep_at.unwrap_or_else(Instant::now)), if keep_at.is_some() => self.keep().await,
+                () = sleep_until(busy_at.unwrap_or_else(Instant::now)), if busy_at.is_some() => self.kernel_is_busy().await,
             }
         }
         self.finish().await;
@@ -365,6 +370,8 @@ impl Session {
             Command::SetModel { model } => self.set_model(model).await,
             Command::SetApproval { approval } => self.turn.set_approval(approval),
             Command::Restore { replay } => self.restore(replay).await,
+            Command::ReplaceKernel => self.replace_kept(),
+            Command::Interrupt if self.interrupt_kept() => {}
             Command::Interrupt if self.stop_replay().await => {}
             Command::Interrupt if self.give_up_model().await => {}
             Command::Interrupt => {

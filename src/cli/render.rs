@@ -107,7 +107,9 @@ impl Renderer {
             | EventKind::UndoAsks { .. }
             | EventKind::UndoRefused { .. }
             | EventKind::Checkpoints { .. } => {}
-            EventKind::CellReplayed { .. } | EventKind::SessionRestored { .. } => {
+            EventKind::CellReplayed { .. }
+            | EventKind::SessionRestored { .. }
+            | EventKind::KernelBusy { .. } => {
                 for (style, line) in super::resume::lines(event) {
                     self.note(style, &filter::plain(&line));
                 }

@@ -132,19 +132,18 @@ pub(super) async fn start_from(
         language: kernel.spec.language.clone(),
     });
     let offers = offers.collect();
-    let main = before.adopting(LaunchOptions {
+    let main = LaunchOptions {
         oversize: spill::oversize(&notebook, &limits),
         gateway: far.as_ref().map(Far::options),
         existing: existing.map(|existing| existing.file),
         ..launch_options(kernel, cwd, context)
-    });
+    };
+    let main = before.adopting(main, interactive);
     // A conversation goes on; one question is soon over, and far away memory is somebody else's.
     let can_have_spare = far.is_none() && main.existing.is_none() && !before.keeps_kernels();
     let adopting = |kernel| {
-        before.adopting(LaunchOptions {
-            kernel,
-            ..main.clone()
-        })
+        let main = main.clone();
+        before.adopting(LaunchOptions { kernel, ..main }, false)
     };
     let others = others.into_iter().map(adopting).collect();
     let id = before.id().to_owned();

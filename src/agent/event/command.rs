@@ -64,6 +64,9 @@ pub enum Command {
         /// Run the session's code again, in order.
         replay: bool,
     },
+    /// An answer to [`super::EventKind::KernelBusy`]: end that kernel, and go on in a new one. An
+    /// [`Command::Interrupt`] interrupts it, and without an answer it is waited for.
+    ReplaceKernel,
     /// The answer to [`super::EventKind::ContinueRequested`].
     Continue {
         /// Whether to go on.
