@@ -146,6 +146,9 @@ pub struct SessionArgs {
     /// How many seconds a cell of the model may run.
     #[arg(long, value_name = "SECONDS")]
     pub cell_timeout: Option<u64>,
+    /// What was piped in, for `sponde ask`.
+    #[arg(skip)]
+    pub piped: Option<super::piped::Piped>,
 }
 
 /// An amount of money.

@@ -11,12 +11,12 @@ use super::resume::Coming;
 use super::session::{self, Past};
 use super::signals::{self, Ask};
 use super::typed::Typed;
-use super::{Context, print, style};
-use crate::agent::{Agent, Command, Decision, EventKind, TurnEnd};
+use super::{Context, piped, print, style};
+use crate::agent::{Agent, Command, Decision, EventKind, TurnEnd, sessions};
 use crate::error::{Exit, Failure};
 
 /// Runs it.
-pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn ask(mut args: AskArgs, context: &Context) -> Result<Exit, Failure> {
     let question = match args.question.as_str() {
         "-" => {
             let mut text = String::new();
@@ -35,6 +35,10 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
     session::check_replay(&args.session)?;
     let interactive = style::is_interactive() && !args.json && args.question != "-";
     let (mut signals, _listening) = signals::listen();
+    let dir = context.paths.sessions();
+    if args.question != "-" {
+        args.session.piped = piped::take(&dir, &mut signals).await?;
+    }
     let mut session = tokio::select! {
         started = session::start(&args.session, interactive, Past::Forgotten, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
@@ -72,12 +76,30 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
         });
         interact::turn(&mut session.agent, &mut renderer, person, &mut signals).await
     };
+    let id = session.id.clone();
     // The kernel may take its time to end; a second Ctrl-C does not wait for it.
     tokio::select! {
         _ = tokio::time::timeout(interact::END_WITHIN, session::end(session)) => {}
         Some(_) = signals.recv() => {}
     }
+    if was_never_asked(&ended)
+        && let Some(found) = sessions::look(&dir, &id)
+        && found.summary.code_cells == 0
+        && found.summary.usage.output == 0
+        && found.summary.kernels.is_empty()
+        && let Err(error) = sessions::remove(&dir, &found)
+    {
+        tracing::warn!(%error, "a session with nothing in it stays");
+    }
     outcome(ended, interactive)
+}
+
+/// Whether the model could not be asked.
+fn was_never_asked(ended: &Ended) -> bool {
+    let Ended::Turn { end, .. } = ended else {
+        return false;
+    };
+    matches!(end, TurnEnd::ModelFailed { .. })
 }
 
 /// Has the notebook's code run again, and prints every event of it. Ctrl-C ends that and no more. `Some` if the session

@@ -11,6 +11,11 @@ use super::{Context, block_on, gateway, reap};
 use crate::error::{Exit, Failure};
 use system::System;
 
+/// Installs the Python kernel that sessions use unless told otherwise.
+pub(super) async fn install_python(context: &Context) -> Result<Exit, Failure> {
+    install::install(&["python3".to_owned()], System::Ask, context).await
+}
+
 /// Runs it.
 pub(super) fn kernels(args: KernelsArgs, context: &Context) -> Result<Exit, Failure> {
     let default = KernelsCommand::List {

@@ -33,7 +33,7 @@ pub(super) use switch::Switchboard;
 const INSPECT_WITHIN: Duration = Duration::from_millis(1500);
 
 /// How to get a model, for errors.
-const HOW: &str = "set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, start Ollama or another local server, or get \
+pub(super) const HOW: &str = "set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, start Ollama or another local server, or get \
      a small model for this machine with `sponde models pull`";
 
 /// A model, ready to be asked.
@@ -139,6 +139,18 @@ pub(super) async fn open(
 /// The environment, where an empty variable is none.
 pub(super) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Whether there is a model, although nobody named one.
+pub(super) async fn is_any(paths: &Paths, providers: &AllSettings) -> bool {
+    let setup = Setup {
+        environment: &environment,
+        providers,
+    };
+    // What is quickly known first: servers are asked again when one is chosen.
+    !installed_models(&paths.models()).is_empty()
+        || !detect::keys(setup).is_empty()
+        || find(paths, setup).await.is_ok()
 }
 
 async fn find(paths: &Paths, setup: Setup<'_>) -> Result<Resolved, Failure> {

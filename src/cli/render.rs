@@ -11,11 +11,11 @@ use super::filter::{self, Filter};
 use super::picture::Protocol;
 use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
 use super::totals;
-pub(super) use code::Proposal;
 use crate::agent::{EventKind, OutputChange, TurnEnd};
 use crate::error::Failure;
 use crate::jupyter::mime::{Audience, MimeBundle, joined};
 use crate::jupyter::nbformat::Output;
+pub(super) use code::Proposal;
 
 /// Lines of one cell's output that are shown; the notebook has them all.
 const OUTPUT_LINES: usize = 60;
@@ -197,7 +197,11 @@ impl Renderer {
                 ..
             } => {
                 let totals = (turn.requests > 0).then(|| totals::line(turn, session));
-                self.turn_finished(end, totals, notebook.as_deref());
+                // Of an only turn in which nothing came of the model, nothing is kept.
+                let is_empty = !self.chat && session.requests == 0;
+                let is_kept = !(is_empty && matches!(end, TurnEnd::ModelFailed { .. }));
+                let notebook = notebook.as_deref().filter(|_| is_kept);
+                self.turn_finished(end, totals, notebook);
             }
         }
     }

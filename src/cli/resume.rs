@@ -13,8 +13,8 @@ use super::signals::Ask;
 use super::style::{DIM, HINT, WARN, paint, stderr_colours};
 use super::typed::Typed;
 use super::{Context, eprint, filter, human, session};
-use crate::agent::store::Opened;
 use crate::agent::sessions::Found;
+use crate::agent::store::Opened;
 use crate::agent::{Agent, Command, EventKind, KernelMemory, RestoredBy, sessions};
 use crate::error::{Exit, Failure};
 use crate::session::{CellKind, Transcript};
@@ -261,8 +261,7 @@ async fn still_busy(
     signals: &mut tokio::sync::mpsc::Receiver<Ask>,
 ) -> Result<StillBusy, Ask> {
     loop {
-        let question =
-            "It is still busy. [w]ait, [i]nterrupt it again, or end it and go on with a [n]ew kernel?";
+        let question = "It is still busy. [w]ait, [i]nterrupt it again, or end it and go on with a [n]ew kernel?";
         let Some(line) = typed.answer(question, signals).await? else {
             return Ok(StillBusy::Leave);
         };
@@ -312,7 +311,8 @@ pub(super) fn lines(event: &EventKind) -> Vec<(anstyle::Style, String)> {
             let with = first.map_or_else(String::new, |line| {
                 format!(" with `{}`", human::shortened(line, CODE))
             });
-            let text = format!("its kernel is still busy{with}: waiting for it; Ctrl-C interrupts it");
+            let text =
+                format!("its kernel is still busy{with}: waiting for it; Ctrl-C interrupts it");
             lines.push((WARN, text));
         }
         EventKind::CellReplayed {

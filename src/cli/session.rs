@@ -10,6 +10,7 @@ use super::before::Before;
 use super::existing;
 use super::gateway::{self, Far};
 use super::interact::END_WITHIN;
+use super::missing;
 use super::model::Switchboard;
 use super::notebook::{Old, Place};
 use super::project;
@@ -91,6 +92,11 @@ pub(super) async fn start_from(
     let far = gateway::open(&args.gateway, context).await?;
     let named = args.kernel.first().map(String::as_str);
     let existing = existing::find(args.existing.as_deref(), named, context)?;
+    if far.is_none() && existing.is_none() && old.is_none() {
+        let (kernel, model) = (before.kernel.as_deref(), before.model.as_deref());
+        let (kernel, model) = missing::names(args, kernel, model, context);
+        missing::provide(kernel, model, interactive, context).await?;
+    }
     let (kernel, others) = match &existing {
         // One kernel was asked for.
         Some(existing) => (existing.kernel.clone(), Vec::new()),
@@ -104,7 +110,11 @@ pub(super) async fn start_from(
         }
         None => before.cwd.clone().unwrap_or_else(|| here.clone()),
     };
-    let named_files = workspace::described(&args.files, &here, &cwd)?;
+    let mut files = args.files.clone();
+    if let Some(piped) = &args.piped {
+        files.push(piped.keep(&notebook)?);
+    }
+    let named_files = workspace::described(&files, &here, &cwd)?;
     let instructions =
         project::instructions(&here, args.trust_project, interactive, context).await?;
     let added = instructions.iter().map(|it| it.source.clone()).collect();

@@ -46,7 +46,10 @@ async fn words_of_consent_run_code_and_help_says_what_can_be_said() {
         json!([
             ["wait", QUESTION],
             ["type", "?\n"],
-            ["wait", "anything else                do not run it, and tell the model"],
+            [
+                "wait",
+                "anything else                do not run it, and tell the model"
+            ],
             ["wait", QUESTION],
             ["type", "yes please, go ahead\n"],
             ["wait", "\r\nran it\r\n"],

@@ -17,6 +17,7 @@ mod checkpoint;
 mod cli;
 mod context;
 mod eval;
+mod first_start;
 mod gateway;
 mod journal;
 mod kernel;

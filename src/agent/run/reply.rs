@@ -20,7 +20,7 @@ impl Session {
     }
 
     /// Turns the calls of a complete reply into cells.
-    pub(super) async fn replied(&mut self, sampling: Sampling) {
+    pub(super) async fn replied(&mut self, mut sampling: Sampling) {
         let nudge = self.check_answer(&sampling);
         if self.options.coaching == Coaching::Small && nudge.is_none() && !sampling.text.is_empty()
         {
@@ -29,7 +29,7 @@ impl Session {
         }
         let mut calls = Vec::new();
         let mut broken = false;
-        for call in sampling.calls {
+        for call in std::mem::take(&mut sampling.calls) {
             if call.name == READ_OUTPUT && self.reads() {
                 broken = true;
                 self.read_output(sampling.step, call).await;
@@ -91,6 +91,18 @@ impl Session {
                 code: source,
                 language: code_language,
             });
+        }
+        if calls.is_empty() && !broken && nudge.is_none() && sampling.text.trim().is_empty() {
+            let message =
+                "the model's reply was empty: it has neither words nor code; ask again, or \
+                           another model"
+                    .to_owned();
+            return self
+                .drive(Input::ModelFailed {
+                    message,
+                    key_variable: None,
+                })
+                .await;
         }
         self.drive(Input::Replied {
             calls,

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use super::{
-    AgentOptions, Instant, Command, Edit, EventKind, ExecuteOptions, Execution, MAIN, Session, Verdict, random_cell_id,
-    verdict_name,
+    AgentOptions, Command, Edit, EventKind, ExecuteOptions, Execution, Instant, MAIN, Session,
+    Verdict, random_cell_id, verdict_name,
 };
 use crate::agent::{KernelMemory, RestoredBy};
 use crate::jupyter::kernelspec::InterruptMode;
@@ -107,7 +107,10 @@ impl Session {
         });
         // One that ended is nothing that it can be busy with.
         let code = code.filter(|(status, _)| {
-            matches!(status, CodeStatus::Finished(Verdict::Interrupted | Verdict::TimedOut))
+            matches!(
+                status,
+                CodeStatus::Finished(Verdict::Interrupted | Verdict::TimedOut)
+            )
         });
         self.tell(EventKind::KernelBusy {
             kernel: self.kernels.name(MAIN),

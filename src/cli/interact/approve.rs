@@ -7,8 +7,8 @@ use std::time::Duration;
 use similar::{ChangeTag, TextDiff};
 use tokio::sync::mpsc;
 
-use super::{Ended, Person, edit};
 use super::words::{Answer, meaning};
+use super::{Ended, Person, edit};
 use crate::agent::approval::Approval;
 use crate::agent::{Agent, Command, Decision};
 use crate::cli::chat::{HELP, Said, said};
@@ -58,9 +58,7 @@ pub(super) async fn approve(
 ) -> Result<bool, Ended> {
     loop {
         let decided = match &mut person {
-            Some(person) => {
-                decide(cell, renderer.proposal(cell), edited, person, signals).await
-            }
+            Some(person) => decide(cell, renderer.proposal(cell), edited, person, signals).await,
             None => Ok(Decided::Leave),
         };
         let (commands, leaves) = match decided {
@@ -94,17 +92,18 @@ async fn decide(
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Result<Decided, Ask> {
     let (language, original, numbered) = match proposal {
-        Some((proposal, number, of)) => {
-            (proposal.language, proposal.source, (of > 1).then_some((number, of)))
-        }
+        Some((proposal, number, of)) => (
+            proposal.language,
+            proposal.source,
+            (of > 1).then_some((number, of)),
+        ),
         None => (String::new(), String::new(), None),
     };
     let what = numbered.map_or_else(
         || "Run it?".to_owned(),
         |(number, of)| format!("Run {number} of {of}?"),
     );
-    let prompt =
-        format!("{what} [y]es, [n]o, [a]lways, [e]dit, [?], or say what to do instead:");
+    let prompt = format!("{what} [y]es, [n]o, [a]lways, [e]dit, [?], or say what to do instead:");
     let only = |decision| {
         let cell = cell.to_owned();
         Command::Decide { cell, decision }

@@ -37,12 +37,7 @@ pub(super) enum EditError {
 pub(super) async fn edit(source: &str, language: &str) -> Result<String, EditError> {
     let named = |name: &str| std::env::var(name).ok().filter(|it| !it.trim().is_empty());
     let editor = named("VISUAL").or_else(|| named("EDITOR"));
-    edit_with(
-        &editor.unwrap_or_else(|| "vi".to_owned()),
-        source,
-        language,
-    )
-    .await
+    edit_with(&editor.unwrap_or_else(|| "vi".to_owned()), source, language).await
 }
 
 async fn edit_with(editor: &str, source: &str, language: &str) -> Result<String, EditError> {
@@ -163,7 +158,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let editor = dir.path().join("editor");
         // What it got becomes the code.
-        std::fs::write(&editor, "stat -c '%a %n' \"$1\" > \"$1.x\"; mv \"$1.x\" \"$1\"\n").unwrap();
+        std::fs::write(
+            &editor,
+            "stat -c '%a %n' \"$1\" > \"$1.x\"; mv \"$1.x\" \"$1\"\n",
+        )
+        .unwrap();
         let editor = format!("sh {}", editor.display());
         for (language, suffix) in [
             ("python", ".py"),
