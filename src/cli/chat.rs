@@ -9,15 +9,15 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 
 use super::args::SessionArgs;
-use super::interact::{self, Controls, Ended, Person};
+use super::interact::{self, Controls, Person};
 use super::render::Renderer;
 use super::resume::{Coming, Resumed};
 use super::session::{self, Past};
 use super::signals::{self, Ask};
 use super::style::{DIM, paint, stderr_colours};
 use super::typed::Typed;
-use super::{Context, eprint, filter};
-use crate::agent::{Agent, Command, EventKind};
+use super::{Context, eprint};
+use crate::agent::{Agent, EventKind};
 use crate::error::{Exit, Failure};
 use ending::Ending;
 pub(super) use line::{Said, said};
@@ -104,11 +104,19 @@ pub(super) async fn go_on(
             }
             Err(Ask::End) => break Exit::Interrupted,
         };
-        let command = match said(line.as_deref(), controls.own_kernel(), |path| {
+        let said = said(line.as_deref(), controls.own_kernel(), |path| {
             Path::new(path).exists()
-        }) {
-            Said::Command(command) => command,
-            Said::Model(name) => {
+        });
+        let command = match controls.obey(said) {
+            Ok(None) => continue,
+            Ok(Some(command)) => {
+                if session.agent.commands.send(command).await.is_err() {
+                    break Exit::Failed;
+                }
+                continue;
+            }
+            Err(Said::Command(command)) => command,
+            Err(Said::Model(name)) => {
                 let (agent, now) = (&mut session.agent, answering.as_deref());
                 match model::set(name, now, agent, &mut renderer, &mut signals).await {
                     Changed::To(model) => answering = Some(model),
@@ -118,22 +126,7 @@ pub(super) async fn go_on(
                 }
                 continue;
             }
-            Said::Kernel(name) => {
-                controls.choose_kernel(name.as_deref());
-                continue;
-            }
-            Said::Approve(wanted) => {
-                if !controls.approve(wanted) {
-                    continue;
-                }
-                let approval = controls.approval;
-                let command = Command::SetApproval { approval };
-                if session.agent.commands.send(command).await.is_err() {
-                    break Exit::Failed;
-                }
-                continue;
-            }
-            Said::Past(wish) => {
+            Err(Said::Past(wish)) => {
                 let answering = interactive.then_some(&mut typed);
                 let (agent, renderer) = (&mut session.agent, &mut renderer);
                 match past::carry_out(wish, agent, renderer, answering, &mut signals).await {
@@ -141,16 +134,7 @@ pub(super) async fn go_on(
                     Some(exit) => break exit,
                 }
             }
-            Said::Help => {
-                eprint(HELP);
-                continue;
-            }
-            Said::Nothing => continue,
-            Said::Wrong(words) => {
-                eprint(&filter::plain(&format!("{words}\n")));
-                continue;
-            }
-            Said::End => break Exit::Done,
+            Err(_) => break Exit::Done,
         };
         if session.agent.commands.send(command).await.is_err() {
             break Exit::Failed;
@@ -160,22 +144,9 @@ pub(super) async fn go_on(
             typed: &mut typed,
             controls: &mut controls,
         });
-        match interact::turn(&mut session.agent, &mut renderer, person, &mut signals).await {
-            Ended::Turn { end, saved } => {
-                if let Some(exit) = ending.after_turn(&end, saved) {
-                    break exit;
-                }
-            }
-            Ended::Left { saved } => {
-                ending.left(saved);
-                break Exit::Done;
-            }
-            Ended::Gone => break Exit::Failed,
-            Ended::Unread(failure) => {
-                ending.failure = Some(failure);
-                break Exit::Failed;
-            }
-            Ended::End => break Exit::Interrupted,
+        let turn = interact::turn(&mut session.agent, &mut renderer, person, &mut signals);
+        if let Some(exit) = ending.after(turn.await) {
+            break exit;
         }
     };
     // From here on Ctrl-C is a signal, whatever was being typed.

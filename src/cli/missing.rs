@@ -1,9 +1,11 @@
 //! A first start where nothing is installed: all that is missing is said at once, and a person is offered to have it
 //! installed.
 
+use std::fmt::Write as _;
 use std::io::BufRead as _;
 
 use super::args::SessionArgs;
+use super::before::Before;
 use super::kernels::install_python;
 use super::models::pull;
 use super::style::{HINT, paint, stderr_colours};
@@ -24,17 +26,22 @@ enum Missing {
     Both,
 }
 
-/// What a session needs and this machine does not have: `kernel` and `model` are the names that it is started with.
-/// Somebody at the terminal is asked whether to install it; whatever they do not want is an error later.
+/// What a session that starts its kernel here needs and this machine does not have. Somebody at the terminal is asked
+/// whether to install it; what they do not want is an error later.
 ///
 /// # Errors
 /// Both are missing and nobody wants them installed, or that failed.
 pub(super) async fn provide(
-    kernel: Option<&str>,
-    model: Option<&str>,
+    args: &SessionArgs,
+    before: &Before,
     interactive: bool,
     context: &Context,
 ) -> Result<(), Failure> {
+    let kernel = args.kernel.first().or(before.kernel.as_ref());
+    let kernel = kernel.or(context.config.kernel.as_ref());
+    let model = args.model.as_ref().or(before.model.as_ref());
+    let model = model.or(context.config.model.as_ref());
+    let (kernel, model) = (kernel.map(String::as_str), model.map(String::as_str));
     let Some(missing) = look(kernel, model, context).await else {
         return Ok(());
     };
@@ -57,23 +64,6 @@ pub(super) async fn provide(
         .hint(format!("{KERNEL_HOW}; for a model, {}", model::HOW)));
     }
     Ok(())
-}
-
-/// Whether a session with these is to be started here, and has what it needs: see [`provide`].
-pub(super) fn names<'a>(
-    args: &'a SessionArgs,
-    kernel: Option<&'a str>,
-    model: Option<&'a str>,
-    context: &'a Context,
-) -> (Option<&'a str>, Option<&'a str>) {
-    let named = args.kernel.first().map(String::as_str);
-    (
-        named.or(kernel).or(context.config.kernel.as_deref()),
-        args.model
-            .as_deref()
-            .or(model)
-            .or(context.config.model.as_deref()),
-    )
 }
 
 async fn look(kernel: Option<&str>, model: Option<&str>, context: &Context) -> Option<Missing> {
@@ -103,11 +93,12 @@ async fn ask(missing: Missing) -> (bool, bool) {
     }
     if missing != Missing::Kernel {
         let size = KnownModel::by_name(DEFAULT_MODEL).map_or(0, |model| model.bytes);
-        text.push_str(&format!(
+        let _ = writeln!(
+            text,
             "  a model, which writes it: set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or\n  \
-             start Ollama; or {DEFAULT_MODEL} ({}), which is small, but free\n",
+             start Ollama; or {DEFAULT_MODEL} ({}), which is small, but free",
             human::bytes(size)
-        ));
+        );
     }
     let question = match missing {
         Missing::Kernel => "Install the kernel now? [y]es, [n]o:",

@@ -150,21 +150,11 @@ impl Renderer {
                 self.open(Section::Reasoning, "");
                 self.err(&paint(DIM, &filter::plain(text), self.colours));
             }
-            EventKind::CodeDelta { cell, text } => self.code_written(cell, text),
-            EventKind::CodeProposed {
-                cell,
-                language,
-                source,
-            } => self.code_proposed(cell, language, source),
-            EventKind::ApprovalRequested { cell } => {
-                self.code_due(cell);
-                self.end_line();
-            }
+            EventKind::CodeDelta { .. }
+            | EventKind::CodeProposed { .. }
+            | EventKind::ApprovalRequested { .. }
+            | EventKind::CodeStarted { .. } => self.code_event(event),
             EventKind::InputRequested { .. } => self.end_line(),
-            EventKind::CodeStarted { cell } => {
-                self.code_due(cell);
-                self.status("running");
-            }
             EventKind::Output { cell, change } => self.output(cell, change),
             EventKind::StillRunning { interrupts, .. } => {
                 self.note(

@@ -25,6 +25,7 @@ use crate::error::{Exit, Failure};
 use crate::kernel::discover::DiscoverError;
 use crate::kernel::reap::{Reaped, reap};
 use crate::kernel::{KernelSource, LaunchOptions};
+use crate::llm::types::ModelInfo;
 
 /// How long a kernel may take to start.
 const READY: Duration = Duration::from_mins(1);
@@ -93,9 +94,7 @@ pub(super) async fn start_from(
     let named = args.kernel.first().map(String::as_str);
     let existing = existing::find(args.existing.as_deref(), named, context)?;
     if far.is_none() && existing.is_none() && old.is_none() {
-        let (kernel, model) = (before.kernel.as_deref(), before.model.as_deref());
-        let (kernel, model) = missing::names(args, kernel, model, context);
-        missing::provide(kernel, model, interactive, context).await?;
+        missing::provide(args, &before, interactive, context).await?;
     }
     let (kernel, others) = match &existing {
         // One kernel was asked for.
@@ -110,11 +109,7 @@ pub(super) async fn start_from(
         }
         None => before.cwd.clone().unwrap_or_else(|| here.clone()),
     };
-    let mut files = args.files.clone();
-    if let Some(piped) = &args.piped {
-        files.push(piped.keep(&notebook)?);
-    }
-    let named_files = workspace::described(&files, &here, &cwd)?;
+    let named_files = workspace::described(&files(args, &notebook)?, &here, &cwd)?;
     let instructions =
         project::instructions(&here, args.trust_project, interactive, context).await?;
     let added = instructions.iter().map(|it| it.source.clone()).collect();
@@ -125,8 +120,7 @@ pub(super) async fn start_from(
     let name = named.or(context.config.model.as_deref());
     let outfit = models.first(name).await?;
     let (provider, coaching) = (outfit.provider, outfit.coaching);
-    let info = provider.info();
-    let budgets = budgets(args, &info.name, info.price.is_some(), context)?;
+    let budgets = budgets(args, provider.info(), context)?;
     let workspace = Workspace {
         cwd: &cwd,
         kernel: KernelAt::of(far.is_some(), existing.is_some()),
@@ -137,11 +131,7 @@ pub(super) async fn start_from(
     let words = |old: &Old| old.words(existing.is_some(), may_replay);
     let words = old.as_ref().map(words);
     let facts = workspace.facts(named_files, &kernels);
-    let offers = kernels.iter().map(|kernel| KernelOffer {
-        kernel: kernel.name.clone(),
-        language: kernel.spec.language.clone(),
-    });
-    let offers = offers.collect();
+    let offers = kernels.iter().copied().map(offer).collect();
     let main = LaunchOptions {
         oversize: spill::oversize(&notebook, &limits),
         gateway: far.as_ref().map(Far::options),
@@ -151,11 +141,7 @@ pub(super) async fn start_from(
     let main = before.adopting(main, interactive);
     // A conversation goes on; one question is soon over, and far away memory is somebody else's.
     let can_have_spare = far.is_none() && main.existing.is_none() && !before.keeps_kernels();
-    let adopting = |kernel| {
-        let main = main.clone();
-        before.adopting(LaunchOptions { kernel, ..main }, false)
-    };
-    let others = others.into_iter().map(adopting).collect();
+    let others = others_like(&main, others, &before);
     let id = before.id().to_owned();
     let opened = before.open(&main, &notebook, old, may_replay, limits, context);
     let switchboard: Arc<dyn Models> = Arc::new(Arc::clone(&models));
@@ -210,6 +196,36 @@ fn kernels_for(
     let own = old.filter(|_| args.kernel.is_empty());
     let own = own.map(|old| old.kernel(far, context)).transpose()?;
     find_kernels(own, before.kernel.as_deref(), &args.kernel, far, context)
+}
+
+/// How the `others` start, beside `main`.
+fn others_like(
+    main: &LaunchOptions,
+    others: Vec<KernelSource>,
+    before: &Before,
+) -> Vec<LaunchOptions> {
+    let other = |kernel| LaunchOptions {
+        kernel,
+        ..main.clone()
+    };
+    let others = others.into_iter().map(other);
+    others.map(|it| before.adopting(it, false)).collect()
+}
+
+/// The files that the model is told about: those that were named, and what was piped in.
+fn files(args: &SessionArgs, notebook: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = args.files.clone();
+    if let Some(piped) = &args.piped {
+        files.push(piped.keep(notebook)?);
+    }
+    Ok(files)
+}
+
+fn offer(kernel: &KernelSource) -> KernelOffer {
+    KernelOffer {
+        kernel: kernel.name.clone(),
+        language: kernel.spec.language.clone(),
+    }
 }
 
 /// A replay that has nothing to run is a mistake, and none that can be seen later.
@@ -337,12 +353,7 @@ fn approval(args: &SessionArgs, context: &Context) -> Approval {
 }
 
 /// What may be spent: arguments go before the configuration. Dollars can only be counted where prices are known.
-fn budgets(
-    args: &SessionArgs,
-    model: &str,
-    is_priced: bool,
-    context: &Context,
-) -> Result<Budgets, Failure> {
+fn budgets(args: &SessionArgs, model: &ModelInfo, context: &Context) -> Result<Budgets, Failure> {
     let configured = &context.config.budget;
     let budgets = Budgets {
         turn: configured.turn,
@@ -351,9 +362,10 @@ fn budgets(
             tokens: args.max_tokens.or(configured.session.tokens),
         },
     };
-    if budgets.caps_cost() && !is_priced {
+    if budgets.caps_cost() && model.price.is_none() {
         return Err(Failure::usage(format!(
-            "the price of `{model}` is not known, so a limit in dollars cannot be kept"
+            "the price of `{}` is not known, so a limit in dollars cannot be kept",
+            model.name
         ))
         .hint("limit its tokens with --max-tokens, or choose a model with a price from `sponde models`"));
     }

@@ -11,7 +11,7 @@ use super::words::{Answer, meaning};
 use super::{Ended, Person, edit};
 use crate::agent::approval::Approval;
 use crate::agent::{Agent, Command, Decision};
-use crate::cli::chat::{HELP, Said, said};
+use crate::cli::chat::{Said, said};
 use crate::cli::render::{Proposal, Renderer};
 use crate::cli::signals::Ask;
 use crate::cli::style::{BAD, DIM, GOOD, paint, stderr_colours};
@@ -169,20 +169,16 @@ enum AtQuestion {
 fn command(line: &str, person: &mut Person<'_>) -> AtQuestion {
     let line = line.trim();
     let is_file = |path: &str| Path::new(path).exists();
-    match said(Some(line), person.controls.own_kernel(), is_file) {
-        Said::Command(Command::Submit { text }) => return AtQuestion::Reason(text),
-        Said::Command(run @ Command::Run { .. }) => return AtQuestion::Send(run),
-        Said::End => return AtQuestion::Leave,
-        Said::Approve(wanted) => {
-            if person.controls.approve(wanted) {
-                let approval = person.controls.approval;
-                return AtQuestion::Send(Command::SetApproval { approval });
-            }
-        }
-        Said::Kernel(name) => person.controls.choose_kernel(name.as_deref()),
-        Said::Help => eprint(&format!("{HELP}At this question:\n{ANSWERS}")),
-        Said::Wrong(words) => eprint(&filter::plain(&format!("{words}\n"))),
-        Said::Command(_) | Said::Model(_) | Said::Past(_) | Said::Nothing => {
+    let said = said(Some(line), person.controls.own_kernel(), is_file);
+    let is_help = said == Said::Help;
+    match person.controls.obey(said) {
+        Ok(Some(command)) => return AtQuestion::Send(command),
+        Ok(None) if is_help => eprint(&format!("At this question:\n{ANSWERS}")),
+        Ok(None) => {}
+        Err(Said::Command(Command::Submit { text })) => return AtQuestion::Reason(text),
+        Err(Said::Command(run @ Command::Run { .. })) => return AtQuestion::Send(run),
+        Err(Said::End) => return AtQuestion::Leave,
+        Err(_) => {
             let name = line.split_whitespace().next().unwrap_or_default();
             eprint(&filter::plain(&format!(
                 "`{name}` works between two turns: answer this question first\n"

@@ -4,7 +4,8 @@
 use std::fmt::Write as _;
 
 use crate::agent::approval::Approval;
-use crate::agent::{KernelOffer, tools};
+use crate::agent::{Command, KernelOffer, tools};
+use crate::cli::chat::{HELP, Said};
 use crate::cli::{eprint, filter};
 
 /// What holds now.
@@ -33,7 +34,7 @@ impl Controls {
     }
 
     /// Sends `!CODE` to this kernel from now on; says which there are.
-    pub(in crate::cli) fn choose_kernel(&mut self, name: Option<&str>) {
+    fn choose_kernel(&mut self, name: Option<&str>) {
         let found = name.map(|name| tools::find_language(name, &self.kernels));
         if let (Some(None), Some(name)) = (found, name) {
             eprint(&filter::plain(&format!("there is no kernel `{name}`\n")));
@@ -43,7 +44,7 @@ impl Controls {
     }
 
     /// Asks from now on, or not, if that is `wanted`; says how it is. Returns whether it is another than before.
-    pub(in crate::cli) fn approve(&mut self, wanted: Option<Approval>) -> bool {
+    fn approve(&mut self, wanted: Option<Approval>) -> bool {
         let before = self.approval;
         self.approval = wanted.unwrap_or(before);
         eprint(match self.approval {
@@ -55,6 +56,29 @@ impl Controls {
             }
         });
         self.approval != before
+    }
+
+    /// Does what a line means, if nobody else is needed for it, and returns the command for the agent that it leads to.
+    ///
+    /// # Errors
+    /// What it means, if it is for somebody else.
+    pub(in crate::cli) fn obey(&mut self, said: Said) -> Result<Option<Command>, Said> {
+        match said {
+            Said::Kernel(name) => self.choose_kernel(name.as_deref()),
+            Said::Approve(wanted) => {
+                if self.approve(wanted) {
+                    let approval = self.approval;
+                    return Ok(Some(Command::SetApproval { approval }));
+                }
+            }
+            Said::Help => eprint(HELP),
+            Said::Wrong(words) => eprint(&filter::plain(&format!("{words}\n"))),
+            Said::Nothing => {}
+            other @ (Said::Command(_) | Said::Model(_) | Said::Past(_) | Said::End) => {
+                return Err(other);
+            }
+        }
+        Ok(None)
     }
 
     /// One line a kernel.

@@ -1,7 +1,7 @@
 //! The code of a reply: each cell is shown once, whole, before anybody is asked about it and before it runs. The first is
 //! shown while the model writes it, the others when it is their turn.
 
-use super::{DIM, Renderer, Section, filter};
+use super::{DIM, EventKind, Renderer, Section, filter};
 
 /// Stands above code that is not what was shown while it was written.
 const CHANGED: &str = "the code, as it will run";
@@ -52,8 +52,29 @@ impl Renderer {
         Some((proposal.clone(), at + 1, self.code.proposals.len()))
     }
 
+    /// Something about the code of a reply.
+    pub(super) fn code_event(&mut self, event: &EventKind) {
+        match event {
+            EventKind::CodeDelta { cell, text } => self.code_written(cell, text),
+            EventKind::CodeProposed {
+                cell,
+                language,
+                source,
+            } => self.code_proposed(cell, language, source),
+            EventKind::ApprovalRequested { cell } => {
+                self.code_due(cell);
+                self.end_line();
+            }
+            EventKind::CodeStarted { cell } => {
+                self.code_due(cell);
+                self.status("running");
+            }
+            _ => {}
+        }
+    }
+
     /// More code, while the model writes it.
-    pub(super) fn code_written(&mut self, cell: &str, text: &str) {
+    fn code_written(&mut self, cell: &str, text: &str) {
         let (first, shown) = self
             .code
             .written
@@ -69,7 +90,7 @@ impl Renderer {
     }
 
     /// A cell is complete.
-    pub(super) fn code_proposed(&mut self, cell: &str, language: &str, source: &str) {
+    fn code_proposed(&mut self, cell: &str, language: &str, source: &str) {
         let is_first = self.code.proposals.is_empty();
         let written = self.code.written.take_if(|(first, _)| first == cell);
         let shown = match &written {
@@ -94,7 +115,7 @@ impl Renderer {
     }
 
     /// It is this cell's turn.
-    pub(super) fn code_due(&mut self, cell: &str) {
+    fn code_due(&mut self, cell: &str) {
         let of = self.code.proposals.len();
         let Some(at) = self.code.at(cell) else { return };
         let Some(proposal) = self.code.proposals.get_mut(at) else {
