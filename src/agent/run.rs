@@ -41,6 +41,7 @@ use crate::session::{CodeStatus, Edit, OutputLimits, Transcript, context};
 
 mod again;
 mod answering;
+mod busy;
 mod compacting;
 mod discretion;
 mod disk;

@@ -2,6 +2,8 @@
 //!
 //! One turn is one question, until it is answered. Only here is decided when code runs and when to stop.
 
+mod own;
+
 use std::collections::VecDeque;
 
 use super::approval::{Approval, AtLimit, Requirement};
@@ -43,21 +45,6 @@ pub enum State {
         /// When it was interrupted last, in milliseconds.
         interrupted: Option<u64>,
     },
-}
-
-impl State {
-    /// The cell that waits for a person's word.
-    pub fn waits_for(&self) -> Option<&str> {
-        match self {
-            Self::Deciding(queue) => queue.front().map(|call| &*call.cell),
-            Self::Idle
-            | Self::Sampling
-            | Self::Compacting
-            | Self::Executing { .. }
-            | Self::Paused(_)
-            | Self::RunningOwn { .. } => None,
-        }
-    }
 }
 
 /// A cell that the model wants to run.
@@ -316,39 +303,6 @@ impl Turn {
                 vec![]
             }
         }
-    }
-
-    /// When to ask from now on.
-    pub fn set_approval(&mut self, approval: Approval) {
-        self.approval = approval;
-    }
-
-    fn run_own(&mut self, cell: String, waiting: VecDeque<Call>) -> Vec<Effect> {
-        self.state = State::RunningOwn {
-            waiting,
-            interrupted: None,
-        };
-        vec![Effect::Execute { cell }]
-    }
-
-    /// A cell of the person's own ended; what it came in between of is asked again.
-    fn own_ran(&mut self, waiting: VecDeque<Call>, verdict: &Verdict) -> Vec<Effect> {
-        let mut effects = restart_if_died(verdict);
-        if let Some(first) = waiting.front() {
-            let cell = first.cell.clone();
-            effects.push(Effect::Ask { cell });
-            self.state = State::Deciding(waiting);
-            return effects;
-        }
-        effects.push(Effect::End(match verdict {
-            Verdict::Ok => TurnEnd::Done,
-            Verdict::Interrupted => TurnEnd::Interrupted,
-            Verdict::Error { .. }
-            | Verdict::TimedOut
-            | Verdict::Aborted
-            | Verdict::KernelDied(_) => TurnEnd::CellFailed,
-        }));
-        effects
     }
 
     fn sample(&mut self, mut effects: Vec<Effect>) -> Vec<Effect> {

@@ -25,7 +25,6 @@ use crate::error::{Exit, Failure};
 use crate::kernel::discover::DiscoverError;
 use crate::kernel::reap::{Reaped, reap};
 use crate::kernel::{KernelSource, LaunchOptions};
-use crate::llm::types::ModelInfo;
 
 /// How long a kernel may take to start.
 const READY: Duration = Duration::from_mins(1);
@@ -120,7 +119,8 @@ pub(super) async fn start_from(
     let name = named.or(context.config.model.as_deref());
     let outfit = models.first(name).await?;
     let (provider, coaching) = (outfit.provider, outfit.coaching);
-    let budgets = budgets(args, provider.info(), context)?;
+    let info = provider.info();
+    let budgets = budgets(args, &info.name, info.price.is_some(), context)?;
     let workspace = Workspace {
         cwd: &cwd,
         kernel: KernelAt::of(far.is_some(), existing.is_some()),
@@ -353,7 +353,12 @@ fn approval(args: &SessionArgs, context: &Context) -> Approval {
 }
 
 /// What may be spent: arguments go before the configuration. Dollars can only be counted where prices are known.
-fn budgets(args: &SessionArgs, model: &ModelInfo, context: &Context) -> Result<Budgets, Failure> {
+fn budgets(
+    args: &SessionArgs,
+    model: &str,
+    is_priced: bool,
+    context: &Context,
+) -> Result<Budgets, Failure> {
     let configured = &context.config.budget;
     let budgets = Budgets {
         turn: configured.turn,
@@ -362,10 +367,9 @@ fn budgets(args: &SessionArgs, model: &ModelInfo, context: &Context) -> Result<B
             tokens: args.max_tokens.or(configured.session.tokens),
         },
     };
-    if budgets.caps_cost() && model.price.is_none() {
+    if budgets.caps_cost() && !is_priced {
         return Err(Failure::usage(format!(
-            "the price of `{}` is not known, so a limit in dollars cannot be kept",
-            model.name
+            "the price of `{model}` is not known, so a limit in dollars cannot be kept"
         ))
         .hint("limit its tokens with --max-tokens, or choose a model with a price from `sponde models`"));
     }

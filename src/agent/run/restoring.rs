@@ -8,17 +8,14 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use super::{
-    AgentOptions, Command, Edit, EventKind, ExecuteOptions, Execution, Instant, MAIN, Session,
-    Verdict, random_cell_id, verdict_name,
+    Command, Edit, EventKind, ExecuteOptions, Execution, MAIN, Session, Verdict, random_cell_id,
+    verdict_name,
 };
 use crate::agent::{KernelMemory, RestoredBy};
-use crate::jupyter::kernelspec::InterruptMode;
-use crate::kernel::{ExecutionEvent, Variable, reap};
+use crate::kernel::{ExecutionEvent, Variable};
 use crate::session::check::{self, CheckOptions, Difference};
 use crate::session::{CellKind, CodeStatus, Outputs};
 
-/// How long a kernel that was left running may take to answer before a person is told that it is busy.
-const BUSY_AFTER: std::time::Duration = std::time::Duration::from_millis(1500);
 /// Commands that wait until it is known how the session goes on.
 const HELD: usize = 16;
 /// Bytes of a text in which a difference is shown.
@@ -85,64 +82,6 @@ impl Session {
                 None
             }
         }
-    }
-
-    /// When to say that the kernel which was left running is busy, if there is one.
-    pub(super) fn busy_at(options: &AgentOptions) -> Option<Instant> {
-        let kept = options.kernel.adopt.as_ref()?;
-        reap::is_kept(&kept.connection_file, &options.kernel.socket_root)
-            .then(|| Instant::now() + BUSY_AFTER)
-    }
-
-    /// It does not answer.
-    pub(super) async fn kernel_is_busy(&mut self) {
-        self.busy_at = None;
-        if !matches!(self.restoring, Some(Restoring::Waiting)) {
-            return;
-        }
-        let mut cells = self.transcript.cells().iter().rev();
-        let code = cells.find_map(|cell| match &cell.kind {
-            CellKind::Code(code) => Some((&code.status, &cell.source)),
-            _ => None,
-        });
-        // One that ended is nothing that it can be busy with.
-        let code = code.filter(|(status, _)| {
-            matches!(
-                status,
-                CodeStatus::Finished(Verdict::Interrupted | Verdict::TimedOut)
-            )
-        });
-        self.tell(EventKind::KernelBusy {
-            kernel: self.kernels.name(MAIN),
-            code: code.map(|(_, source)| source.clone()),
-        })
-        .await;
-    }
-
-    /// Interrupts the kernel that was left running and is waited for. Returns whether there is one.
-    pub(super) fn interrupt_kept(&self) -> bool {
-        let main = &self.options.kernel;
-        let Some(kept) = main.adopt.as_ref().filter(|_| self.waits_for_kept()) else {
-            return false;
-        };
-        // For others a signal may be the end.
-        if main.kernel.spec.interrupt_mode == InterruptMode::Signal {
-            reap::interrupt_kept(&kept.connection_file, &main.socket_root);
-        }
-        true
-    }
-
-    /// Ends the kernel that was left running and is waited for; a new one starts.
-    pub(super) fn replace_kept(&mut self) {
-        let main = &self.options.kernel;
-        if let Some(kept) = main.adopt.as_ref().filter(|_| self.waits_for_kept()) {
-            reap::end_one_kept(&kept.connection_file, &main.socket_root);
-            self.kernels.start_new(MAIN);
-        }
-    }
-
-    fn waits_for_kept(&self) -> bool {
-        matches!(self.restoring, Some(Restoring::Waiting)) && self.kernels.is_starting(MAIN)
     }
 
     /// The main kernel of a resumed session is there. `adopted` if it is the one that the session had.
