@@ -64,6 +64,14 @@ pub enum EventKind {
         /// Connection file, for `jupyter console --existing`.
         connection_file: String,
     },
+    /// The kernel that a resumed session left running does not answer, for it is busy. It is waited for.
+    KernelBusy {
+        /// Name of the kernelspec.
+        kernel: String,
+        /// The code it was given last, if that was never seen to end.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        code: Option<String>,
+    },
     /// A session that was there before goes on, and its main kernel answers.
     SessionResumed {
         /// How many cells it has.

@@ -55,7 +55,11 @@ pub fn workspace(cwd: &Path, home: Option<&Path>, kernels: &[&KernelSource]) -> 
             &kernel.spec.display_name
         };
         let heading = if at == 0 { "Kernel" } else { "Also" };
-        let _ = write!(text, "\n{heading}: {name}, {}", kernel.spec.language);
+        let _ = write!(text, "\n{heading}: {name}");
+        // A kernel may be called like its language.
+        if !name.eq_ignore_ascii_case(&kernel.spec.language) {
+            let _ = write!(text, ", {}", kernel.spec.language);
+        }
         let libraries = libraries::of(kernel);
         if !libraries.is_empty() {
             let _ = write!(text, ", with {libraries}");
@@ -226,6 +230,9 @@ mod tests {
                 prefix: None,
             }
         };
+        let mut named_like_it = spec("R");
+        "R".clone_into(&mut named_like_it.spec.display_name);
+        assert!(workspace(Path::new("/"), None, &[&named_like_it]).ends_with("Kernel: R"));
         let home = Path::new("/home/ada");
         assert_eq!(
             workspace(

@@ -45,6 +45,7 @@ use crate::session::{CodeStatus, Edit, OutputLimits, Transcript, context};
 
 mod again;
 mod answering;
+mod busy;
 mod compacting;
 mod discretion;
 mod disk;
@@ -232,6 +233,8 @@ struct Session {
     ending: Option<TurnEnd>,
     /// Until a resumed session is as it will be, and what waits for that.
     restoring: Option<Restoring>,
+    /// When to say that its kernel is busy.
+    busy_at: Option<Instant>,
     held: VecDeque<Wanted>,
 }
 
@@ -256,6 +259,7 @@ impl Session {
             )
         });
         let restoring = opened.is_resumed().then_some(Restoring::Waiting);
+        let busy_at = restoring.as_ref().and(Self::busy_at(&options));
         let stamp = Stamp::of(&options.notebook).filter(|_| opened.knows_notebook());
         // Until something happens a file that is as it should be stays as it is.
         let is_touched = opened.wants_saving();
@@ -306,6 +310,7 @@ impl Session {
             past: points::Past::new(&options),
             ending: None,
             restoring,
+            busy_at,
             held: VecDeque::new(),
             options,
         }
@@ -341,8 +346,7 @@ impl Session {
                 }
                 continue;
             }
-            let announce_at = self.announce_at;
-            let keep_at = self.keep_at;
+            let (announce_at, keep_at, busy_at) = (self.announce_at, self.keep_at, self.busy_at);
             tokio::select! {
                 () = end.cancelled() => break,
                 request = inbox.recv() => match request {
@@ -368,6 +372,7 @@ impl Session {
                     self.write_outputs().await;
                 }
                 () = sleep_until(keep_at.unwrap_or_else(Instant::now)), if keep_at.is_some() => self.keep().await,
+                () = sleep_until(busy_at.unwrap_or_else(Instant::now)), if busy_at.is_some() => self.kernel_is_busy().await,
             }
         }
         self.finish().await;
@@ -414,7 +419,10 @@ impl Session {
                 self.reply(&cell, value).await;
             }
             Command::SetModel { model } => self.set_model(model).await,
+            Command::SetApproval { approval } => self.turn.set_approval(approval),
             Command::Restore { replay } => self.restore(replay).await,
+            Command::ReplaceKernel => self.replace_kept(),
+            Command::Interrupt if self.interrupt_kept() => {}
             Command::Interrupt if self.stop_replay().await => {}
             Command::Interrupt if self.give_up_model().await => {}
             Command::Interrupt => self.drive(Input::Interrupt).await,

@@ -35,8 +35,8 @@ pub struct Found {
     pub open: Option<Holder>,
     /// Whether it was closed in good order.
     pub closed: bool,
-    /// When its files were changed last, in seconds since 1970.
-    pub modified: i64,
+    /// When its files were changed last. Two sessions of one second have an order too.
+    pub modified: jiff::Timestamp,
 }
 
 /// Why a name does not say which session is meant.
@@ -94,7 +94,7 @@ pub fn look(dir: &Path, id: &str) -> Option<Found> {
         if let Ok(modified) = std::fs::metadata(file).and_then(|it| it.modified())
             && let Ok(time) = jiff::Timestamp::try_from(modified)
         {
-            found.modified = found.modified.max(time.as_second());
+            found.modified = found.modified.max(time);
         }
     }
     Some(found)
@@ -294,7 +294,7 @@ fn journalled(mut file: File, id: &str, beside: &Path) -> io::Result<Found> {
         journal_bytes: 0,
         open: None,
         closed: is_closed,
-        modified: 0,
+        modified: jiff::Timestamp::UNIX_EPOCH,
     })
 }
 
@@ -329,7 +329,7 @@ fn bare(id: &str, path: &Path) -> Option<Found> {
         journal_bytes: 0,
         open: None,
         closed: true,
-        modified: 0,
+        modified: jiff::Timestamp::UNIX_EPOCH,
     })
 }
 

@@ -2,6 +2,8 @@
 //!
 //! One turn is one question, until it is answered. Only here is decided when code runs and when to stop.
 
+mod own;
+
 use std::collections::VecDeque;
 
 use super::approval::{Approval, AtLimit, Requirement};
@@ -35,7 +37,10 @@ pub enum State {
     /// A limit is reached; the person says whether it goes on, or the turn ends so.
     Paused(TurnEnd),
     /// A cell of the person's own runs.
-    RunningOwn,
+    RunningOwn {
+        /// The cells that wait for the person's word meanwhile.
+        waiting: VecDeque<Call>,
+    },
 }
 
 /// A cell that the model wants to run.
@@ -202,10 +207,8 @@ impl Turn {
                 self.failures.clear();
                 self.sample(vec![])
             }
-            (State::Idle, Input::RunOwn { cell }) => {
-                self.state = State::RunningOwn;
-                vec![Effect::Execute { cell }]
-            }
+            (State::Idle, Input::RunOwn { cell }) => self.run_own(cell, VecDeque::new()),
+            (State::Deciding(waiting), Input::RunOwn { cell }) => self.run_own(cell, waiting),
             (State::Idle, Input::Compact) => {
                 self.state = State::Compacting;
                 vec![Effect::Compact]
@@ -268,13 +271,17 @@ impl Turn {
                 effects.push(Effect::End(TurnEnd::KernelFailed { message }));
                 effects
             }
-            (State::RunningOwn, Input::Ran { verdict, .. }) => own_ran(&verdict),
-            (State::RunningOwn, input @ (Input::Interrupt | Input::Restart)) => {
-                self.state = State::RunningOwn;
+            (State::RunningOwn { waiting }, Input::Ran { verdict, .. }) => {
+                self.own_ran(waiting, &verdict)
+            }
+            (State::RunningOwn { waiting }, input @ (Input::Interrupt | Input::Restart)) => {
+                self.state = State::RunningOwn { waiting };
                 vec![stop(&input)]
             }
-            (State::RunningOwn, Input::KernelFailed { message }) => {
-                vec![Effect::End(TurnEnd::KernelFailed { message })]
+            (State::RunningOwn { waiting }, Input::KernelFailed { message }) => {
+                let mut effects = skip_all(waiting, "there is no kernel");
+                effects.push(Effect::End(TurnEnd::KernelFailed { message }));
+                effects
             }
             // Nothing runs in it, and whatever goes on may need it: it is there again in a moment.
             (state, Input::Restart) => {
@@ -461,19 +468,6 @@ fn stop(input: &Input) -> Effect {
     } else {
         Effect::InterruptKernel
     }
-}
-
-fn own_ran(verdict: &Verdict) -> Vec<Effect> {
-    let end = Effect::End(match verdict {
-        Verdict::Ok => TurnEnd::Done,
-        Verdict::Interrupted => TurnEnd::Interrupted,
-        Verdict::Error { .. } | Verdict::TimedOut | Verdict::Aborted | Verdict::KernelDied(_) => {
-            TurnEnd::CellFailed
-        }
-    });
-    let mut effects = restart_if_died(verdict);
-    effects.push(end);
-    effects
 }
 
 /// A kernel that died because it was restarted needs nothing more.

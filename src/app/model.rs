@@ -33,7 +33,7 @@ pub use switch::Switchboard;
 const INSPECT_WITHIN: Duration = Duration::from_millis(1500);
 
 /// How to get a model, for errors.
-const HOW: &str = "set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, start Ollama or another local server, or get \
+pub const HOW: &str = "set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, start Ollama or another local server, or get \
      a small model for this machine with `sponde models pull`";
 
 /// A model, ready to be asked.
@@ -142,6 +142,19 @@ pub async fn open(name: &str, context: &Context) -> Result<Target, Failure> {
 pub fn variables(context: &Context) -> impl Fn(&str) -> Option<String> + Send + Sync + 'static {
     let environment = context.paths.environment.clone();
     move |name: &str| environment.get(name).map(str::to_owned)
+}
+
+/// Whether there is a model, although nobody named one.
+pub async fn is_any(context: &Context) -> bool {
+    let environment = variables(context);
+    let setup = Setup {
+        environment: &environment,
+        providers: &context.config.providers,
+    };
+    // What is quickly known first: servers are asked again when one is chosen.
+    !installed_models(&context.paths.models()).is_empty()
+        || !detect::keys(setup).is_empty()
+        || find(&context.paths, setup).await.is_ok()
 }
 
 async fn find(paths: &crate::paths::Paths, setup: Setup<'_>) -> Result<Resolved, Failure> {

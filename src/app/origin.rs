@@ -1,6 +1,7 @@
 //! Where a session comes from: nothing, the journal of one that is resumed, or a notebook that goes on.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::Context;
 use super::notebook::{self, NotebookFile, Old};
@@ -9,9 +10,12 @@ use super::settings::SessionSettings;
 use crate::agent::sessions;
 use crate::agent::store::Opened;
 use crate::error::Failure;
-use crate::kernel::LaunchOptions;
+use crate::kernel::{KeptKernelChoice, LaunchOptions};
 use crate::session::OutputLimits;
 use crate::session::journal::{Begin, KernelChoice, RunningKernel, VERSION};
+
+/// How long is waited for a kernel that is busy, where a person can end it.
+const AS_LONG_AS_WANTED: Duration = Duration::from_hours(24 * 365);
 
 /// What a session begins with.
 pub struct Origin {
@@ -85,12 +89,20 @@ impl Origin {
         self.keep
     }
 
-    /// With the kernel that was left running for its language, if there is one.
-    pub fn adopting(&self, mut options: LaunchOptions) -> LaunchOptions {
+    /// With the kernel that was left running for its language, if there is one. A person who is there can say when they
+    /// have waited long enough for one that is busy.
+    pub fn adopting(&self, mut options: LaunchOptions, attended: bool) -> LaunchOptions {
         let language = &options.kernel.spec.language;
         let mut kept = self.kept.iter();
         let kernel = kept.find(|kernel| kernel.language == *language);
-        options.adopt = kernel.map(|kernel| kernel.connection_file.clone());
+        options.adopt = kernel.map(|kernel| KeptKernelChoice {
+            connection_file: kernel.connection_file.clone(),
+            patience: if attended {
+                AS_LONG_AS_WANTED
+            } else {
+                options.ready_timeout
+            },
+        });
         options.keep = self.keep && options.gateway.is_none();
         options
     }

@@ -17,9 +17,12 @@ use super::workspace::{self, KernelAt, Workspace};
 use crate::agent::approval::Approval;
 use crate::agent::store::Opened;
 use crate::agent::undo::UndoOptions;
-use crate::agent::{Agent, AgentOptions, AtLimit, Budgets, Cap, Models, StdinPolicy, spill};
+use crate::agent::{
+    Agent, AgentOptions, AtLimit, Budgets, Cap, KernelOffer, Models, StdinPolicy, spill,
+};
 use crate::error::Failure;
 use crate::kernel::{KernelSource, LaunchOptions};
+use crate::llm::types::ModelInfo;
 
 /// How often a model may be asked in one turn, unless told otherwise.
 const MAX_STEPS: u32 = 20;
@@ -34,6 +37,10 @@ pub struct Session {
     pub id: String,
     /// Where its notebook is kept.
     pub notebook: PathBuf,
+    /// When a person is asked before code runs.
+    pub approval: Approval,
+    /// Its kernels, the main one first.
+    pub kernels: Vec<KernelOffer>,
     /// Opens other models, and has the server of a local one; ends with the session.
     models: Arc<Switchboard>,
     /// Whether a notebook goes on whose code may run again first: the session waits to be told.
@@ -73,7 +80,7 @@ pub async fn start(
         }
         None => origin.cwd.clone().unwrap_or_else(|| here.clone()),
     };
-    let named_files = workspace::described(&settings.files, &here, &cwd)?;
+    let named_files = workspace::described(&files(settings, &notebook, context)?, &here, &cwd)?;
     let agreed = settings.agreed.as_ref();
     let instructions = project::instructions(&here, settings.trust_project, agreed, context);
     let added = instructions.iter().map(|it| it.source.clone()).collect();
@@ -90,8 +97,7 @@ pub async fn start(
     let name = named.or(context.config.model.as_deref());
     let outfit = models.first(name).await?;
     let (provider, coaching) = (outfit.provider, outfit.coaching);
-    let info = provider.info();
-    let budgets = budgets(settings, &info.name, info.price.is_some(), context)?;
+    let budgets = budgets(settings, provider.info(), context)?;
     let workspace = Workspace {
         cwd: &cwd,
         home: context.paths.environment.get("HOME").map(Path::new),
@@ -103,21 +109,17 @@ pub async fn start(
     let words = |old: &Old| old.words(existing.is_some(), may_replay);
     let words = old.as_ref().map(words);
     let facts = workspace.facts(named_files, &kernels);
-    let main = origin.adopting(LaunchOptions {
+    let offers = kernels.iter().copied().map(offer).collect();
+    let main = LaunchOptions {
         oversize: spill::oversize(&notebook, &limits),
         gateway: remote.as_ref().map(RemoteKernels::options),
         existing: existing.map(|existing| existing.file),
         ..launch_options(kernel, cwd, context)
-    });
+    };
+    let main = origin.adopting(main, settings.attended);
     // A conversation goes on; one question is soon over, and far away memory is somebody else's.
     let can_have_spare = remote.is_none() && main.existing.is_none() && !origin.keeps_kernels();
-    let adopting = |kernel| {
-        origin.adopting(LaunchOptions {
-            kernel,
-            ..main.clone()
-        })
-    };
-    let others = others.into_iter().map(adopting).collect();
+    let others = others_like(&main, others, &origin);
     let id = origin.id().to_owned();
     let opened = origin.open(&main, &notebook, old, may_replay, limits, context);
     let switchboard: Arc<dyn Models> = Arc::new(Arc::clone(&models));
@@ -150,9 +152,45 @@ pub async fn start(
         agent,
         id,
         notebook,
+        approval: approval(settings, context),
+        kernels: offers,
         models,
         may_replay,
     })
+}
+
+/// How the `others` start, beside `main`.
+fn others_like(
+    main: &LaunchOptions,
+    others: Vec<KernelSource>,
+    origin: &Origin,
+) -> Vec<LaunchOptions> {
+    let other = |kernel| LaunchOptions {
+        kernel,
+        ..main.clone()
+    };
+    let others = others.into_iter().map(other);
+    others.map(|it| origin.adopting(it, false)).collect()
+}
+
+/// The files that the model is told about: those that were named, and what was piped in.
+fn files(
+    settings: &SessionSettings,
+    notebook: &Path,
+    context: &Context,
+) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = settings.files.clone();
+    if let Some(piped) = &settings.piped {
+        files.push(piped.keep(notebook, &context.notify)?);
+    }
+    Ok(files)
+}
+
+fn offer(kernel: &KernelSource) -> KernelOffer {
+    KernelOffer {
+        kernel: kernel.name.clone(),
+        language: kernel.spec.language.clone(),
+    }
 }
 
 /// The main kernel and the others that a session starts: those that `args` name, else the one of the notebook that it
@@ -238,8 +276,7 @@ fn approval(settings: &SessionSettings, context: &Context) -> Approval {
 /// What may be spent: arguments go before the configuration. Dollars can only be counted where prices are known.
 fn budgets(
     settings: &SessionSettings,
-    model: &str,
-    is_priced: bool,
+    model: &ModelInfo,
     context: &Context,
 ) -> Result<Budgets, Failure> {
     let configured = &context.config.budget;
@@ -250,9 +287,10 @@ fn budgets(
             tokens: settings.max_tokens.or(configured.session.tokens),
         },
     };
-    if budgets.caps_cost() && !is_priced {
+    if budgets.caps_cost() && model.price.is_none() {
         return Err(Failure::usage(format!(
-            "the price of `{model}` is not known, so a limit in dollars cannot be kept"
+            "the price of `{}` is not known, so a limit in dollars cannot be kept",
+            model.name
         ))
         .hint("limit its tokens with --max-tokens, or choose a model with a price from `sponde models`"));
     }

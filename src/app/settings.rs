@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::piped::Piped;
 use super::project::TrustQuestion;
 use crate::agent::StdinPolicy;
 use crate::llm::mode::CodeMode;
@@ -31,6 +32,8 @@ pub struct SessionSettings {
     pub agreed: Option<TrustQuestion>,
     /// Files that the model is told about, relative to the working directory.
     pub files: Vec<PathBuf>,
+    /// What was piped in: a file of the session that the model is told about.
+    pub piped: Option<Piped>,
     /// Where the notebook is kept; one that is there goes on.
     pub notebook: Option<PathBuf>,
     /// Whether the code of a notebook that goes on runs again first.

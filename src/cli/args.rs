@@ -168,6 +168,7 @@ impl SessionArgs {
             run_unasked: self.yes,
             trust_project: self.trust_project,
             agreed: None,
+            piped: None,
             files: self.files,
             notebook: self.notebook,
             replay: self.replay,
@@ -312,6 +313,17 @@ pub struct InstallArgs {
     /// Install ipykernel into this virtual or conda environment instead.
     #[arg(long, value_name = "ENVIRONMENT", conflicts_with_all = ["names", "system"])]
     pub into: Option<PathBuf>,
+}
+
+impl InstallArgs {
+    /// Installs this kernel and asks before it installs anything else.
+    pub(super) fn named(name: &str) -> Self {
+        Self {
+            names: vec![name.to_owned()],
+            system: false,
+            into: None,
+        }
+    }
 }
 
 /// `sponde models`.

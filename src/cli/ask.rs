@@ -5,15 +5,15 @@ use std::io::Read as _;
 use tokio::sync::mpsc;
 
 use super::args::AskArgs;
-use super::interact::{self, Ended};
-use super::project;
+use super::interact::{self, Controls, Ended, Person};
 use super::render::Renderer;
 use super::resume::Coming;
 use super::signals::{self, Ask};
 use super::typed::Typed;
-use super::{Context, print, style};
-use crate::agent::stream::View;
-use crate::agent::{Command, Decision, EventKind, TurnEnd};
+use super::{Context, piped, print, style};
+use super::{missing, project};
+use crate::agent::stream::{Rejection, View};
+use crate::agent::{Command, Decision, EventKind, TurnEnd, sessions};
 use crate::app::{Lifetime, session};
 use crate::error::{Exit, Failure};
 
@@ -41,6 +41,11 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
         settings.agreed = project::ask(context).await;
     }
     let (mut signals, _listening) = signals::listen();
+    let dir = context.paths.sessions();
+    if args.question != "-" {
+        settings.piped = piped::take(&dir, &mut signals).await?;
+    }
+    missing::provide(&settings, context).await?;
     let session = tokio::select! {
         started = session::start(&settings, None, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
@@ -72,14 +77,37 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
     } else {
         let mut renderer = Renderer::new(false);
         let mut typed = interactive.then(|| Typed::of_a_person(None));
-        interact::turn(&mut view, &mut renderer, typed.as_mut(), &mut signals).await
+        let mut controls = Controls::new(session.kernels.clone(), session.approval);
+        let person = typed.as_mut().map(|typed| Person {
+            typed,
+            controls: &mut controls,
+        });
+        interact::turn(&mut view, &mut renderer, person, &mut signals).await
     };
+    let id = session.id.clone();
     // The kernel may take its time to end; a second Ctrl-C does not wait for it.
     tokio::select! {
         _ = tokio::time::timeout(interact::END_WITHIN, session.end()) => {}
         Some(_) = signals.recv() => {}
     }
+    if was_never_asked(&ended)
+        && let Some(found) = sessions::look(&dir, &id)
+        && found.summary.code_cells == 0
+        && found.summary.usage.output == 0
+        && found.summary.kernels.is_empty()
+        && let Err(error) = sessions::remove(&dir, &found)
+    {
+        tracing::warn!(%error, "a session with nothing in it stays");
+    }
     outcome(ended, interactive)
+}
+
+/// Whether the model could not be asked.
+fn was_never_asked(ended: &Ended) -> bool {
+    let Ended::Turn { end, .. } = ended else {
+        return false;
+    };
+    matches!(end, TurnEnd::ModelFailed { .. })
 }
 
 /// Has the notebook's code run again, and prints every event of it. Ctrl-C ends that and no more. `Some` if the session
@@ -108,7 +136,7 @@ async fn replay_as_json(
                 Ask::End => return Ok(Some(Exit::Interrupted)),
             },
         };
-        if agent.send(command).await.is_err() {
+        if agent.send(command).await == Err(Rejection::Ended) {
             return Ok(None);
         }
     }
@@ -135,7 +163,7 @@ async fn json_lines(agent: &mut View, signals: &mut mpsc::Receiver<Ask>) -> Ende
                     }
                     _ => continue,
                 };
-                if agent.send(command).await.is_err() {
+                if agent.send(command).await == Err(Rejection::Ended) {
                     return Ended::Gone;
                 }
             }
@@ -152,6 +180,7 @@ async fn json_lines(agent: &mut View, signals: &mut mpsc::Receiver<Ask>) -> Ende
 fn outcome(ended: Ended, interactive: bool) -> Result<Exit, Failure> {
     let (end, saved) = match ended {
         Ended::Turn { end, saved } => (end, saved),
+        Ended::Left { saved } => (TurnEnd::Declined, saved),
         Ended::Unread(failure) => return Err(failure),
         Ended::Gone => {
             return Err(Failure::new(

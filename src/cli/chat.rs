@@ -5,36 +5,37 @@ mod line;
 mod model;
 mod past;
 
-use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::Path;
 
 use super::args::SessionArgs;
-use super::interact::{self, Ended};
-use super::project;
+use super::interact::{self, Controls, Person};
 use super::render::Renderer;
 use super::resume::{Coming, Resumed};
 use super::signals::{self, Ask};
-use super::style::{DIM, paint, stderr_colours};
+use super::style::{DIM, WARN, paint, stderr_colours};
 use super::typed::Typed;
-use super::{Context, eprint, filter};
-use crate::agent::stream::View;
-use crate::agent::{EventKind, KernelOffer, tools};
+use super::{Context, eprint};
+use super::{missing, project};
+use crate::agent::EventKind;
+use crate::agent::stream::{Rejection, View};
 use crate::app::{Lifetime, session};
 use crate::error::{Exit, Failure};
 use ending::Ending;
-use line::{Said, said};
+pub(super) use line::{Said, said};
 use model::Changed;
 
 const WELCOME: &str = "Ask in plain words; /help says more, Ctrl-D ends.\n";
 
-const HELP: &str = "\
+/// What `/help` says.
+pub(super) const HELP: &str = "\
 Ask in plain words. A line that ends in \\ goes on in the next. Lines that are
 pasted are one question; Enter sends it.
   !CODE             run code of your own in the kernel
   %%LANGUAGE CODE   the same in the kernel of another language
   /model [NAME]     which model answers; let this one answer from now on
   /kernel [NAME]    which kernels there are; send !CODE to this one from now on
+  /approve [WHEN]   whether you are asked before code runs: ask, or always run it
   /undo [N]         take back the last turn, or N: its cells, variables and files
   /undo #N          go back to a checkpoint of the list
   /checkpoints      list what can be gone back to
@@ -46,7 +47,8 @@ earlier questions back, Tab completes commands and files.
 ";
 
 /// What `/help` lists, by name.
-pub(super) const COMMANDS: [&str; 7] = [
+pub(super) const COMMANDS: [&str; 8] = [
+    "/approve",
     "/checkpoints",
     "/compact",
     "/exit",
@@ -74,6 +76,7 @@ pub(super) async fn go_on(
     let mut settings = args.settings(interactive, Lifetime::Conversation);
     if opened.is_none() {
         session::check_replay(&settings)?;
+        missing::provide(&settings, context).await?;
     }
     if interactive && !settings.trust_project {
         settings.agreed = project::ask(context).await;
@@ -90,7 +93,7 @@ pub(super) async fn go_on(
     } else {
         Typed::lines()
     };
-    let (kernels, mut answering) = beginning(&mut view, &mut renderer).await;
+    let mut answering = beginning(&mut view, &mut renderer).await;
     let coming = coming.or_replay(session.may_replay, replay);
     let asked = interactive.then_some(&mut typed);
     let back = coming.back(&mut view, &mut renderer, asked, &mut signals);
@@ -98,13 +101,13 @@ pub(super) async fn go_on(
         interact::end_soon(session).await;
         return Ok(exit);
     }
-    let mut own = 0;
+    let mut controls = Controls::new(session.kernels.clone(), session.approval);
     if interactive {
         eprint(&paint(DIM, WELCOME, colours));
     }
     let mut ending = Ending::of(&session, interactive, context);
     let exit = loop {
-        let line = match typed.question(&mut signals).await {
+        let line = match typed.question(controls.approval, &mut signals).await {
             Ok(line) => line,
             Err(Ask::Interrupt) => {
                 let hint = paint(DIM, "(Ctrl-D or /exit ends)", colours);
@@ -113,11 +116,19 @@ pub(super) async fn go_on(
             }
             Err(Ask::End) => break Exit::Interrupted,
         };
-        let command = match said(line.as_deref(), kernels.get(own), |path| {
+        let said = said(line.as_deref(), controls.own_kernel(), |path| {
             Path::new(path).exists()
-        }) {
-            Said::Command(command) => command,
-            Said::Model(name) => {
+        });
+        let command = match controls.obey(said) {
+            Ok(None) => continue,
+            Ok(Some(command)) => {
+                if !interact::deliver(command, &mut view, &mut renderer).await {
+                    break Exit::Failed;
+                }
+                continue;
+            }
+            Err(Said::Command(command)) => command,
+            Err(Said::Model(name)) => {
                 let (agent, now) = (&mut view, answering.as_deref());
                 match model::set(name, now, agent, &mut renderer, &mut signals).await {
                     Changed::To(model) => answering = Some(model),
@@ -127,11 +138,7 @@ pub(super) async fn go_on(
                 }
                 continue;
             }
-            Said::Kernel(name) => {
-                own = choose(name.as_deref(), &kernels, own);
-                continue;
-            }
-            Said::Past(wish) => {
+            Err(Said::Past(wish)) => {
                 let answering = interactive.then_some(&mut typed);
                 let (agent, renderer) = (&mut view, &mut renderer);
                 match past::carry_out(wish, agent, renderer, answering, &mut signals).await {
@@ -139,34 +146,24 @@ pub(super) async fn go_on(
                     Some(exit) => break exit,
                 }
             }
-            Said::Help => {
-                eprint(HELP);
-                continue;
-            }
-            Said::Nothing => continue,
-            Said::Wrong(words) => {
-                eprint(&filter::plain(&format!("{words}\n")));
-                continue;
-            }
-            Said::End => break Exit::Done,
+            Err(_) => break Exit::Done,
         };
-        if view.send(command).await.is_err() {
-            break Exit::Failed;
+        match view.send(command).await {
+            Ok(()) => {}
+            Err(Rejection::Ended) => break Exit::Failed,
+            Err(why) => {
+                renderer.note(WARN, &why.to_string());
+                continue;
+            }
         }
         // The lines of a pipe are questions; only a person at a terminal can approve.
-        let person = interactive.then_some(&mut typed);
-        match interact::turn(&mut view, &mut renderer, person, &mut signals).await {
-            Ended::Turn { end, saved } => {
-                if let Some(exit) = ending.after_turn(&end, saved) {
-                    break exit;
-                }
-            }
-            Ended::Gone => break Exit::Failed,
-            Ended::Unread(failure) => {
-                ending.failure = Some(failure);
-                break Exit::Failed;
-            }
-            Ended::End => break Exit::Interrupted,
+        let person = interactive.then_some(Person {
+            typed: &mut typed,
+            controls: &mut controls,
+        });
+        let turn = interact::turn(&mut view, &mut renderer, person, &mut signals);
+        if let Some(exit) = ending.after(turn.await) {
+            break exit;
         }
     };
     // From here on Ctrl-C is a signal, whatever was being typed.
@@ -179,37 +176,12 @@ pub(super) async fn go_on(
     ending.end(exit)
 }
 
-/// The session's first event names kernels and model.
-async fn beginning(
-    agent: &mut View,
-    renderer: &mut Renderer,
-) -> (Vec<KernelOffer>, Option<String>) {
-    if let Some(event) = agent.recv().await {
-        renderer.show(&event.kind);
-        if let EventKind::SessionStarted { kernels, model, .. } = event.kind {
-            return (kernels, model);
-        }
+/// The session's first event names the model.
+async fn beginning(agent: &mut View, renderer: &mut Renderer) -> Option<String> {
+    let event = agent.recv().await?;
+    renderer.show(&event.kind);
+    match event.kind {
+        EventKind::SessionStarted { model, .. } => model,
+        _ => None,
     }
-    (Vec::new(), None)
-}
-
-/// Which kernel `!CODE` goes to from now on; says which there are.
-fn choose(name: Option<&str>, kernels: &[KernelOffer], own: usize) -> usize {
-    let found = name.map(|name| tools::find_language(name, kernels));
-    if let (Some(None), Some(name)) = (found, name) {
-        eprint(&filter::plain(&format!("there is no kernel `{name}`\n")));
-    }
-    let own = found.flatten().unwrap_or(own);
-    eprint(&filter::plain(&list(kernels, own)));
-    own
-}
-
-/// One line a kernel; `own` is the one that `!CODE` goes to.
-fn list(kernels: &[KernelOffer], own: usize) -> String {
-    let mut text = String::new();
-    for (index, offer) in kernels.iter().enumerate() {
-        let mark = if index == own { '>' } else { ' ' };
-        let _ = writeln!(text, "{mark} {} ({})", offer.kernel, offer.language);
-    }
-    text
 }

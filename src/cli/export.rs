@@ -57,10 +57,17 @@ pub(super) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failu
     };
     match output {
         Some(path) => write_atomically(path, text.as_bytes()).map_err(|error| {
-            Failure::new(
+            let failure = Failure::new(
                 Exit::Failed,
                 format!("could not write `{}`: {error}", path.display()),
-            )
+            );
+            match path.parent() {
+                Some(dir) if !dir.as_os_str().is_empty() && !dir.exists() => failure.hint(format!(
+                    "there is no directory `{0}`: make it with `mkdir -p {0}`",
+                    dir.display()
+                )),
+                _ => failure,
+            }
         })?,
         None => print(&text)?,
     }

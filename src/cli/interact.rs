@@ -1,6 +1,9 @@
 //! One turn with a person at the terminal: events are shown, questions are asked, Ctrl-C is passed on.
 
+mod approve;
+mod controls;
 mod edit;
+mod words;
 
 use std::time::Duration;
 
@@ -12,8 +15,18 @@ use super::signals::Ask;
 use super::style::WARN;
 use super::typed::Typed;
 use crate::agent::stream::{Rejection, View};
-use crate::agent::{Command, Decision, EventKind, TurnEnd};
+use crate::agent::{Command, EventKind, TurnEnd};
 use crate::error::Failure;
+use approve::{Edited, approve};
+pub(super) use controls::Controls;
+
+/// Who answers questions.
+pub(super) struct Person<'a> {
+    /// What they type.
+    pub typed: &'a mut Typed,
+    /// What they can change meanwhile.
+    pub controls: &'a mut Controls,
+}
 
 /// How a turn ended for the front end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,16 +44,22 @@ pub(super) enum Ended {
     Gone,
     /// The person wants the program to end.
     End,
+    /// The same by `/exit`, with the turn at its end.
+    Left {
+        /// Whether the notebook has all of it.
+        saved: bool,
+    },
 }
 
-/// Runs until the turn ends. `typed` is `None` when nobody can answer: then code that needs approval is declined.
+/// Runs until the turn ends. `person` is `None` when nobody can answer: then code that needs approval is declined.
 pub(super) async fn turn(
     agent: &mut View,
     renderer: &mut Renderer,
-    mut typed: Option<&mut Typed>,
+    mut person: Option<Person<'_>>,
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Ended {
-    let mut sources = std::collections::HashMap::new();
+    let mut edited = Edited::new();
+    let mut leaves = false;
     let mut patience = Patience::default();
     loop {
         let looks_dead_at = patience.ends;
@@ -53,34 +72,19 @@ pub(super) async fn turn(
                     return Ended::Unread(failure);
                 }
                 match event.kind {
-                    EventKind::CodeProposed { cell, source, .. } => {
-                        sources.insert(cell, source);
-                    }
                     EventKind::CodeStarted { .. } => patience.is_running = true,
                     EventKind::CodeFinished { .. } => patience = Patience::default(),
                     EventKind::ApprovalRequested { cell } => {
-                        let source = sources.get(&cell).cloned().unwrap_or_default();
-                        let decision = match &mut typed {
-                            Some(typed) => decide(typed, &source, signals).await,
-                            None => Ok(Some(Decision::Decline { reason: None })),
-                        };
-                        if let Ok(Some(Decision::Change { source: changed })) = &decision
-                            && *changed != source
-                        {
-                            renderer.changed(changed);
-                        }
-                        let command = match decision {
-                            Ok(Some(decision)) => Command::Decide { cell, decision },
-                            Ok(None) | Err(Ask::Interrupt) => Command::Interrupt,
-                            Err(Ask::End) => return Ended::End,
-                        };
-                        if !deliver(command, agent, renderer).await {
-                            return Ended::Gone;
+                        let person = person.as_mut();
+                        let asked = approve(&cell, &mut edited, agent, renderer, person, signals);
+                        match asked.await {
+                            Ok(wants_to_leave) => leaves |= wants_to_leave,
+                            Err(ended) => return ended,
                         }
                     }
                     EventKind::InputRequested { cell, prompt, password } => {
-                        let line = match &mut typed {
-                            Some(typed) => typed.input(&prompt, password, signals).await,
+                        let line = match &mut person {
+                            Some(person) => person.typed.input(&prompt, password, signals).await,
                             None => Ok(None),
                         };
                         let command = match line {
@@ -93,8 +97,8 @@ pub(super) async fn turn(
                         }
                     }
                     EventKind::ContinueRequested { .. } => {
-                        let go_on = match &mut typed {
-                            Some(typed) => go_on(typed, signals).await,
+                        let go_on = match &mut person {
+                            Some(person) => go_on(person.typed, signals).await,
                             None => Ok(false),
                         };
                         let command = match go_on {
@@ -107,7 +111,8 @@ pub(super) async fn turn(
                         }
                     }
                     EventKind::TurnFinished { end, notebook, .. } => {
-                        return Ended::Turn { end, saved: notebook.is_some() };
+                        let saved = notebook.is_some();
+                        return if leaves { Ended::Left { saved } } else { Ended::Turn { end, saved } };
                     }
                     _ => {}
                 }
@@ -133,7 +138,7 @@ pub(super) async fn turn(
 }
 
 /// Sends a command. One that is not accepted is told; whether the session is still there.
-async fn deliver(command: Command, agent: &mut View, renderer: &mut Renderer) -> bool {
+pub(super) async fn deliver(command: Command, agent: &mut View, renderer: &mut Renderer) -> bool {
     match agent.send(command).await {
         Ok(()) => true,
         Err(Rejection::Ended) => false,
@@ -176,39 +181,6 @@ const LOOKS_DEAD: Duration = Duration::from_secs(2);
 
 /// See [`LOOKS_DEAD`]. By then one more Ctrl-C is a first one again.
 const STILL_RUNNING: &str = "still running; Ctrl-C twice in a row restarts the kernel";
-
-/// Asks what shall happen with proposed code; `None` is the end of input.
-///
-/// # Errors
-/// The signal that came instead of an answer.
-async fn decide(
-    typed: &mut Typed,
-    source: &str,
-    signals: &mut mpsc::Receiver<Ask>,
-) -> Result<Option<Decision>, Ask> {
-    loop {
-        let question = "Run it? [y]es, [n]o, [a]lways, [e]dit, or say what to do instead:";
-        let Some(line) = typed.answer(question, signals).await? else {
-            return Ok(None);
-        };
-        return Ok(Some(match line.trim() {
-            "" => continue,
-            "y" | "Y" | "yes" => Decision::Run,
-            "n" | "N" | "no" => Decision::Decline { reason: None },
-            "a" | "A" | "always" => Decision::Always,
-            "e" | "E" | "edit" => match edit::edit(source).await {
-                Ok(source) => Decision::Change { source },
-                Err(error) => {
-                    super::eprint(&super::filter::plain(&format!("{error}\n")));
-                    continue;
-                }
-            },
-            words => Decision::Decline {
-                reason: Some(words.to_owned()),
-            },
-        }));
-    }
-}
 
 /// Asks whether to go on at a limit; the end of input is a no.
 ///

@@ -4,10 +4,15 @@ mod install;
 mod list;
 mod test;
 
-use super::args::{GatewayArgs, KernelsArgs, KernelsCommand};
+use super::args::{GatewayArgs, InstallArgs, KernelsArgs, KernelsCommand};
 use super::{Context, block_on, reap};
 use crate::app::remote_kernels;
 use crate::error::{Exit, Failure};
+
+/// Installs the Python kernel that sessions use unless told otherwise.
+pub(super) async fn install_python(context: &Context) -> Result<Exit, Failure> {
+    install::install(InstallArgs::named("python3"), context).await
+}
 
 /// Runs it.
 pub(super) fn kernels(args: KernelsArgs, context: &Context) -> Result<Exit, Failure> {

@@ -26,7 +26,8 @@ pub(super) async fn models(args: ModelsArgs, context: &Context) -> Result<Exit, 
     }
 }
 
-async fn pull(name: &str, context: &Context) -> Result<Exit, Failure> {
+/// Gets the model of this name.
+pub(super) async fn pull(name: &str, context: &Context) -> Result<Exit, Failure> {
     let name = name.strip_prefix("local/").unwrap_or(name);
     let Some(model) = KnownModel::by_name(name) else {
         let known: Vec<&str> = KNOWN_MODELS.iter().map(|model| model.name).collect();

@@ -1,6 +1,7 @@
 //! Events -> a scrolling terminal that copies and pipes well. The model's words go to stdout, the rest to stderr.
 
 mod cell;
+mod code;
 mod notes;
 mod output;
 
@@ -15,9 +16,7 @@ use super::totals;
 use crate::agent::{EventKind, TurnEnd};
 use crate::error::Failure;
 use cell::{Live, OpenCell};
-
-/// Stands above code that is not what was shown before.
-const CHANGED: &str = "the code, as it will run";
+pub(super) use code::Proposal;
 
 /// Shows a session.
 #[expect(
@@ -37,8 +36,8 @@ pub(super) struct Renderer {
     /// Whether the cursor is at the start of a line.
     fresh: bool,
     status_shown: bool,
-    /// Code of the cell that is being written, as far as it was shown.
-    shown_code: String,
+    /// Code of the latest reply.
+    code: code::ReplyCode,
     /// The model's words have not ended their line.
     text_open: bool,
     /// The model has said something in this session.
@@ -76,7 +75,7 @@ impl Renderer {
             section: Section::None,
             fresh: true,
             status_shown: false,
-            shown_code: String::new(),
+            code: code::ReplyCode::default(),
             text_open: false,
             said_before: false,
             cell: None,
@@ -115,7 +114,9 @@ impl Renderer {
             | EventKind::UndoAsks { .. }
             | EventKind::UndoRefused { .. }
             | EventKind::Checkpoints { .. } => {}
-            EventKind::CellReplayed { .. } | EventKind::SessionRestored { .. } => {
+            EventKind::CellReplayed { .. }
+            | EventKind::SessionRestored { .. }
+            | EventKind::KernelBusy { .. } => {
                 for (style, line) in super::resume::lines(event) {
                     self.note(style, &filter::plain(&line));
                 }
@@ -148,7 +149,7 @@ impl Renderer {
                 }
             }
             EventKind::StepStarted { .. } => {
-                self.shown_code.clear();
+                self.code.clear();
                 self.status("thinking");
             }
             EventKind::Text { text, .. } => self.text(text),
@@ -156,18 +157,11 @@ impl Renderer {
                 self.open(Section::Reasoning, "");
                 self.err(&paint(DIM, &filter::plain(text), self.colours));
             }
-            EventKind::CodeDelta { cell, text } => {
-                self.open(Section::Code(cell.clone()), "code");
-                self.shown_code.push_str(text);
-                self.err(&filter::code(text));
-            }
-            EventKind::CodeProposed {
-                language, source, ..
-            } => self.code_proposed(language, source),
-            EventKind::ApprovalRequested { .. } | EventKind::InputRequested { .. } => {
-                self.end_line();
-            }
-            EventKind::CodeStarted { .. } => self.status("running"),
+            EventKind::CodeDelta { .. }
+            | EventKind::CodeProposed { .. }
+            | EventKind::ApprovalRequested { .. }
+            | EventKind::CodeStarted { .. } => self.code_event(event),
+            EventKind::InputRequested { .. } => self.end_line(),
             EventKind::Output { cell, change } => self.output(cell, change),
             EventKind::StillRunning { interrupts, .. } => {
                 self.note(
@@ -183,7 +177,7 @@ impl Renderer {
             EventKind::OutputRead { arguments, .. } => {
                 self.note(DIM, &filter::plain(&notes::reading(arguments)));
             }
-            EventKind::CodeFinished { status, .. } => self.cell_finished(status),
+            EventKind::CodeFinished { cell, status, .. } => self.cell_finished(cell, status),
             EventKind::Notice { message } => {
                 self.note(WARN, &format!("note: {}", filter::plain(message)));
             }
@@ -199,7 +193,11 @@ impl Renderer {
                 ..
             } => {
                 let totals = (turn.requests > 0).then(|| totals::line(turn, session));
-                self.turn_finished(end, totals, notebook.as_deref());
+                // Of an only turn in which nothing came of the model, nothing is kept.
+                let is_empty = !self.chat && session.requests == 0;
+                let is_kept = !(is_empty && matches!(end, TurnEnd::ModelFailed { .. }));
+                let notebook = notebook.as_deref().filter(|_| is_kept);
+                self.turn_finished(end, totals, notebook);
             }
         }
     }
@@ -271,35 +269,9 @@ impl Renderer {
         self.section = section;
     }
 
-    /// Before anybody is asked, the whole of what will run has been shown, and nothing else.
-    fn code_proposed(&mut self, language: &str, source: &str) {
-        let shown = std::mem::take(&mut self.shown_code);
-        // A call that could not be read has no code.
-        if shown != source && !source.is_empty() {
-            self.open(Section::None, "");
-            self.open(
-                Section::Code(String::new()),
-                if shown.is_empty() { language } else { CHANGED },
-            );
-            self.err(&filter::code(source));
-        }
-        self.end_line();
-        if language != self.language {
-            self.note(DIM, &filter::plain(&format!("(for the {language} kernel)")));
-        }
-    }
-
-    /// The person changed it in their editor, which is gone from the screen.
-    pub(super) fn changed(&mut self, source: &str) {
-        self.open(Section::None, "");
-        self.open(Section::Code(String::new()), CHANGED);
-        self.err(&filter::code(source));
-        self.end_line();
-    }
-
-    fn cell_finished(&mut self, status: &str) {
+    fn cell_finished(&mut self, cell: &str, status: &str) {
         if !matches!(status, "ok" | "error" | "interrupted") {
-            self.note(WARN, &format!("cell: {status}"));
+            self.note(WARN, &format!("{}: {status}", self.code.name(cell)));
         }
         self.end_line();
     }

@@ -1,6 +1,9 @@
 //! `sponde resume`: a session goes on where it was.
 
 use std::fmt::Write as _;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
 
 use super::args::ResumeArgs;
 use super::chat;
@@ -10,8 +13,9 @@ use super::signals::Ask;
 use super::style::{DIM, HINT, WARN, paint, stderr_colours};
 use super::typed::Typed;
 use super::{Context, eprint, filter, human};
+use crate::agent::sessions::Found;
 use crate::agent::store::Opened;
-use crate::agent::stream::View;
+use crate::agent::stream::{Rejection, View};
 use crate::agent::{Command, EventKind, KernelMemory, RestoredBy, sessions};
 use crate::app::session;
 use crate::error::{Exit, Failure};
@@ -19,6 +23,10 @@ use crate::session::{CellKind, Transcript};
 
 /// Characters of the variables' names that are shown.
 const NAMES: usize = 200;
+/// Characters of the code that a kernel is busy with.
+const CODE: usize = 40;
+/// How long a kernel may take to obey an interrupt before the person is asked what to do.
+const OBEYS_WITHIN: Duration = Duration::from_secs(3);
 /// Lines of the last answer that are shown.
 const LINES: usize = 12;
 
@@ -57,7 +65,10 @@ pub(super) async fn resume(args: ResumeArgs, context: &Context) -> Result<Exit, 
     let moved = wanted.as_deref().map(std::path::Path::new);
     let moved = moved.filter(|path| path.is_file());
     let id = moved.and_then(sessions::named_in);
-    let found = find(&all, id.as_deref().or(wanted.as_deref()))?;
+    let found = match id.as_deref().or(wanted.as_deref()) {
+        Some(wanted) => find(&all, Some(wanted))?,
+        None => latest(&all)?,
+    };
     let limits = context.config.limits.resolve();
     let mut opened = Opened::open(&dir, &found.id, limits, &session::now())
         .map_err(|error| not_opened(&error))?;
@@ -92,6 +103,22 @@ pub(super) async fn resume(args: ResumeArgs, context: &Context) -> Result<Exit, 
         },
     };
     chat::go_on(session_args, Some(resumed), context).await
+}
+
+/// The latest session that nobody else has open; if there is none, the latest, whose opening says who has it.
+fn latest(all: &[Found]) -> Result<&Found, Failure> {
+    let Some(free) = all.iter().find(|found| found.open.is_none()) else {
+        return find(all, None);
+    };
+    for open in all.iter().take_while(|found| found.id != free.id) {
+        let pid = open.open.and_then(|holder| holder.pid);
+        let pid = pid.map_or_else(String::new, |pid| format!(" ({pid})"));
+        eprint(&filter::plain(&format!(
+            "note: {} is open in another process{pid}, so the one before it is resumed\n",
+            sessions::short(&open.id, all)
+        )));
+    }
+    Ok(free)
 }
 
 /// The last question and what was answered.
@@ -154,7 +181,9 @@ impl Coming {
         let Self::Back(replay) = self else {
             return None;
         };
+        let (mut is_busy, mut asks_at) = (false, None);
         loop {
+            let asks = asks_at.unwrap_or_else(Instant::now);
             let command = tokio::select! {
                 event = agent.recv() => {
                     let Some(event) = event else { return Some(Exit::Failed) };
@@ -172,19 +201,78 @@ impl Coming {
                                 Err(Ask::End) => return Some(Exit::Interrupted),
                             }
                         }
+                        EventKind::KernelBusy { .. } => {
+                            is_busy = true;
+                            continue;
+                        }
+                        EventKind::SessionResumed { .. } => {
+                            (is_busy, asks_at) = (false, None);
+                            continue;
+                        }
+                        // Nothing that comes could be done.
+                        EventKind::KernelFailed { .. } if is_busy => return Some(Exit::Kernel),
                         EventKind::SessionRestored { .. } | EventKind::KernelFailed { .. } => return None,
                         _ => continue,
                     }
                 }
                 Some(ask) = signals.recv() => match ask {
-                    Ask::Interrupt => Command::Interrupt,
+                    Ask::Interrupt => {
+                        asks_at = (is_busy && typed.is_some()).then(|| Instant::now() + OBEYS_WITHIN);
+                        Command::Interrupt
+                    }
                     Ask::End => return Some(Exit::Interrupted),
                 },
+                () = sleep_until(asks), if asks_at.is_some() => {
+                    asks_at = None;
+                    let Some(typed) = &mut typed else { continue };
+                    match still_busy(typed, signals).await {
+                        Ok(StillBusy::Wait) => continue,
+                        Ok(StillBusy::Interrupt) | Err(Ask::Interrupt) => {
+                            asks_at = Some(Instant::now() + OBEYS_WITHIN);
+                            Command::Interrupt
+                        }
+                        Ok(StillBusy::New) => Command::ReplaceKernel,
+                        Ok(StillBusy::Leave) => return Some(Exit::Kernel),
+                        Err(Ask::End) => return Some(Exit::Interrupted),
+                    }
+                }
             };
-            if agent.send(command).await.is_err() {
+            if agent.send(command).await == Err(Rejection::Ended) {
                 return Some(Exit::Failed);
             }
         }
+    }
+}
+
+/// What to do about a kernel that does not obey.
+enum StillBusy {
+    Wait,
+    Interrupt,
+    /// Go on with a new one.
+    New,
+    /// The end of input.
+    Leave,
+}
+
+/// Asks that.
+///
+/// # Errors
+/// The signal that came instead of an answer.
+async fn still_busy(
+    typed: &mut Typed,
+    signals: &mut tokio::sync::mpsc::Receiver<Ask>,
+) -> Result<StillBusy, Ask> {
+    loop {
+        let question = "It is still busy. [w]ait, [i]nterrupt it again, or end it and go on with a [n]ew kernel?";
+        let Some(line) = typed.answer(question, signals).await? else {
+            return Ok(StillBusy::Leave);
+        };
+        return Ok(match line.trim().to_lowercase().as_str() {
+            "w" | "wait" => StillBusy::Wait,
+            "i" | "interrupt" => StillBusy::Interrupt,
+            "n" | "new" => StillBusy::New,
+            _ => continue,
+        });
     }
 }
 
@@ -220,6 +308,15 @@ async fn ask(
 pub(super) fn lines(event: &EventKind) -> Vec<(anstyle::Style, String)> {
     let mut lines = Vec::new();
     match event {
+        EventKind::KernelBusy { code, .. } => {
+            let first = code.as_ref().and_then(|code| code.trim().lines().next());
+            let with = first.map_or_else(String::new, |line| {
+                format!(" with `{}`", human::shortened(line, CODE))
+            });
+            let text =
+                format!("its kernel is still busy{with}: waiting for it; Ctrl-C interrupts it");
+            lines.push((WARN, text));
+        }
         EventKind::CellReplayed {
             number,
             of,

@@ -14,8 +14,9 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin};
 use tokio::sync::mpsc;
 
 use super::signals::Ask;
-use super::style::{DIM, HINT, paint, stderr_colours};
+use super::style::{DIM, HINT, WARN, paint, stderr_colours};
 use super::{eprint, filter};
+use crate::agent::approval::Approval;
 pub(super) use editor::restore;
 use editor::{Kind, LineEditor, Prompt};
 
@@ -60,18 +61,23 @@ impl Typed {
         matches!(self.source, Source::Editor(_))
     }
 
-    /// What shall be done next: one line, or several joined by a backslash or pasted. `None` at the end of input.
+    /// What shall be done next: one line, or several joined by a backslash or pasted. `None` at the end of input. The
+    /// prompt says so if code runs without a question.
     ///
     /// # Errors
     /// The signal that came instead.
     pub(super) async fn question(
         &mut self,
+        approval: Approval,
         signals: &mut mpsc::Receiver<Ask>,
     ) -> Result<Option<String>, Ask> {
         if self.interactive {
             eprint("\n");
         }
-        let prompt = Prompt::new(HINT, ">");
+        let prompt = match approval {
+            Approval::Ask => Prompt::new(HINT, ">"),
+            Approval::Never => Prompt::new(WARN, "always >"),
+        };
         match &mut self.source {
             Source::Editor(editor) => {
                 let text = editor.read(Kind::Question, prompt, signals).await?;

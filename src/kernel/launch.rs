@@ -67,8 +67,17 @@ pub struct LaunchOptions {
     /// Whether the kernel goes on when its last handle is dropped or this process is gone; only
     /// [`super::Kernel::shutdown`] ends it then.
     pub keep: bool,
-    /// The connection file of a kernel that an earlier process has kept: it is used again if it still runs.
-    pub adopt: Option<PathBuf>,
+    /// A kernel that an earlier process has kept: it is used again if it still runs.
+    pub adopt: Option<KeptKernelChoice>,
+}
+
+/// A kernel that an earlier process has kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptKernelChoice {
+    /// How it is reached.
+    pub connection_file: PathBuf,
+    /// How long it may be busy with what it was given before.
+    pub patience: Duration,
 }
 
 /// Without a value of the environment or of the kernelspec's: a log must not have what a kernel must not have.

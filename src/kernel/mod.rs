@@ -42,7 +42,7 @@ pub use execution::{Execution, ExecutionEvent, Outcome, OutputEvent, Verdict};
 pub use gateway::GatewayOptions;
 pub use host::ExitReason;
 pub use late::{Late, late_outputs};
-pub use launch::{KernelSource, LaunchOptions};
+pub use launch::{KeptKernelChoice, KernelSource, LaunchOptions};
 pub use oversize::Oversize;
 pub use pool::Pool;
 pub use proxy::{Proxy, ProxyAsk, ProxyEnd, ProxyError};

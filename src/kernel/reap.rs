@@ -167,6 +167,34 @@ pub fn end_kept(socket_root: &Path) -> Reaped {
     reaped
 }
 
+/// Whether the kernel of this connection file was kept and still runs.
+pub fn is_kept(connection_file: &Path, socket_root: &Path) -> bool {
+    kept_owner(connection_file, socket_root).is_some()
+}
+
+/// Interrupts such a kernel, whoever waits for it.
+pub fn interrupt_kept(connection_file: &Path, socket_root: &Path) {
+    if let Some((_, owner)) = kept_owner(connection_file, socket_root)
+        && let Some(kernel) = owner.kept()
+        && let Some(group) = i32::try_from(kernel.pid).ok().and_then(Pid::from_raw)
+    {
+        // One that is gone has nothing to stop.
+        let _ = kill_process_group(group, Signal::INT);
+    }
+}
+
+/// Ends such a kernel, although somebody waits for it.
+pub fn end_one_kept(connection_file: &Path, socket_root: &Path) {
+    if let Some((dir, owner)) = kept_owner(connection_file, socket_root) {
+        remove(&dir, owner, &mut Reaped::default());
+    }
+}
+
+fn kept_owner(connection_file: &Path, socket_root: &Path) -> Option<(PathBuf, Owner)> {
+    owners(socket_root)
+        .find(|(_, owner)| owner.connection_file == connection_file && owner.kept().is_some())
+}
+
 /// The directory and the process of the kernel of this connection file, which a process that is gone has kept; or why
 /// there is none.
 pub(super) fn kept_at(

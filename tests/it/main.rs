@@ -9,6 +9,7 @@
 mod agent;
 mod agent_http;
 mod aimock;
+mod approval;
 mod change_model;
 mod chat;
 mod check;
@@ -16,6 +17,7 @@ mod checkpoint;
 mod cli;
 mod context;
 mod eval;
+mod first_start;
 mod gateway;
 mod journal;
 mod kernel;

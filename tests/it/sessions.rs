@@ -3,9 +3,10 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Ended, NOBODY, Sponde, eventually};
+use crate::terminal::play;
 
 fn sponde() -> Sponde {
     Sponde::new().with("OPENAI_BASE_URL", &format!("{NOBODY}/v1"))
@@ -256,6 +257,106 @@ fn a_kernel_that_is_kept_has_everything() {
         text(&ended)
     );
     assert!(!list().contains("[kernel kept]"), "{}", list());
+    sponde.assert_nothing_is_left();
+}
+
+const PROMPT: &str = "\r\n> ";
+
+/// A kernel that was kept may still run what it was given: the person is told at once, can interrupt it, and is not held by
+/// one that ignores that.
+#[test]
+fn a_kept_kernel_that_is_busy_is_waited_for_interrupted_or_left() {
+    let sponde = sponde();
+    let on_terminal = |arguments: &[&str], steps: Value| {
+        play(&sponde, &[arguments, &["--model", "m"]].concat(), &steps)
+    };
+    let begun = on_terminal(
+        &["--keep-kernel"],
+        json!([
+            ["wait", PROMPT],
+            [
+                "type",
+                "!import time; x = 7; print('be' + 'gun', flush=True); time.sleep(600)\n"
+            ],
+            ["wait", "begun"],
+            ["signal", "KILL"],
+        ]),
+    );
+    assert_eq!(begun.code, -9, "{}", begun.all);
+    let stubborn = "!print('be' + 'gun', flush=True)\\\nwhile True:\\\n try: time.sleep(600)\\\n \
+                    except KeyboardInterrupt: pass\n";
+    let interrupted = on_terminal(
+        &["resume"],
+        json!([
+            ["wait", "is still busy with `import time; x = 7;"],
+            ["wait", "Ctrl-C interrupts it"],
+            ["type", "\u{3}"],
+            ["wait", "its kernel is still there; variables: x"],
+            ["wait", PROMPT],
+            ["type", stubborn],
+            ["wait", "begun"],
+            ["signal", "KILL"],
+        ]),
+    );
+    assert_eq!(interrupted.code, -9, "{}", interrupted.all);
+    let question = "or end it and go on with a [n]ew kernel?";
+    let left = on_terminal(
+        &["resume"],
+        json!([
+            [
+                "wait",
+                "is still busy with `print('be' + 'gun', flush=True)`"
+            ],
+            ["type", "\u{3}"],
+            ["wait", question],
+            ["type", "i\n"],
+            ["wait", question],
+            ["type", "n\n"],
+            ["wait", "it goes on in a new kernel"],
+            ["wait", PROMPT],
+            ["type", "!print('al' + 'ive', 'x' in globals())\n"],
+            ["wait", "alive False"],
+            ["wait", PROMPT],
+            ["type", "\u{4}"],
+        ]),
+    );
+    assert_eq!(left.code, 0, "{}", left.all);
+    let ended = sponde.command(&["kernels", "reap", "--kept"]).output();
+    // The one that was left is gone already.
+    let killed = text(&ended.unwrap()).matches("killed the kernel").count();
+    assert_eq!(killed, 1);
+    sponde.assert_nothing_is_left();
+}
+
+/// Without a name the latest session is meant that can be had.
+#[test]
+fn resume_passes_over_a_session_that_is_open() {
+    let sponde = sponde();
+    chat(&sponde, &[], "!print('older')\n");
+    chat(&sponde, &[], "!print('newer')\n");
+    let mut command = sponde.command(&["resume", "--fresh", "--model", "m"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let is_open = || {
+        let listed = sponde.command(&["sessions", "list", "--json"]).output();
+        let listed: Value = serde_json::from_slice(&listed.unwrap().stdout).unwrap();
+        listed[0]["process"] == child.id()
+    };
+    eventually(is_open);
+    let second = chat_and_leave(&sponde, &["resume", "--fresh"], "!print('here')\n");
+    let said = text(&second);
+    let words = format!(
+        "is open in another process ({}), so the one before it",
+        child.id()
+    );
+    assert!(second.status.success() && said.contains(&words), "{said}");
+    assert!(said.contains("!print('older')"), "{said}");
+    drop(child.stdin.take());
+    child.wait().unwrap();
     sponde.assert_nothing_is_left();
 }
 

@@ -94,6 +94,9 @@ async fn the_code_that_runs_is_the_code_that_was_shown() {
                 ["type", "go\n"],
                 ["wait", "or say what to do instead:"],
                 ["type", "edit\n"],
+                ["wait", "the code is as it was"],
+                ["wait", "or say what to do instead:"],
+                ["type", "y\n"],
                 ["wait", "safe\r\nhidden\r\n"],
                 ["wait", "That was it."],
                 ["wait", PROMPT],
@@ -107,7 +110,7 @@ async fn the_code_that_runs_is_the_code_that_was_shown() {
     assert_eq!(
         shown,
         "print('sa' + 'fe') #\\u{1b}[2K\\u{1b}[1A\r\nprint('hid' + 'den')\r\n\
-         Run it? [y]es, [n]o, [a]lways, [e]dit, or say what to do instead:"
+         Run it? [y]es, [n]o, [a]lways, [e]dit, [?], or say what to do instead:"
     );
     let mut edited = std::fs::read_dir(sponde.path("seen")).unwrap();
     let edited = std::fs::read_to_string(edited.next().unwrap().unwrap().path()).unwrap();
@@ -120,20 +123,22 @@ async fn the_code_that_runs_is_the_code_that_was_shown() {
         .flat_map(|cell| cell["source"].as_array().unwrap())
         .map(|line| line.as_str().unwrap())
         .collect();
-    assert_eq!((edited.as_str(), ran.as_str()), (hidden, hidden));
+    assert_eq!(edited, format!("{hidden}\n"));
+    assert_eq!(ran, hidden);
     assert_eq!(screen.code, 0, "{}", screen.all);
 }
 
-/// An editor that fails or leaves nothing changes nothing; what it leaves is shown before it runs.
+/// An editor that fails, leaves nothing or leaves all as it was changes nothing and runs nothing; what it changed is shown,
+/// and asked about again.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_editor_leaves_is_shown() {
+async fn what_an_editor_changed_is_shown_and_asked_about() {
     let mock = model_that_runs("echo one").await;
     let sponde = Sponde::new().with_model(&mock).with("EDITOR", "sh editor");
-    // It fails, empties the file, and at last changes it.
+    // It fails, empties the file, leaves it alone as `:q!` does, and changes it twice.
     sponde.write(
         "editor",
         "echo x >> times; n=$(wc -l < times); \
-         if [ $n = 1 ]; then exit 7; elif [ $n = 2 ]; then : > \"$1\"; else echo echo two > \"$1\"; fi",
+         case $n in 1) exit 7;; 2) : > \"$1\";; 3) ;; 4) echo echo two > \"$1\";; *) echo echo three >> \"$1\";; esac",
     );
     let question = "or say what to do instead:";
     let screen = tokio::task::block_in_place(|| {
@@ -151,8 +156,15 @@ async fn what_an_editor_leaves_is_shown() {
                 ["wait", "no code is left"],
                 ["wait", question],
                 ["type", "e\n"],
-                ["wait", "the code, as it will run"],
-                ["wait", "\r\necho two\r\n"],
+                ["wait", "the code is as it was\r\n"],
+                ["wait", question],
+                ["type", "e\n"],
+                ["wait", "- echo one\r\n+ echo two\r\n"],
+                ["wait", question],
+                ["type", "e\n"],
+                ["wait", "  echo two\r\n+ echo three\r\n"],
+                ["wait", question],
+                ["type", "y\n"],
                 ["wait", "\r\ntwo\r\n"],
                 ["wait", "That was it."],
                 ["wait", PROMPT],

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent::approval::Approval;
 use crate::agent::undo::UndoTo;
 
 /// What a front end can ask for.
@@ -27,7 +28,8 @@ pub enum Command {
         /// The line, without newline.
         value: String,
     },
-    /// Code of the person's own.
+    /// Code of the person's own; also while code of the model waits for a [`Command::Decide`], which is asked for again
+    /// after it.
     Run {
         /// The code.
         code: String,
@@ -51,12 +53,20 @@ pub enum Command {
         /// As for `--model`.
         model: String,
     },
+    /// When to ask before code of the model runs, from the next cell on.
+    SetApproval {
+        /// When.
+        approval: Approval,
+    },
     /// The answer to [`super::EventKind::SessionResumed`] when the kernel's memory is gone. Whoever asks a question instead
     /// goes on without a replay.
     Restore {
         /// Run the session's code again, in order.
         replay: bool,
     },
+    /// An answer to [`super::EventKind::KernelBusy`]: end that kernel, and go on in a new one. An
+    /// [`Command::Interrupt`] interrupts it, and without an answer it is waited for.
+    ReplaceKernel,
     /// The answer to [`super::EventKind::ContinueRequested`].
     Continue {
         /// Whether to go on.

@@ -130,6 +130,14 @@ impl Slots {
         }
     }
 
+    /// Starts a new kernel at `index`, and waits no more for the one that was left running.
+    pub(super) fn start_new(&mut self, index: usize) {
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.options.adopt = None;
+            slot.state = KernelSlot::starting(slot.options.clone(), None);
+        }
+    }
+
     /// Restarts the kernel at `index` in the background, if it is there.
     pub(super) fn restart(&mut self, index: usize) {
         if let Some(kernel) = self.ready(index).cloned()

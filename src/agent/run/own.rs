@@ -1,6 +1,6 @@
 //! Code of the person's own, and what the cell that runs does.
 
-use super::{Author, Edit, Input, Running, Session, TurnEnd, random_cell_id};
+use super::{Author, Edit, EventKind, Input, Running, Session, State, TurnEnd, random_cell_id};
 use crate::kernel::ExecutionEvent;
 
 impl Session {
@@ -14,10 +14,19 @@ impl Session {
                 "there is no kernel for `{asked}`, only for {known}"
             ))
             .await;
-            return self.end_turn(TurnEnd::CellFailed).await;
+            return match self.turn.state.waits_for() {
+                // What it came in between of is asked again.
+                Some(cell) => {
+                    let cell = cell.to_owned();
+                    self.tell(EventKind::ApprovalRequested { cell }).await;
+                }
+                None => self.end_turn(TurnEnd::CellFailed).await,
+            };
         };
         let cell = random_cell_id();
-        self.turn_begins(&cell);
+        if self.turn.state == State::Idle {
+            self.turn_begins(&cell);
+        }
         let language = (offer.language != self.language()).then(|| offer.language.clone());
         self.edit_by(Edit::Propose {
             cell: cell.clone(),

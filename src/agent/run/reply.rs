@@ -87,6 +87,16 @@ impl Session {
             });
         }
         self.keep_later_words(&mut sampling, usize::MAX);
+        if calls.is_empty() && !broken && nudge.is_none() && sampling.text.trim().is_empty() {
+            let message = "the model's reply was empty: it has neither words nor code; ask again, or another model"
+                .to_owned();
+            return self
+                .drive(Input::ModelFailed {
+                    message,
+                    key_variable: None,
+                })
+                .await;
+        }
         self.drive(Input::Replied {
             calls,
             broken,

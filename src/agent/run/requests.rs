@@ -72,6 +72,8 @@ impl Session {
             Command::Undo { .. }
             | Command::Checkpoints
             | Command::SetModel { .. }
+            | Command::SetApproval { .. }
+            | Command::ReplaceKernel
             | Command::Interrupt
             | Command::RestartKernel
             | Command::Shutdown => Ok(()),
@@ -145,7 +147,7 @@ impl Session {
                 State::Sampling => TurnPhase::Sampling,
                 State::Compacting => TurnPhase::Compacting,
                 State::Deciding(_) => TurnPhase::Deciding,
-                State::Executing { .. } | State::RunningOwn => TurnPhase::Executing,
+                State::Executing { .. } | State::RunningOwn { .. } => TurnPhase::Executing,
                 State::Paused(_) => TurnPhase::Paused,
             },
             last_turn: self.last_turn.clone().map(Box::new),
@@ -172,7 +174,7 @@ impl Session {
                 cell: call.cell.clone(),
             }),
             State::Paused(end) => Some(PendingRequest::Continue { end: end.clone() }),
-            State::Executing { .. } | State::RunningOwn => {
+            State::Executing { .. } | State::RunningOwn { .. } => {
                 let running = self.running.as_ref()?;
                 let input = running.input.as_ref()?;
                 Some(PendingRequest::Input {

@@ -89,6 +89,24 @@ fn a_new_title_is_no_news() {
     assert_eq!(all[1].summary.name(), Some("the first"));
 }
 
+/// The ids of one day are in no order, and two sessions of one second are common.
+#[test]
+fn sessions_of_one_second_are_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let second = std::time::UNIX_EPOCH + std::time::Duration::from_hours(500_000);
+    for (id, nanoseconds) in [("z", 1_000), ("m", 3_000), ("a", 2_000)] {
+        make(dir, id, "one", true);
+        for file in [format!("{id}.journal"), format!("{id}.ipynb")] {
+            let file = File::options().append(true).open(dir.join(file)).unwrap();
+            let at = second + std::time::Duration::from_nanos(nanoseconds);
+            file.set_modified(at).unwrap();
+        }
+    }
+    let ids: Vec<String> = list(dir).into_iter().map(|found| found.id).collect();
+    assert_eq!(ids, ["m", "a", "z"]);
+}
+
 #[test]
 fn the_journal_knows_whether_there_was_a_notebook() {
     let dir = tempfile::tempdir().unwrap();

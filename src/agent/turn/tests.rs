@@ -387,3 +387,34 @@ fn a_person_runs_code_of_their_own() {
         ],
     );
 }
+
+/// A cell of the person's own while the model's waits: however it ends, the question is asked again.
+#[test]
+fn a_cell_of_ones_own_brings_the_question_back() {
+    let mut turn = Turn::new(Approval::Ask, 9, AtLimit::End);
+    let _ = turn.step(Input::Submit);
+    assert_eq!(turn.step(replied(&["a", "b"])), [ask("a")]);
+    for verdict in [Verdict::Ok, failed(), Verdict::Interrupted] {
+        let own = Input::RunOwn {
+            cell: "own".to_owned(),
+        };
+        assert_eq!(turn.step(own), [execute("own")]);
+        // A decision that comes meanwhile is none.
+        assert_eq!(turn.step(decide("a", Decision::Run)), []);
+        assert_eq!(turn.step(ran(verdict)), [ask("a")]);
+        assert_eq!(turn.state.waits_for(), Some("a"));
+    }
+    assert_eq!(turn.step(decide("a", Decision::Run)), [execute("a")]);
+    assert_eq!(turn.step(ran(Verdict::Ok)), [ask("b")]);
+}
+
+#[test]
+fn what_was_allowed_for_good_can_be_taken_back() {
+    let mut turn = Turn::new(Approval::Ask, 9, AtLimit::End);
+    let _ = turn.step(Input::Submit);
+    let _ = turn.step(replied(&["a", "b", "c"]));
+    assert_eq!(turn.step(decide("a", Decision::Always)), [execute("a")]);
+    assert_eq!(turn.step(ran(Verdict::Ok)), [execute("b")]);
+    turn.set_approval(Approval::Ask);
+    assert_eq!(turn.step(ran(Verdict::Ok)), [ask("c")]);
+}

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use crate::agent::{TurnEnd, sessions};
 use crate::app::Session;
+use crate::cli::interact::Ended;
 use crate::cli::style::{DIM, paint, stderr_colours, wrapped_for_stderr};
 use crate::cli::{Context, ask, eprint, filter};
 use crate::error::{Exit, Failure};
@@ -12,7 +13,7 @@ use crate::error::{Exit, Failure};
 /// What is known of the end of a chat.
 pub(super) struct Ending {
     /// Why it ends with an error.
-    pub failure: Option<Failure>,
+    failure: Option<Failure>,
     interactive: bool,
     /// What the last turn came to.
     last: Exit,
@@ -43,9 +44,26 @@ impl Ending {
         }
     }
 
+    /// Takes how a turn ended. `Some` if the chat ends with it.
+    pub(super) fn after(&mut self, ended: Ended) -> Option<Exit> {
+        match ended {
+            Ended::Turn { end, saved } => self.after_turn(&end, saved),
+            Ended::Left { saved } => {
+                self.saved = saved;
+                Some(Exit::Done)
+            }
+            Ended::Gone => Some(Exit::Failed),
+            Ended::Unread(failure) => {
+                self.failure = Some(failure);
+                Some(Exit::Failed)
+            }
+            Ended::End => Some(Exit::Interrupted),
+        }
+    }
+
     /// Takes what a turn came to. `Some` if the chat ends with it: the next line of a pipe may rely on code that was not
     /// allowed to run, and would be paid for.
-    pub(super) fn after_turn(&mut self, end: &TurnEnd, saved: bool) -> Option<Exit> {
+    fn after_turn(&mut self, end: &TurnEnd, saved: bool) -> Option<Exit> {
         self.saved = saved;
         self.last = ask::exit_of(end);
         if self.interactive || *end != TurnEnd::Declined {

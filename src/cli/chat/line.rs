@@ -4,17 +4,20 @@
 //! of a slash and letters is a command, unless a file is called so (`/home and /srv, which is larger?`).
 
 use super::past::Wish;
+use crate::agent::approval::Approval;
 use crate::agent::{Command, KernelOffer};
 
 /// What a line means.
 #[derive(Debug, PartialEq)]
-pub(super) enum Said {
+pub(in crate::cli) enum Said {
     Command(Command),
     /// Who answers; `None` names it.
     Model(Option<String>),
     /// Which kernel `!` means; `None` lists them.
     Kernel(Option<String>),
     Past(Wish),
+    /// When to ask before code runs; `None` tells.
+    Approve(Option<Approval>),
     Help,
     Nothing,
     /// It means nothing, for this reason.
@@ -23,7 +26,7 @@ pub(super) enum Said {
 }
 
 /// What `line` means; `own` is the kernel that `!` means, `is_file` says what lies on the disk.
-pub(super) fn said(
+pub(in crate::cli) fn said(
     line: Option<&str>,
     own: Option<&KernelOffer>,
     is_file: impl Fn(&str) -> bool,
@@ -88,6 +91,12 @@ fn command(name: &str, rest: &str, is_file: impl Fn(&str) -> bool) -> Option<Sai
         },
         "/kernel" | "/kernels" => Said::Kernel(named),
         "/model" => Said::Model(named),
+        "/approve" => match rest.to_lowercase().as_str() {
+            "" => Said::Approve(None),
+            "ask" => Said::Approve(Some(Approval::Ask)),
+            "always" => Said::Approve(Some(Approval::Never)),
+            _ => Said::Wrong(format!("`/approve` takes ask or always, not `{rest}`")),
+        },
         _ if looks_like_one(name, rest) && (name == "/" || !is_file(name)) => {
             Said::Wrong(format!("there is no `{name}`; /help lists the commands"))
         }
@@ -132,6 +141,9 @@ mod tests {
             ("/compact", Said::Command(Command::Compact)),
             ("/undo 2", Said::Past(Wish::Undo(UndoTo::Turns(2)))),
             ("/model", Said::Model(None)),
+            ("/approve", Said::Approve(None)),
+            ("/approve ask", Said::Approve(Some(Approval::Ask))),
+            ("/approve always", Said::Approve(Some(Approval::Never))),
             ("/model a/b", Said::Model(Some("a/b".to_owned()))),
             ("/kernels bash", Said::Kernel(Some("bash".to_owned()))),
             ("!x = 1", ran("x = 1", "python")),
@@ -145,6 +157,7 @@ mod tests {
             "/compact now",
             "/checkpoints all",
             "/undo it",
+            "/approve never",
             "/nosuch",
             "/nosuch arg",
             "/Model x",

@@ -2,7 +2,7 @@
 
 use tokio::sync::mpsc;
 
-use crate::agent::stream::View;
+use crate::agent::stream::{Rejection, View};
 use crate::agent::{Command, EventKind};
 use crate::cli::render::Renderer;
 use crate::cli::signals::Ask;
@@ -36,7 +36,7 @@ pub(super) async fn set(
         return Changed::Not;
     };
     let wish = Command::SetModel { model: name };
-    if agent.send(wish).await.is_err() {
+    if agent.send(wish).await == Err(Rejection::Ended) {
         return Changed::Gone;
     }
     loop {
@@ -52,7 +52,7 @@ pub(super) async fn set(
             }
             Some(ask) = signals.recv() => match ask {
                 Ask::Interrupt => {
-                    if agent.send(Command::Interrupt).await.is_err() {
+                    if agent.send(Command::Interrupt).await == Err(Rejection::Ended) {
                         return Changed::Gone;
                     }
                 }

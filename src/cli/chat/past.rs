@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use tokio::sync::mpsc;
 
 use crate::agent::event::{CheckpointInfo, Undone};
-use crate::agent::stream::View;
+use crate::agent::stream::{Rejection, View};
 use crate::agent::undo::UndoTo;
 use crate::agent::{Command, EventKind};
 use crate::cli::human::count;
@@ -24,7 +24,7 @@ const NAMED: usize = 6;
 
 /// What a person wants of the past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(in crate::cli) enum Wish {
     /// Take something back.
     Undo(UndoTo),
     /// See what can be gone back to.
@@ -58,7 +58,7 @@ pub(super) async fn carry_out(
     };
     Some(match ended {
         Ended::End => Exit::Interrupted,
-        Ended::Turn { .. } | Ended::Unread(_) | Ended::Gone => Exit::Failed,
+        Ended::Turn { .. } | Ended::Left { .. } | Ended::Unread(_) | Ended::Gone => Exit::Failed,
     })
 }
 
@@ -133,7 +133,7 @@ async fn answer(
     renderer: &mut Renderer,
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Result<EventKind, Ended> {
-    if agent.send(command).await.is_err() {
+    if agent.send(command).await == Err(Rejection::Ended) {
         return Err(Ended::Gone);
     }
     loop {
@@ -150,7 +150,7 @@ async fn answer(
             },
             Some(ask) = signals.recv() => match ask {
                 Ask::Interrupt => {
-                    if agent.send(Command::Interrupt).await.is_err() {
+                    if agent.send(Command::Interrupt).await == Err(Rejection::Ended) {
                         return Err(Ended::Gone);
                     }
                 }

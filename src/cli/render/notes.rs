@@ -44,7 +44,7 @@ impl Renderer {
 
     pub(super) fn asked_again(&mut self, message: &str, wait_ms: u64, attempt: u32, of: u32) {
         // What was being written comes again from its beginning.
-        self.shown_code.clear();
+        self.code.clear();
         let seconds = wait_ms.div_ceil(1000);
         let again = format!("{message}; trying again in {seconds} s, {attempt} of {of}");
         self.note(WARN, &filter::plain(&again));

@@ -55,7 +55,7 @@ pub(super) fn as_value(found: &Found, all: &[Found]) -> Value {
         "input_tokens": summary.usage.input,
         "output_tokens": summary.usage.output,
         "begun": begin.map(|begin| &begin.at),
-        "modified": Timestamp::from_second(found.modified).ok().map(|time| time.to_string()),
+        "modified": second(found.modified).to_string(),
         "directory": begin.map(|begin| &begin.cwd),
         "kernel": begin.map(|begin| &begin.kernel.name),
         "forked_from": begin.and_then(|begin| begin.forked_from.as_ref()),
@@ -68,15 +68,19 @@ pub(super) fn as_value(found: &Found, all: &[Found]) -> Value {
     })
 }
 
+/// Without the fraction, of which nobody wants to read.
+fn second(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
 fn lines(shown: &[Found], all: &[Found], kept: &[KeptKernel], now: &Zoned) -> String {
     let colours = stdout_colours();
     let rows: Vec<[String; 5]> = shown
         .iter()
         .map(|found| {
-            let when = Timestamp::from_second(found.modified);
             [
                 sessions::short(&found.id, all).to_owned(),
-                when.map_or_else(|_| String::new(), |when| human::ago(when, now)),
+                human::ago(found.modified, now),
                 found.summary.questions.to_string(),
                 human::bytes(found.bytes),
                 filter::plain(found.summary.name().unwrap_or("(no question)")),

@@ -153,12 +153,16 @@ pub(super) struct Opened {
 /// Starts or finds the kernel and waits until it answers.
 pub(super) async fn open(target: &mut Target) -> Result<Opened, KernelError> {
     let mut adopted = false;
+    let mut patience = target.ready_timeout();
     let (files, host) = match target {
         Target::Launch(options, _) => {
             // Only the first life is that of a kernel which was there before.
             let kept = options.adopt.take();
-            if let Some(found) = kept.and_then(|file| adopt(&file, options)) {
+            let found = kept.as_ref();
+            let found = found.and_then(|kept| adopt(&kept.connection_file, options));
+            if let (Some(found), Some(kept)) = (found, kept) {
                 adopted = true;
+                patience = kept.patience;
                 found
             } else {
                 launch(options)?
@@ -174,7 +178,6 @@ pub(super) async fn open(target: &mut Target) -> Result<Opened, KernelError> {
             id,
         } => return open_remote(gateway, options, id).await,
     };
-    let patience = target.ready_timeout();
     answer(target, files, host, adopted, patience, PROBE_EVERY).await
 }
 

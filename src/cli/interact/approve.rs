@@ -1,0 +1,241 @@
+//! `Run it?`: asks about proposed code until the person has decided. Commands work at the question, and it comes back.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use similar::{ChangeTag, TextDiff};
+use tokio::sync::mpsc;
+
+use super::words::{Answer, meaning};
+use super::{Ended, Person, deliver, edit};
+use crate::agent::approval::Approval;
+use crate::agent::stream::View;
+use crate::agent::{Command, Decision};
+use crate::cli::chat::{Said, said};
+use crate::cli::render::{Proposal, Renderer};
+use crate::cli::signals::Ask;
+use crate::cli::style::{BAD, DIM, GOOD, paint, stderr_colours};
+use crate::cli::{eprint, filter};
+
+/// Unchanged lines around a change that are shown.
+const AROUND: usize = 3;
+/// How long a difference may be looked for; then it is coarser.
+const DIFF_TIME: Duration = Duration::from_millis(200);
+
+/// What can be answered.
+const ANSWERS: &str = "\
+  y, yes, ok, sure, go ahead   run it
+  n, no, stop                  do not run it; the turn ends
+  a, always                    run it, and do not ask again; /approve ask takes that back
+  e, edit                      change it in your editor (VISUAL, EDITOR), see the change, be asked again
+  !CODE, /help, /approve       commands; this question comes back
+  anything else                do not run it, and tell the model what you say
+";
+
+/// What came of a question.
+enum Decided {
+    /// Send these. The approval alone is no answer: the question comes back.
+    Commands(Vec<Command>),
+    /// The person wants the chat to end: decline, and then end.
+    Leave,
+}
+
+/// What the person has made of cells that are not decided yet.
+pub(super) type Edited = HashMap<String, String>;
+
+/// Asks what shall happen with a proposed cell, and tells the agent; without a `person` it is declined. Returns whether
+/// they want the chat to end.
+///
+/// # Errors
+/// How the session ended instead.
+pub(super) async fn approve(
+    cell: &str,
+    edited: &mut Edited,
+    agent: &mut View,
+    renderer: &mut Renderer,
+    mut person: Option<&mut Person<'_>>,
+    signals: &mut mpsc::Receiver<Ask>,
+) -> Result<bool, Ended> {
+    loop {
+        let decided = match &mut person {
+            Some(person) => decide(cell, renderer.proposal(cell), edited, person, signals).await,
+            None => Ok(Decided::Leave),
+        };
+        let (commands, leaves) = match decided {
+            Ok(Decided::Commands(commands)) => (commands, false),
+            Ok(Decided::Leave) => {
+                let decision = Decision::Decline { reason: None };
+                let cell = cell.to_owned();
+                (vec![Command::Decide { cell, decision }], person.is_some())
+            }
+            Err(Ask::Interrupt) => (vec![Command::Interrupt], false),
+            Err(Ask::End) => return Err(Ended::End),
+        };
+        let mut is_answered = false;
+        for command in commands {
+            is_answered |= !matches!(command, Command::SetApproval { .. });
+            if !deliver(command, agent, renderer).await {
+                return Err(Ended::Gone);
+            }
+        }
+        if is_answered {
+            return Ok(leaves);
+        }
+    }
+}
+
+/// Asks until there is something to do.
+async fn decide(
+    cell: &str,
+    proposal: Option<(Proposal, usize, usize)>,
+    edited: &mut Edited,
+    person: &mut Person<'_>,
+    signals: &mut mpsc::Receiver<Ask>,
+) -> Result<Decided, Ask> {
+    let (language, original, numbered) = match proposal {
+        Some((proposal, number, of)) => (
+            proposal.language,
+            proposal.source,
+            (of > 1).then_some((number, of)),
+        ),
+        None => (String::new(), String::new(), None),
+    };
+    let what = numbered.map_or_else(
+        || "Run it?".to_owned(),
+        |(number, of)| format!("Run {number} of {of}?"),
+    );
+    let prompt = format!("{what} [y]es, [n]o, [a]lways, [e]dit, [?], or say what to do instead:");
+    let only = |decision| {
+        let cell = cell.to_owned();
+        Command::Decide { cell, decision }
+    };
+    loop {
+        let Some(line) = person.typed.answer(&prompt, signals).await? else {
+            return Ok(Decided::Commands(vec![Command::Interrupt]));
+        };
+        let run = |edited: &mut Edited| {
+            let source = edited.remove(cell);
+            only(source.map_or(Decision::Run, |source| Decision::Change { source }))
+        };
+        let commands = match meaning(&line) {
+            Answer::Nothing => continue,
+            Answer::Help => {
+                eprint(ANSWERS);
+                continue;
+            }
+            Answer::Run => vec![run(edited)],
+            Answer::Always => {
+                let approval = Approval::Never;
+                person.controls.approval = approval;
+                vec![Command::SetApproval { approval }, run(edited)]
+            }
+            Answer::Edit => {
+                let now = edited.get(cell).unwrap_or(&original);
+                match edit::edit(now, &language).await {
+                    Ok(after) => {
+                        eprint(&changes(now, &after));
+                        edited.insert(cell.to_owned(), after);
+                    }
+                    Err(error) => eprint(&filter::plain(&format!("{error}\n"))),
+                }
+                continue;
+            }
+            Answer::Decline => vec![only(Decision::Decline { reason: None })],
+            Answer::Words => match command(&line, person) {
+                AtQuestion::Done => continue,
+                AtQuestion::Send(command) => vec![command],
+                AtQuestion::Leave => return Ok(Decided::Leave),
+                AtQuestion::Reason(reason) => {
+                    let reason = Some(reason);
+                    vec![only(Decision::Decline { reason })]
+                }
+            },
+        };
+        return Ok(Decided::Commands(commands));
+    }
+}
+
+/// What becomes of a line that is no answer.
+enum AtQuestion {
+    /// It was a command and is done.
+    Done,
+    /// It is one for the agent.
+    Send(Command),
+    /// It ends the chat.
+    Leave,
+    /// It is none.
+    Reason(String),
+}
+
+fn command(line: &str, person: &mut Person<'_>) -> AtQuestion {
+    let line = line.trim();
+    let is_file = |path: &str| Path::new(path).exists();
+    let said = said(Some(line), person.controls.own_kernel(), is_file);
+    let is_help = said == Said::Help;
+    match person.controls.obey(said) {
+        Ok(Some(command)) => return AtQuestion::Send(command),
+        Ok(None) if is_help => eprint(&format!("At this question:\n{ANSWERS}")),
+        Ok(None) => {}
+        Err(Said::Command(Command::Submit { text })) => return AtQuestion::Reason(text),
+        Err(Said::Command(run @ Command::Run { .. })) => return AtQuestion::Send(run),
+        Err(Said::End) => return AtQuestion::Leave,
+        Err(_) => {
+            let name = line.split_whitespace().next().unwrap_or_default();
+            eprint(&filter::plain(&format!(
+                "`{name}` works between two turns: answer this question first\n"
+            )));
+        }
+    }
+    AtQuestion::Done
+}
+
+/// What the person changed. What a terminal would obey is written out.
+fn changes(before: &str, after: &str) -> String {
+    let colours = stderr_colours();
+    let mut text = paint(DIM, "the change:\n", colours);
+    // Whether the last line has an end is none of the change.
+    let whole = |code: &str| format!("{}\n", code.trim_end_matches('\n'));
+    let (before, after) = (whole(before), whole(after));
+    let diff = TextDiff::configure()
+        .timeout(DIFF_TIME)
+        .diff_lines(&*before, &*after);
+    for (at, group) in diff.grouped_ops(AROUND).iter().enumerate() {
+        if at > 0 {
+            text.push_str(&paint(DIM, "  …\n", colours));
+        }
+        for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
+            let (sign, style) = match change.tag() {
+                ChangeTag::Delete => ('-', BAD),
+                ChangeTag::Insert => ('+', GOOD),
+                ChangeTag::Equal => (' ', DIM),
+            };
+            let line = filter::code(change.value().trim_end_matches('\n'));
+            text.push_str(&paint(style, &format!("{sign} {line}"), colours));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_shown_with_what_is_around_it() {
+        let before = "a\nb\nc\nd\ne\nf\ng\nh\ni";
+        let after = "a\nb\nc\nd\ne\nF\u{1b}[2K\ng\nh\ni";
+        insta::assert_snapshot!(changes(before, after), @r"
+        the change:
+          c
+          d
+          e
+        - f
+        + F\u{1b}[2K
+          g
+          h
+          i
+        ");
+    }
+}

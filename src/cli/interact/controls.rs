@@ -1,0 +1,93 @@
+//! What a person can change while a session runs, in a chat as at a question: which kernel `!CODE` goes to, and whether
+//! they are asked before code runs.
+
+use std::fmt::Write as _;
+
+use crate::agent::approval::Approval;
+use crate::agent::{Command, KernelOffer, tools};
+use crate::cli::chat::{HELP, Said};
+use crate::cli::{eprint, filter};
+
+/// What holds now.
+pub(in crate::cli) struct Controls {
+    /// The kernels that code can be sent to, the main one first.
+    pub(in crate::cli) kernels: Vec<KernelOffer>,
+    /// The one that `!CODE` goes to.
+    own: usize,
+    /// When a person is asked.
+    pub(in crate::cli) approval: Approval,
+}
+
+impl Controls {
+    /// Of a session that begins.
+    pub(in crate::cli) fn new(kernels: Vec<KernelOffer>, approval: Approval) -> Self {
+        Self {
+            kernels,
+            own: 0,
+            approval,
+        }
+    }
+
+    /// The kernel that `!CODE` goes to.
+    pub(in crate::cli) fn own_kernel(&self) -> Option<&KernelOffer> {
+        self.kernels.get(self.own)
+    }
+
+    /// Sends `!CODE` to this kernel from now on; says which there are.
+    fn choose_kernel(&mut self, name: Option<&str>) {
+        let found = name.map(|name| tools::find_language(name, &self.kernels));
+        if let (Some(None), Some(name)) = (found, name) {
+            eprint(&filter::plain(&format!("there is no kernel `{name}`\n")));
+        }
+        self.own = found.flatten().unwrap_or(self.own);
+        eprint(&filter::plain(&self.list()));
+    }
+
+    /// Asks from now on, or not, if that is `wanted`; says how it is. Returns whether it is another than before.
+    fn approve(&mut self, wanted: Option<Approval>) -> bool {
+        let before = self.approval;
+        self.approval = wanted.unwrap_or(before);
+        eprint(match self.approval {
+            Approval::Ask => {
+                "you are asked before code of the model runs; /approve always changes that\n"
+            }
+            Approval::Never => {
+                "code of the model runs without a question; /approve ask changes that\n"
+            }
+        });
+        self.approval != before
+    }
+
+    /// Does what a line means, if nobody else is needed for it, and returns the command for the agent that it leads to.
+    ///
+    /// # Errors
+    /// What it means, if it is for somebody else.
+    pub(in crate::cli) fn obey(&mut self, said: Said) -> Result<Option<Command>, Said> {
+        match said {
+            Said::Kernel(name) => self.choose_kernel(name.as_deref()),
+            Said::Approve(wanted) => {
+                if self.approve(wanted) {
+                    let approval = self.approval;
+                    return Ok(Some(Command::SetApproval { approval }));
+                }
+            }
+            Said::Help => eprint(HELP),
+            Said::Wrong(words) => eprint(&filter::plain(&format!("{words}\n"))),
+            Said::Nothing => {}
+            other @ (Said::Command(_) | Said::Model(_) | Said::Past(_) | Said::End) => {
+                return Err(other);
+            }
+        }
+        Ok(None)
+    }
+
+    /// One line a kernel.
+    fn list(&self) -> String {
+        let mut text = String::new();
+        for (index, offer) in self.kernels.iter().enumerate() {
+            let mark = if index == self.own { '>' } else { ' ' };
+            let _ = writeln!(text, "{mark} {} ({})", offer.kernel, offer.language);
+        }
+        text
+    }
+}

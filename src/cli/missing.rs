@@ -1,0 +1,86 @@
+//! A first start where nothing is installed: all that is missing is said at once, and a person is offered to have it
+//! installed.
+
+use std::fmt::Write as _;
+use std::io::BufRead as _;
+
+use super::kernels::install_python;
+use super::models::pull;
+use super::style::{HINT, paint, stderr_colours};
+use super::{Context, eprint, human};
+use crate::app::SessionSettings;
+use crate::app::missing::{Missing, look, nothing_here};
+use crate::error::Failure;
+use crate::llm::local::{DEFAULT_MODEL, KnownModel};
+
+/// What a new session needs and this machine does not have. Somebody at the terminal is asked whether to install it; what
+/// they do not want is an error later.
+///
+/// # Errors
+/// Both are missing and nobody wants them installed, or that failed.
+pub(super) async fn provide(settings: &SessionSettings, context: &Context) -> Result<(), Failure> {
+    let Some(missing) = look(settings, context).await else {
+        return Ok(());
+    };
+    let wanted = if settings.attended {
+        ask(missing).await
+    } else {
+        (false, false)
+    };
+    if wanted.0 {
+        install_python(context).await?;
+    }
+    if wanted.1 {
+        pull(DEFAULT_MODEL, context).await?;
+    }
+    if missing == Missing::Both && wanted == (false, false) {
+        return Err(nothing_here());
+    }
+    Ok(())
+}
+
+/// Asks what to install: a kernel, a model.
+async fn ask(missing: Missing) -> (bool, bool) {
+    let mut text = "What Sponde needs and this machine does not have yet:\n".to_owned();
+    if missing != Missing::Model {
+        text.push_str(
+            "  a kernel, which runs the code: a Python environment of its own, with pandas and matplotlib\n",
+        );
+    }
+    if missing != Missing::Kernel {
+        let size = KnownModel::by_name(DEFAULT_MODEL).map_or(0, |model| model.bytes);
+        let _ = writeln!(
+            text,
+            "  a model, which writes it: set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or\n  \
+             start Ollama; or {DEFAULT_MODEL} ({}), which is small, but free",
+            human::bytes(size)
+        );
+    }
+    let question = match missing {
+        Missing::Kernel => "Install the kernel now? [y]es, [n]o:",
+        Missing::Model => "Install that small model now? [y]es, [n]o:",
+        Missing::Both => "Install [b]oth now, only the [k]ernel, or [n]othing?",
+    };
+    loop {
+        eprint(&format!(
+            "{text}{} ",
+            paint(HINT, question, stderr_colours())
+        ));
+        text.clear();
+        let line = tokio::task::spawn_blocking(|| {
+            let mut line = String::new();
+            let read = std::io::stdin().lock().read_line(&mut line);
+            read.is_ok_and(|bytes| bytes > 0).then_some(line)
+        });
+        let Ok(Some(line)) = line.await else {
+            return (false, false);
+        };
+        let yes = (missing != Missing::Model, missing != Missing::Kernel);
+        match line.trim().to_lowercase().as_str() {
+            "y" | "yes" | "b" | "both" | "ok" | "sure" => return yes,
+            "k" | "kernel" if missing == Missing::Both => return (true, false),
+            "n" | "no" | "nothing" => return (false, false),
+            _ => {}
+        }
+    }
+}
