@@ -24,14 +24,14 @@ const AROUND: usize = 3;
 const DIFF_TIME: Duration = Duration::from_millis(200);
 
 /// What can be answered.
-const ANSWERS: &str = "\
-  y, yes, ok, sure, go ahead   run it
-  n, no, stop                  do not run it; the turn ends
-  a, always                    run it, and do not ask again; /approve ask takes that back
-  e, edit                      change it in your editor (VISUAL, EDITOR), see the change, be asked again
-  !CODE, /help, /approve       commands; this question comes back
-  anything else                do not run it, and tell the model what you say
-";
+const ANSWERS: &str = concat!(
+    "  y, yes, ok, sure, go ahead   run it\n",
+    "  n, no, stop                  do not run it; the turn ends\n",
+    "  a, always                    run it, and do not ask again (/approve ask does)\n",
+    "  e, edit                      change it in $EDITOR, then be asked again\n",
+    "  !CODE, /help, /approve       commands; this question comes back\n",
+    "  anything else                do not run it, and tell the model what you say\n",
+);
 
 /// What came of a question.
 enum Decided {
