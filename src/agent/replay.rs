@@ -319,7 +319,7 @@ async fn run_cell(
                 continue;
             }
             ExecutionEvent::Output(mut output) => {
-                if options.exits == Exits::AsPython && !exit::quiet(&mut output) {
+                if !exit::quiet(&mut output, options.exits) {
                     continue;
                 }
                 let is_error = matches!(output, OutputEvent::Error(_));
@@ -331,12 +331,9 @@ async fn run_cell(
                 for message in results.apply(index, &id, &output) {
                     tell(events, EventKind::Notice { message }).await;
                 }
-                if options.exits == Exits::AsPython {
-                    output = match exit::words(output) {
-                        Some(output) => output,
-                        None => continue,
-                    };
-                }
+                let Some(output) = exit::words(output, options.exits) else {
+                    continue;
+                };
                 EventKind::Output {
                     cell: id.clone(),
                     change: OutputChange::from(output),
@@ -355,19 +352,14 @@ async fn run_cell(
         };
         tell(events, event).await;
     };
-    for told in results.widgets.told() {
-        // A kernel that is gone has said so through the execution.
-        let _ = kernel.send_comm(&told.comm, told.data).await;
-    }
+    answer_widgets(kernel, results).await;
     outcome.verdict = judged(outcome.verdict, caught && !raised, running.interrupts);
     results.files.spill.close(&id);
-    let execution = running.execution.id.clone();
-    results.executions.push((execution, index, id.clone()));
+    results
+        .executions
+        .push((running.execution.id.clone(), index, id.clone()));
     stamp("shell.execute_reply");
-    if let Some(cell) = notebook.cells.get_mut(index) {
-        cell.metadata
-            .insert("execution".to_owned(), Value::Object(timing));
-    }
+    keep_timing(notebook, index, timing);
     let event = EventKind::CodeFinished {
         cell: id,
         status: verdict_name(&outcome.verdict).to_owned(),
@@ -375,6 +367,21 @@ async fn run_cell(
     };
     tell(events, event).await;
     Ok(outcome)
+}
+
+fn keep_timing(notebook: &mut Notebook, index: usize, timing: Map<String, Value>) {
+    if let Some(cell) = notebook.cells.get_mut(index) {
+        let metadata = &mut cell.metadata;
+        metadata.insert("execution".to_owned(), Value::Object(timing));
+    }
+}
+
+/// Tells the kernel's widgets what was shown in them.
+async fn answer_widgets(kernel: &Kernel, results: &mut Results) {
+    for told in results.widgets.told() {
+        // A kernel that is gone has said so through the execution.
+        let _ = kernel.send_comm(&told.comm, told.data).await;
+    }
 }
 
 /// How the cell ended for the notebook; `in_widget` if its only errors were shown in widgets.

@@ -279,8 +279,8 @@ async fn bash_tells_how_code_ended_and_refuses_code_that_is_not_whole() {
     ];
     let told = told(installed("bash"), &cells).await;
     // It waited five seconds for each that is not whole.
-    for at in 3..=5 {
-        assert!(told[at].2 < Duration::from_secs(4), "{:?}", told[at]);
+    for torn in &told[3..=5] {
+        assert!(torn.2 < Duration::from_secs(4), "{torn:?}");
     }
     let verdicts: Vec<&Verdict> = told.iter().map(|(_, verdict, _)| verdict).collect();
     let (ok, torn) = (&Verdict::Ok, |at: usize| told[at].0.clone());

@@ -1,5 +1,6 @@
 //! `sys.exit`: what a script ends with, and what IPython says about it that no script would.
 
+use super::Exits;
 use crate::jupyter::content::Stream;
 use crate::kernel::{OutputEvent, Verdict};
 
@@ -29,11 +30,11 @@ fn number(evalue: &str) -> Option<i64> {
 }
 
 /// Takes IPython's advice out of an output. Returns whether anything is left.
-pub(super) fn quiet(output: &mut OutputEvent) -> bool {
+pub(super) fn quiet(output: &mut OutputEvent, exits: Exits) -> bool {
     let OutputEvent::Stream(stream) = output else {
         return true;
     };
-    if !stream.text.contains(ADVICE) {
+    if exits == Exits::AsJupyter || !stream.text.contains(ADVICE) {
         return true;
     }
     let mut kept = String::new();
@@ -52,9 +53,9 @@ pub(super) fn quiet(output: &mut OutputEvent) -> bool {
 }
 
 /// What Python prints when a script ends itself: nothing, or the words that were given in place of a status.
-pub(super) fn words(output: OutputEvent) -> Option<OutputEvent> {
+pub(super) fn words(output: OutputEvent, exits: Exits) -> Option<OutputEvent> {
     match output {
-        OutputEvent::Error(error) if error.ename == EXIT => {
+        OutputEvent::Error(error) if exits == Exits::AsPython && error.ename == EXIT => {
             let says = number(&error.evalue).is_none();
             says.then(|| {
                 OutputEvent::Stream(Stream {

@@ -287,6 +287,63 @@ mod tests {
                 "```python\ns = \"```\"\nprint(s)\n```\n",
                 vec![block("python", "s = \"```\"\nprint(s)\n", true)],
             ),
+            // A longer closing fence counts, one with words behind it does not.
+            (
+                "```\nx\n``` y\n`````\n",
+                vec![block("", "x\n``` y\n", true)],
+            ),
+            // Indented by up to three; the code loses that much.
+            (
+                "   ```python\n   if x:\n       y\n   ```\n",
+                vec![block("python", "if x:\n    y\n", true)],
+            ),
+            ("    ```python\n    x\n    ```\n", vec![]),
+            // In lists and quotes.
+            (
+                "1. Load:\n   ```python\n   x = 1\n\n   y\n   ```\n2. b\n",
+                vec![block("python", "x = 1\n\ny\n", true)],
+            ),
+            (
+                "- ```python\n  x\n  ```\n",
+                vec![block("python", "x\n", true)],
+            ),
+            (
+                "> ```python\n> x\n> ```\n",
+                vec![block("python", "x\n", true)],
+            ),
+            // Unclosed.
+            ("```python\nx\n", vec![block("python", "x\n", false)]),
+            ("```python\n", vec![block("python", "", false)]),
+            ("```python\n```\n", vec![block("python", "", true)]),
+            ("- ```python\n  x\nb\n", vec![block("python", "x\n", false)]),
+            // Tags above a fence do not swallow it, tags within are code.
+            (
+                "<details>\n```python\n<b> = 'é'\n```\n",
+                vec![block("python", "<b> = 'é'\n", true)],
+            ),
+            // Spans are not fences.
+            ("`x` and ``` y ```\n", vec![]),
+            (
+                "```python\r\nx\r\n```\r\n",
+                vec![block("python", "x\n", true)],
+            ),
+            (
+                "```python\n\tx\n```\n",
+                vec![block("python", "\tx\n", true)],
+            ),
+            (
+                "```{python, echo=FALSE}\nx\n```",
+                vec![block("{python, echo=FALSE}", "x\n", true)],
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(blocks(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_fence_in_a_string_ends_no_block() {
+        let cases = [
             // Fences in a string of several lines, that of R and of bash too.
             (
                 "```python\ns = \"\"\"\n```\nx\n```\n\"\"\"\nprint(s)\n```\n",
@@ -338,54 +395,6 @@ mod tests {
                     block("python", "s = \"\"\"x\n", true),
                     block("python", "s = \"\"\"x\"\"\"\n", true),
                 ],
-            ),
-            // A longer closing fence counts, one with words behind it does not.
-            (
-                "```\nx\n``` y\n`````\n",
-                vec![block("", "x\n``` y\n", true)],
-            ),
-            // Indented by up to three; the code loses that much.
-            (
-                "   ```python\n   if x:\n       y\n   ```\n",
-                vec![block("python", "if x:\n    y\n", true)],
-            ),
-            ("    ```python\n    x\n    ```\n", vec![]),
-            // In lists and quotes.
-            (
-                "1. Load:\n   ```python\n   x = 1\n\n   y\n   ```\n2. b\n",
-                vec![block("python", "x = 1\n\ny\n", true)],
-            ),
-            (
-                "- ```python\n  x\n  ```\n",
-                vec![block("python", "x\n", true)],
-            ),
-            (
-                "> ```python\n> x\n> ```\n",
-                vec![block("python", "x\n", true)],
-            ),
-            // Unclosed.
-            ("```python\nx\n", vec![block("python", "x\n", false)]),
-            ("```python\n", vec![block("python", "", false)]),
-            ("```python\n```\n", vec![block("python", "", true)]),
-            ("- ```python\n  x\nb\n", vec![block("python", "x\n", false)]),
-            // Tags above a fence do not swallow it, tags within are code.
-            (
-                "<details>\n```python\n<b> = 'é'\n```\n",
-                vec![block("python", "<b> = 'é'\n", true)],
-            ),
-            // Spans are not fences.
-            ("`x` and ``` y ```\n", vec![]),
-            (
-                "```python\r\nx\r\n```\r\n",
-                vec![block("python", "x\n", true)],
-            ),
-            (
-                "```python\n\tx\n```\n",
-                vec![block("python", "\tx\n", true)],
-            ),
-            (
-                "```{python, echo=FALSE}\nx\n```",
-                vec![block("{python, echo=FALSE}", "x\n", true)],
             ),
         ];
         for (text, expected) in cases {
