@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 /// What the person wants to be asked about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Approval {
     /// Ask before each cell that the model wrote.
+    #[default]
     Ask,
     /// Never ask: run it.
     Never,

@@ -85,7 +85,7 @@ pub fn socket_of(dir: &Path, session: &str) -> PathBuf {
 
 fn sockets(dir: &Path) -> PathBuf {
     // Another person may have one in a shared temporary directory.
-    dir.join(format!("sponde-{}", rustix::process::geteuid().as_raw()))
+    dir.join(format!("sponde.{}", rustix::process::geteuid().as_raw()))
 }
 
 /// The sessions that can be attached to, by id, newest first.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Context;
+use super::attach::{self, Listener};
 use super::existing;
 use super::kernels::{self, launch_options};
 use super::model::Switchboard;
@@ -45,6 +46,8 @@ pub struct Session {
     models: Arc<Switchboard>,
     /// Whether a notebook goes on whose code may run again first: the session waits to be told.
     pub may_replay: bool,
+    /// Lets other terminals of this person attach; gone with the session.
+    listener: Option<Listener>,
 }
 
 /// Starts a session as `settings` and the configuration say: a new one or `resumed`, which goes on where it was and with
@@ -148,6 +151,15 @@ pub async fn start(
         undo: goes_on.then(|| undo_options(context)),
         spare: settings.attended && can_have_spare,
     });
+    let listener = goes_on
+        .then(|| attach::listen(agent.handle().clone(), &id, &context.paths.sockets))
+        .and_then(|listening| match listening {
+            Ok(listener) => Some(listener),
+            Err(error) => {
+                tracing::warn!(%error, "no other terminal can attach to this session");
+                None
+            }
+        });
     Ok(Session {
         agent,
         id,
@@ -156,6 +168,7 @@ pub async fn start(
         kernels: offers,
         models,
         may_replay,
+        listener,
     })
 }
 
@@ -260,6 +273,7 @@ impl Session {
     /// Ends it and the server of its model in good order.
     pub async fn end(self) {
         self.agent.shutdown().await;
+        drop(self.listener);
         self.models.end().await;
     }
 }

@@ -13,7 +13,7 @@ use crate::llm::mode::CodeMode;
 
 pub use run::{ProgressArg, RunArgs};
 pub use sessions::{
-    CompletionsArgs, ForkArgs, ResumeArgs, SessionListArgs, SessionsArgs, SessionsCommand,
+    AttachArgs, CompletionsArgs, ForkArgs, ResumeArgs, SessionListArgs, SessionsArgs, SessionsCommand,
 };
 
 /// Ask in plain words; a model writes code, a real Jupyter kernel on this machine runs it, and the conversation is a
@@ -73,6 +73,8 @@ pub enum Command {
     Sessions(SessionsArgs),
     /// Go on with a session.
     Resume(Box<ResumeArgs>),
+    /// Follow a session that runs in another terminal, and take part in it.
+    Attach(AttachArgs),
     /// Begin a session as another one began.
     Fork(ForkArgs),
     /// Completions for a shell, of commands, options and sessions.

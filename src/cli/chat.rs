@@ -8,8 +8,10 @@ mod past;
 use std::io::IsTerminal as _;
 use std::path::Path;
 
+use tokio::sync::mpsc;
+
 use super::args::SessionArgs;
-use super::interact::{self, Controls, Person};
+use super::interact::{self, Controls, Ended, Person};
 use super::render::Renderer;
 use super::resume::{Coming, Resumed};
 use super::signals::{self, Ask};
@@ -85,87 +87,32 @@ pub(super) async fn go_on(
         started = session::start(&settings, opened, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
-    let mut view = View::new(session.agent.client("terminal"));
-    let colours = stderr_colours();
-    let mut renderer = Renderer::new(true);
-    let mut typed = if interactive {
-        Typed::of_a_person(Some(context.paths.state.join("history")))
-    } else {
-        Typed::lines()
+    let name = client_name();
+    let mut front = Front {
+        view: View::new(session.agent.client(&name)),
+        renderer: Renderer::new(true),
+        typed: typed(interactive, context),
+        controls: Controls::new(session.kernels.clone(), session.approval),
+        model: None,
+        interactive,
+        signals,
     };
-    let mut answering = beginning(&mut view, &mut renderer).await;
+    front.model = beginning(&mut front.view, &mut front.renderer).await;
     let coming = coming.or_replay(session.may_replay, replay);
-    let asked = interactive.then_some(&mut typed);
-    let back = coming.back(&mut view, &mut renderer, asked, &mut signals);
-    if let Some(exit) = back.await {
+    let asked = interactive.then_some(&mut front.typed);
+    let (view, renderer, signals) = (&mut front.view, &mut front.renderer, &mut front.signals);
+    if let Some(exit) = coming.back(view, renderer, asked, signals).await {
         interact::end_soon(session).await;
         return Ok(exit);
     }
-    let mut controls = Controls::new(session.kernels.clone(), session.approval);
     if interactive {
-        eprint(&paint(DIM, WELCOME, colours));
+        eprint(&paint(DIM, WELCOME, stderr_colours()));
     }
     let mut ending = Ending::of(&session, interactive, context);
-    let exit = loop {
-        let line = match typed.question(controls.approval, &mut signals).await {
-            Ok(line) => line,
-            Err(Ask::Interrupt) => {
-                let hint = paint(DIM, "(Ctrl-D or /exit ends)", colours);
-                eprint(&format!("{hint}\n"));
-                continue;
-            }
-            Err(Ask::End) => break Exit::Interrupted,
-        };
-        let said = said(line.as_deref(), controls.own_kernel(), |path| {
-            Path::new(path).exists()
-        });
-        let command = match controls.obey(said) {
-            Ok(None) => continue,
-            Ok(Some(command)) => {
-                if !interact::deliver(command, &mut view, &mut renderer).await {
-                    break Exit::Failed;
-                }
-                continue;
-            }
-            Err(Said::Command(command)) => command,
-            Err(Said::Model(name)) => {
-                let (agent, now) = (&mut view, answering.as_deref());
-                match model::set(name, now, agent, &mut renderer, &mut signals).await {
-                    Changed::To(model) => answering = Some(model),
-                    Changed::Not => {}
-                    Changed::Gone => break Exit::Failed,
-                    Changed::End => break Exit::Interrupted,
-                }
-                continue;
-            }
-            Err(Said::Past(wish)) => {
-                let answering = interactive.then_some(&mut typed);
-                let (agent, renderer) = (&mut view, &mut renderer);
-                match past::carry_out(wish, agent, renderer, answering, &mut signals).await {
-                    None => continue,
-                    Some(exit) => break exit,
-                }
-            }
-            Err(_) => break Exit::Done,
-        };
-        match view.send(command).await {
-            Ok(()) => {}
-            Err(Rejection::Ended) => break Exit::Failed,
-            Err(why) => {
-                renderer.note(WARN, &why.to_string());
-                continue;
-            }
-        }
-        // The lines of a pipe are questions; only a person at a terminal can approve.
-        let person = interactive.then_some(Person {
-            typed: &mut typed,
-            controls: &mut controls,
-        });
-        let turn = interact::turn(&mut view, &mut renderer, person, &mut signals);
-        if let Some(exit) = ending.after(turn.await) {
-            break exit;
-        }
-    };
+    let exit = front.converse(|ended| ending.after(ended)).await;
+    let Front {
+        typed, mut signals, ..
+    } = front;
     // From here on Ctrl-C is a signal, whatever was being typed.
     drop(typed);
     ending.begin();
@@ -174,6 +121,141 @@ pub(super) async fn go_on(
         Some(_) = signals.recv() => {}
     }
     ending.end(exit)
+}
+
+/// Under which others see what this terminal does.
+pub(super) fn client_name() -> String {
+    format!("terminal {}", std::process::id())
+}
+
+/// Where a person's lines come from, or those of a pipe.
+pub(super) fn typed(interactive: bool, context: &Context) -> Typed {
+    if interactive {
+        Typed::of_a_person(Some(context.paths.state.join("history")))
+    } else {
+        Typed::lines()
+    }
+}
+
+/// The terminal of one client of a session.
+pub(super) struct Front {
+    pub view: View,
+    pub renderer: Renderer,
+    pub typed: Typed,
+    pub controls: Controls,
+    /// The model that answers.
+    pub model: Option<String>,
+    pub interactive: bool,
+    pub signals: mpsc::Receiver<Ask>,
+}
+
+impl Front {
+    /// Takes one line after another, until the person, the session or `after_turn` ends it.
+    pub(super) async fn converse(
+        &mut self,
+        mut after_turn: impl FnMut(Ended) -> Option<Exit>,
+    ) -> Exit {
+        let colours = stderr_colours();
+        loop {
+            let line = match self.next_line().await {
+                Ok(Some(line)) => line,
+                // Somebody else's turn has begun.
+                Ok(None) => {
+                    if let Some(exit) = after_turn(self.turn().await) {
+                        return exit;
+                    }
+                    continue;
+                }
+                Err(Ask::Interrupt) => {
+                    let hint = paint(DIM, "(Ctrl-D or /exit ends)", colours);
+                    eprint(&format!("{hint}\n"));
+                    continue;
+                }
+                Err(Ask::End) => return Exit::Interrupted,
+            };
+            let said = said(line.as_deref(), self.controls.own_kernel(), |path| {
+                Path::new(path).exists()
+            });
+            let (view, renderer) = (&mut self.view, &mut self.renderer);
+            let command = match self.controls.obey(said) {
+                Ok(None) => continue,
+                Ok(Some(command)) => {
+                    if !interact::deliver(command, view, renderer).await {
+                        return Exit::Failed;
+                    }
+                    continue;
+                }
+                Err(Said::Command(command)) => command,
+                Err(Said::Model(name)) => {
+                    let now = self.model.as_deref();
+                    match model::set(name, now, view, renderer, &mut self.signals).await {
+                        Changed::To(model) => self.model = Some(model),
+                        Changed::Not => {}
+                        Changed::Gone => return Exit::Failed,
+                        Changed::End => return Exit::Interrupted,
+                    }
+                    continue;
+                }
+                Err(Said::Past(wish)) => {
+                    let answering = self.interactive.then_some(&mut self.typed);
+                    let signals = &mut self.signals;
+                    match past::carry_out(wish, view, renderer, answering, signals).await {
+                        None => continue,
+                        Some(exit) => return exit,
+                    }
+                }
+                Err(_) => return Exit::Done,
+            };
+            match view.send(command).await {
+                Ok(()) => {}
+                Err(Rejection::Ended) => return Exit::Failed,
+                Err(why) => {
+                    renderer.note(WARN, &why.to_string());
+                    continue;
+                }
+            }
+            if let Some(exit) = after_turn(self.turn().await) {
+                return exit;
+            }
+        }
+    }
+
+    /// The next line that is typed, `None` inside at the end of input; `None` if another client begins a turn.
+    async fn next_line(&mut self) -> Result<Option<Option<String>>, Ask> {
+        let begins_turn = |event: &EventKind| {
+            matches!(
+                event,
+                EventKind::Said { .. } | EventKind::CodeProposed { .. }
+            )
+        };
+        let question = self
+            .typed
+            .question(self.controls.approval, &mut self.signals);
+        if !self.interactive {
+            return question.await.map(Some);
+        }
+        tokio::select! {
+            line = question => return line.map(Some),
+            () = self.view.until(begins_turn) => {}
+        }
+        self.typed.cover();
+        Ok(None)
+    }
+
+    pub(super) async fn turn(&mut self) -> Ended {
+        // The lines of a pipe are questions; only a person at a terminal can approve.
+        let person = self.interactive.then_some(Person {
+            typed: &mut self.typed,
+            controls: &mut self.controls,
+        });
+        interact::turn(
+            &mut self.view,
+            &mut self.renderer,
+            person,
+            &mut self.signals,
+        )
+        .await
+    }
 }
 
 /// The session's first event names the model.

@@ -83,8 +83,15 @@ pub(super) async fn turn(
                         }
                     }
                     EventKind::InputRequested { cell, prompt, password } => {
+                        let is_answered = |event: &EventKind| is_answered(&cell, event);
                         let line = match &mut person {
-                            Some(person) => person.typed.input(&prompt, password, signals).await,
+                            Some(person) => tokio::select! {
+                                line = person.typed.input(&prompt, password, signals) => line,
+                                () = agent.until(is_answered) => {
+                                    person.typed.cover();
+                                    continue;
+                                }
+                            },
                             None => Ok(None),
                         };
                         let command = match line {
@@ -98,7 +105,13 @@ pub(super) async fn turn(
                     }
                     EventKind::ContinueRequested { .. } => {
                         let go_on = match &mut person {
-                            Some(person) => go_on(person.typed, signals).await,
+                            Some(person) => tokio::select! {
+                                go_on = go_on(person.typed, signals) => go_on,
+                                () = agent.until(is_continued) => {
+                                    person.typed.cover();
+                                    continue;
+                                }
+                            },
                             None => Ok(false),
                         };
                         let command = match go_on {
@@ -135,6 +148,25 @@ pub(super) async fn turn(
             }
         }
     }
+}
+
+/// Whether the line that this cell waits for came from somebody else, or is not needed any more.
+fn is_answered(cell: &str, event: &EventKind) -> bool {
+    match event {
+        EventKind::InputAnswered { cell: of, .. } | EventKind::CodeFinished { cell: of, .. } => {
+            of == cell
+        }
+        EventKind::TurnFinished { .. } => true,
+        _ => false,
+    }
+}
+
+/// Whether somebody else has said if the turn goes on.
+fn is_continued(event: &EventKind) -> bool {
+    matches!(
+        event,
+        EventKind::ContinueResolved { .. } | EventKind::TurnFinished { .. }
+    )
 }
 
 /// Sends a command. One that is not accepted is told; whether the session is still there.

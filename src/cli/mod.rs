@@ -2,6 +2,7 @@
 
 pub mod args;
 mod ask;
+mod attach;
 mod chat;
 mod compaction;
 mod completions;
@@ -97,6 +98,7 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
         Some(Command::Profiles) => profiles::profiles(context),
         Some(Command::Sessions(args)) => sessions::sessions(args, context),
         Some(Command::Resume(args)) => block_on(resume::resume(*args, context)),
+        Some(Command::Attach(args)) => block_on(attach::attach(args, context)),
         Some(Command::Fork(args)) => sessions::fork(&args, context),
         Some(Command::Completions(args)) => completions::completions(&args),
         Some(Command::Export(args)) => export::export(&args, context),

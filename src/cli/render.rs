@@ -103,9 +103,14 @@ impl Renderer {
             EventKind::Said { text, .. } => {
                 self.note(DIM, &filter::plain(&format!("> {text}")));
             }
+            EventKind::ApprovalResolved { decision, by, .. } => {
+                self.note(DIM, &filter::plain(&notes::decided(decision, by)));
+            }
+            EventKind::ContinueResolved { go_on, by } => {
+                let what = if *go_on { "goes on" } else { "does not go on" };
+                self.note(DIM, &filter::plain(&format!("({by}: it {what})")));
+            }
             EventKind::KernelReady { .. }
-            | EventKind::ApprovalResolved { .. }
-            | EventKind::ContinueResolved { .. }
             | EventKind::SessionResumed { .. }
             | EventKind::InputAnswered { .. }
             | EventKind::RunFinished { .. }

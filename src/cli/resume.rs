@@ -122,7 +122,7 @@ fn latest(all: &[Found]) -> Result<&Found, Failure> {
 }
 
 /// The last question and what was answered.
-fn tail(transcript: &Transcript) -> String {
+pub(super) fn tail(transcript: &Transcript) -> String {
     let colours = stderr_colours();
     let cells = transcript.cells();
     let Some(at) = cells.iter().rposition(|cell| cell.kind == CellKind::User) else {

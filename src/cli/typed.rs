@@ -61,6 +61,19 @@ impl Typed {
         matches!(self.source, Source::Editor(_))
     }
 
+    /// Whether a prompt stands there that was given up.
+    fn is_open(&self) -> bool {
+        matches!(&self.source, Source::Editor(editor) if editor.is_open())
+    }
+
+    /// Something else is going to be printed although a prompt stands there.
+    pub(super) fn cover(&mut self) {
+        match &mut self.source {
+            Source::Editor(editor) => editor.cover(),
+            Source::Lines(_) => eprint("\n"),
+        }
+    }
+
     /// What shall be done next: one line, or several joined by a backslash or pasted. `None` at the end of input. The
     /// prompt says so if code runs without a question.
     ///
@@ -71,7 +84,7 @@ impl Typed {
         approval: Approval,
         signals: &mut mpsc::Receiver<Ask>,
     ) -> Result<Option<String>, Ask> {
-        if self.interactive {
+        if self.interactive && !self.is_open() {
             eprint("\n");
         }
         let prompt = match approval {

@@ -142,6 +142,7 @@ impl Session {
             kernels: self.kernels.offers(),
             notebook: self.options.notebook.display().to_string(),
             instructions: self.options.instructions.clone(),
+            approval: self.turn.approval(),
             turn: match &self.turn.state {
                 State::Idle => TurnPhase::Idle,
                 State::Sampling => TurnPhase::Sampling,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ItemId;
+use crate::agent::approval::Approval;
 use crate::agent::event::{EventKind, KernelOffer, TurnEnd};
 use crate::session::{Edit, OutputLimits, Transcript};
 
@@ -35,6 +36,8 @@ pub struct SessionState {
     pub notebook: String,
     /// What was added to the model's system prompt, by name.
     pub instructions: Vec<String>,
+    /// Whether a person is asked before code of the model runs.
+    pub approval: Approval,
     /// What the turn is doing.
     pub turn: TurnPhase,
     /// The `turn_finished` of the latest turn that has ended.

@@ -11,6 +11,9 @@ use crate::session::notebook::status_name;
 use crate::session::transcript::Author;
 use crate::session::{CodeStatus, Edit, Transcript};
 
+/// So much may be to be shown while a person thinks.
+const READY: usize = 1000;
+
 /// One front end that shows a session.
 #[derive(Debug)]
 pub struct View {
@@ -29,6 +32,11 @@ pub struct View {
 }
 
 impl View {
+    /// Whether a turn goes on, as far as was received.
+    pub fn is_in_turn(&self) -> bool {
+        self.in_turn
+    }
+
     /// A view of all that `client` receives.
     pub fn new(client: Client) -> Self {
         Self {
@@ -54,6 +62,26 @@ impl View {
             }
             let received = self.client.next().await?;
             self.take(&received);
+        }
+    }
+
+    /// Waits until something comes for which `is_it` holds; it and all before it are still to be shown. Waits for ever once
+    /// much is to be shown. Can be cancelled without loss.
+    pub async fn until(&mut self, is_it: impl Fn(&EventKind) -> bool) {
+        let mut looked_at = 0;
+        loop {
+            if self.ready.iter().skip(looked_at).any(&is_it) {
+                return;
+            }
+            looked_at = self.ready.len();
+            if looked_at >= READY {
+                return std::future::pending().await;
+            }
+            match self.client.next().await {
+                Some(received) => self.take(&received),
+                // The next one to receive finds out.
+                None => return,
+            }
         }
     }
 
@@ -99,6 +127,13 @@ impl View {
                             kernels, notebook, ..
                         } => self.is_in(kernels, notebook),
                         EventKind::TurnFinished { .. } => self.in_turn = false,
+                        // Whoever decided knows.
+                        EventKind::ApprovalResolved { by, .. }
+                        | EventKind::ContinueResolved { by, .. }
+                            if by == self.client.name() =>
+                        {
+                            return;
+                        }
                         _ => {}
                     }
                     self.ready.push_back(event.clone());

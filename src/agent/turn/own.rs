@@ -20,6 +20,11 @@ impl State {
 }
 
 impl Turn {
+    /// When a person is asked.
+    pub fn approval(&self) -> Approval {
+        self.approval
+    }
+
     /// When to ask from now on.
     pub fn set_approval(&mut self, approval: Approval) {
         self.approval = approval;

@@ -94,6 +94,20 @@ pub struct ResumeArgs {
     pub session_args: SessionArgs,
 }
 
+/// `sponde attach`.
+#[derive(Debug, Args)]
+pub struct AttachArgs {
+    /// Which running session: the beginning or the end of its id; default is the newest.
+    #[arg(value_name = "ID")]
+    pub session: Option<String>,
+    /// Print what happens as JSON, one item a line (docs/events.md), and answer nothing.
+    #[arg(long)]
+    pub json: bool,
+    /// Go on behind this item, of which and of all before it the caller knows.
+    #[arg(long, value_name = "ITEM", requires = "json", value_parser = crate::cli::attach::item_id)]
+    pub after: Option<crate::agent::stream::ItemId>,
+}
+
 /// `sponde fork`.
 #[derive(Debug, Args)]
 pub struct ForkArgs {

@@ -11,7 +11,7 @@ use super::words::{Answer, meaning};
 use super::{Ended, Person, deliver, edit};
 use crate::agent::approval::Approval;
 use crate::agent::stream::View;
-use crate::agent::{Command, Decision};
+use crate::agent::{Command, Decision, EventKind};
 use crate::cli::chat::{Said, said};
 use crate::cli::render::{Proposal, Renderer};
 use crate::cli::signals::Ask;
@@ -44,6 +44,17 @@ enum Decided {
 /// What the person has made of cells that are not decided yet.
 pub(super) type Edited = HashMap<String, String>;
 
+/// Whether the question about this cell is answered by somebody else, or settled otherwise.
+fn is_resolved(cell: &str, event: &EventKind) -> bool {
+    match event {
+        EventKind::ApprovalResolved { cell: of, .. } | EventKind::CodeFinished { cell: of, .. } => {
+            of == cell
+        }
+        EventKind::TurnFinished { .. } => true,
+        _ => false,
+    }
+}
+
 /// Asks what shall happen with a proposed cell, and tells the agent; without a `person` it is declined. Returns whether
 /// they want the chat to end.
 ///
@@ -59,7 +70,13 @@ pub(super) async fn approve(
 ) -> Result<bool, Ended> {
     loop {
         let decided = match &mut person {
-            Some(person) => decide(cell, renderer.proposal(cell), edited, person, signals).await,
+            Some(person) => tokio::select! {
+                decided = decide(cell, renderer.proposal(cell), edited, person, signals) => decided,
+                () = agent.until(|event| is_resolved(cell, event)) => {
+                    person.typed.cover();
+                    return Ok(false);
+                }
+            },
             None => Ok(Decided::Leave),
         };
         let (commands, leaves) = match decided {

@@ -1,6 +1,7 @@
 //! Events that are told in a line of ours.
 
 use super::{BAD, DIM, EventKind, Renderer, Section, WARN, filter};
+use crate::agent::Decision;
 use crate::cli::style::HINT;
 
 impl Renderer {
@@ -63,6 +64,17 @@ pub(super) fn reading(arguments: &str) -> String {
         (None, Some(start)) => format!("(the model reads an output from line {start})"),
         (None, None) => "(the model reads more of an output)".to_owned(),
     }
+}
+
+/// What another client decided about a cell.
+pub(super) fn decided(decision: &Decision, by: &str) -> String {
+    let what = match decision {
+        Decision::Run => "run it",
+        Decision::Always => "run it, and what follows",
+        Decision::Change { .. } => "run it with changes",
+        Decision::Decline { .. } => "declined",
+    };
+    format!("({by}: {what})")
 }
 
 #[cfg(test)]

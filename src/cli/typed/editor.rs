@@ -118,8 +118,10 @@ struct Wanted {
 /// The editor's thread. It ends with this, or with the program if a line is being typed.
 pub(super) struct LineEditor {
     wanted: std::sync::mpsc::SyncSender<Wanted>,
-    /// What a signal came in between of: its prompt still stands there.
+    /// What is being typed, or was when something came in between: its prompt still stands there.
     open: Option<(Kind, oneshot::Receiver<Line>)>,
+    /// Whether something was printed over that prompt.
+    is_covered: bool,
     /// What was pasted behind a line for code, for the next one.
     pasted: VecDeque<String>,
 }
@@ -140,6 +142,7 @@ impl LineEditor {
         Some(Self {
             wanted,
             open: None,
+            is_covered: false,
             pasted: VecDeque::new(),
         })
     }
@@ -169,8 +172,11 @@ impl LineEditor {
         let still_open = self
             .open
             .take_if(|(open, _)| kind == Kind::Question && *open != Kind::Password);
-        let (kind, mut line) = if let Some(open) = still_open {
-            open
+        if let Some(open) = still_open {
+            if std::mem::take(&mut self.is_covered) {
+                eprint(&prompt.shown(stderr_colours()));
+            }
+            self.open = Some(open);
         } else {
             let (reply, line) = oneshot::channel();
             let wanted = Wanted {
@@ -181,18 +187,35 @@ impl LineEditor {
             if self.wanted.try_send(wanted).is_err() {
                 return Ok(None);
             }
-            (kind, line)
+            self.open = Some((kind, line));
+        }
+        // It stays open while it is waited for: who gives that up loses no line.
+        let Some((kind, line)) = &mut self.open else {
+            return Ok(None);
         };
-        tokio::select! {
-            line = &mut line => match line {
-                Ok(Line::Said(text)) => Ok(Some(self.taken(kind, text))),
-                Ok(Line::Interrupted) => Err(Ask::Interrupt),
-                Ok(Line::Ended) | Err(_) => Ok(None),
-            },
-            Some(ask) = signals.recv() => {
-                self.open = Some((kind, line));
-                Err(ask)
-            }
+        let kind = *kind;
+        let line = tokio::select! {
+            line = line => line,
+            Some(ask) = signals.recv() => return Err(ask),
+        };
+        self.open = None;
+        match line {
+            Ok(Line::Said(text)) => Ok(Some(self.taken(kind, text))),
+            Ok(Line::Interrupted) => Err(Ask::Interrupt),
+            Ok(Line::Ended) | Err(_) => Ok(None),
+        }
+    }
+
+    /// Whether a prompt stands there.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Something else is printed over the prompt that stands there.
+    pub(super) fn cover(&mut self) {
+        if self.open.is_some() {
+            self.is_covered = true;
+            eprint("\r\u{1b}[K");
         }
     }
 

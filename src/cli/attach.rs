@@ -1,0 +1,146 @@
+//! `sponde attach`: another terminal on a session that runs, with all that its first terminal can do but end it.
+
+use std::io::IsTerminal as _;
+
+use super::args::AttachArgs;
+use super::chat::{Front, client_name, typed};
+use super::interact::{Controls, Ended};
+use super::render::Renderer;
+use super::signals::{self, Ask};
+use super::style::{DIM, paint, stderr_colours};
+use super::{Context, eprint, filter, print, resume};
+use crate::agent::approval::Approval;
+use crate::agent::stream::{Client, ItemId, Received, Snapshot, View};
+use crate::app::attach::{self, AttachError};
+use crate::error::{Exit, Failure};
+
+/// Runs it.
+pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, Failure> {
+    let session = find(args.session.as_deref(), context)?;
+    let (signals, _listening) = signals::listen();
+    let name = client_name();
+    let sockets = &context.paths.sockets;
+    let attached = attach::attach(sockets, &session, &name, args.after)
+        .await
+        .map_err(|error| failure(&error))?;
+    if args.json {
+        return json_lines(attached.snapshot.as_ref(), attached.client, signals).await;
+    }
+    let interactive = std::io::stdin().is_terminal();
+    let mut front = Front {
+        view: View::new(attached.client),
+        renderer: Renderer::new(true),
+        typed: typed(interactive, context),
+        controls: Controls::new(Vec::new(), Approval::Ask),
+        model: None,
+        interactive,
+        signals,
+    };
+    let colours = stderr_colours();
+    let words = format!("attached to {session}; Ctrl-D or /exit leaves it, and it goes on\n");
+    eprint(&paint(DIM, &filter::plain(&words), colours));
+    if let Some(snapshot) = &attached.snapshot {
+        eprint(&resume::tail(&snapshot.transcript()));
+        let state = &snapshot.state;
+        front.controls = Controls::new(state.kernels.clone(), state.approval);
+        front.model.clone_from(&state.model);
+        front.view.begin_with(snapshot);
+    }
+    if front.view.is_in_turn() {
+        // What it was doing when we came is shown to its end first.
+        if let Some(exit) = after_turn(front.turn().await) {
+            return end(exit);
+        }
+    }
+    let exit = front.converse(after_turn).await;
+    end(exit)
+}
+
+/// Whether this terminal ends with a turn: only if the session did, or the person wants it.
+fn after_turn(ended: Ended) -> Option<Exit> {
+    match ended {
+        Ended::Turn { .. } => None,
+        Ended::Gone | Ended::Left { .. } => Some(Exit::Done),
+        Ended::Unread(_) => Some(Exit::Failed),
+        Ended::End => Some(Exit::Interrupted),
+    }
+}
+
+fn end(exit: Exit) -> Result<Exit, Failure> {
+    match exit {
+        // The session ended under us, as it may.
+        Exit::Failed => {
+            eprint("the session has ended\n");
+            Ok(Exit::Done)
+        }
+        other => Ok(other),
+    }
+}
+
+/// The snapshot, and each item after it, as one line of JSON.
+async fn json_lines(
+    snapshot: Option<&Snapshot>,
+    mut client: Client,
+    mut signals: tokio::sync::mpsc::Receiver<Ask>,
+) -> Result<Exit, Failure> {
+    if let Some(snapshot) = snapshot {
+        print_snapshot(snapshot)?;
+    }
+    loop {
+        tokio::select! {
+            received = client.next() => match received {
+                None => return Ok(Exit::Done),
+                Some(Received::Item(item)) => {
+                    let line = serde_json::to_string(&*item).unwrap_or_default();
+                    print(&format!("{line}\n"))?;
+                }
+                Some(Received::Snapshot(snapshot)) => print_snapshot(&snapshot)?,
+            },
+            Some(_) = signals.recv() => return Ok(Exit::Done),
+        }
+    }
+}
+
+fn print_snapshot(snapshot: &Snapshot) -> Result<(), Failure> {
+    let line = serde_json::json!({ "type": "snapshot", "snapshot": snapshot });
+    print(&format!("{line}\n"))
+}
+
+/// The running session that `wanted` means: its id or the beginning of it; the newest if nothing is named.
+fn find(wanted: Option<&str>, context: &Context) -> Result<String, Failure> {
+    let running = attach::attachable(&context.paths.sockets);
+    let fits = |id: &&String| wanted.is_none_or(|wanted| id.starts_with(wanted) || id.ends_with(wanted));
+    let mut found = running.iter().filter(fits);
+    match (found.next(), found.next(), wanted) {
+        (Some(id), None, _) | (Some(id), Some(_), None) => Ok(id.clone()),
+        (Some(_), Some(_), Some(wanted)) => Err(Failure::usage(format!(
+            "several sessions that run begin with `{wanted}`"
+        ))
+        .hint("say more of it")),
+        (None, _, Some(wanted)) => {
+            let hint = match running.as_slice() {
+                [] => "no session runs on this machine; `sponde resume` goes on with one".to_owned(),
+                ids => format!("these run: {}", ids.join(", ")),
+            };
+            Err(Failure::usage(format!("no session `{wanted}` runs")).hint(hint))
+        }
+        (None, _, None) => Err(Failure::usage("no session runs on this machine")
+            .hint("`sponde` begins one, `sponde resume` goes on with one")),
+    }
+}
+
+fn failure(error: &AttachError) -> Failure {
+    let failure = Failure::new(Exit::Failed, error.to_string());
+    match error {
+        AttachError::OtherVersion { .. } => {
+            failure.hint("attach with the same version of sponde, or end that session first")
+        }
+        AttachError::NotRunning { .. } => failure.hint("`sponde resume` goes on with it here"),
+        AttachError::Broken { .. } => failure,
+    }
+}
+
+/// Reads the id of an item.
+pub(super) fn item_id(text: &str) -> Result<ItemId, String> {
+    text.parse().map_err(|error| format!("{error}"))
+}
