@@ -61,6 +61,7 @@ async fn serve(prefix: PathBuf) {
         existing: None,
         keep: false,
         adopt: None,
+        sandbox: sponde::kernel::Sandbox::Full,
     };
     let mut open: Option<Kernel> = None;
     let mut many: Vec<Kernel> = Vec::new();

@@ -1,6 +1,7 @@
 //! The command line, as clap parses it. Nothing is decided here.
 
 mod run;
+mod sandbox;
 mod sessions;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::llm::mode::CodeMode;
 
 pub use run::{ProgressArg, RunArgs};
+pub use sandbox::SandboxArgs;
 pub use sessions::{
     CompletionsArgs, ForkArgs, ResumeArgs, SessionListArgs, SessionsArgs, SessionsCommand,
 };
@@ -118,6 +120,9 @@ pub struct SessionArgs {
     /// Where it runs.
     #[command(flatten)]
     pub gateway: GatewayArgs,
+    /// What it may do.
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
     /// Run the model's code without asking.
     #[arg(short, long)]
     pub yes: bool,
@@ -259,6 +264,9 @@ pub struct ProbeArgs {
     /// All that can be named.
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
+    /// What it may do.
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
     /// As a Markdown table.
     #[arg(long, conflicts_with = "json")]
     pub markdown: bool,

@@ -6,6 +6,7 @@ mod before;
 mod chat;
 mod compaction;
 mod completions;
+mod confine;
 mod doctor;
 mod existing;
 mod export;
@@ -59,6 +60,9 @@ pub(crate) struct Context {
 
 /// Runs the command line and returns how the program ends. The only place that prints errors.
 pub fn main() -> Exit {
+    if let Some(exit) = confine::answer() {
+        return exit;
+    }
     completions::answer();
     let cli = match <Cli as clap::Parser>::try_parse() {
         Ok(cli) => cli,

@@ -9,6 +9,7 @@ use super::gateway::GatewayOptions;
 use super::host::{EndOf, Host, Kept, Process};
 use super::oversize::Oversize;
 use super::quirks;
+use super::sandbox::{self, Sandbox};
 use crate::jupyter::kernelspec::KernelSpec;
 
 /// Starts ipykernel as its own launcher does, but without collecting garbage while it imports and without taking its
@@ -67,13 +68,15 @@ pub struct LaunchOptions {
     pub keep: bool,
     /// The connection file of a kernel that an earlier process has kept: it is used again if it still runs.
     pub adopt: Option<PathBuf>,
+    /// How it is confined. Of one that runs already or that a gateway starts, nothing is.
+    pub sandbox: Sandbox,
 }
 
 /// Makes the files and starts the process.
 ///
 /// # Errors
 /// [`KernelError::Prepare`] or [`KernelError::Spawn`], with the files removed again.
-pub(super) fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host), KernelError> {
+pub(super) async fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host), KernelError> {
     let kernel = &options.kernel;
     let mut files = KernelFiles::make(
         &kernel.name,
@@ -82,7 +85,11 @@ pub(super) fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host), Ker
         &options.socket_root,
     )
     .map_err(|error| error.of(&kernel.name))?;
-    let command = command(kernel, &files.connection_file);
+    if let Sandbox::Confined(confinement) = &options.sandbox {
+        let bridged = confinement.hides_ports();
+        files.confine(bridged).map_err(|error| error.of(&kernel.name))?;
+    }
+    let command = command(kernel, files.kernel_file());
     let mut env = environment(&options.env, kernel);
     let end = if options.keep {
         files.keep(true);
@@ -92,16 +99,39 @@ pub(super) fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host), Ker
     } else {
         EndOf::Parent
     };
-    let process =
-        Process::spawn(&command, &env, &options.cwd, end).map_err(|error| KernelError::Spawn {
-            kernel: kernel.name.clone(),
-            command: command.first().cloned().unwrap_or_default(),
-            reason: if options.cwd.is_dir() {
-                error.to_string()
+    let program = command.first().cloned().unwrap_or_default();
+    let process = match &options.sandbox {
+        Sandbox::Full => Process::spawn(&command, &env, &options.cwd, end),
+        Sandbox::Confined(confinement) => {
+            let confined = sandbox::open(
+                confinement,
+                kernel,
+                &command,
+                env,
+                &options.cwd,
+                &files,
+                options.keep,
+            )
+            .map_err(|reason| KernelError::Prepare {
+                kernel: kernel.name.clone(),
+                reason,
+            })?;
+            if confined.is_caged {
+                Process::spawn_caged(&confined.command, &confined.env, end).await
             } else {
-                format!("its directory `{}`: {error}", options.cwd.display())
-            },
-        })?;
+                Process::spawn(&confined.command, &confined.env, &options.cwd, end)
+            }
+        }
+    };
+    let process = process.map_err(|error| KernelError::Spawn {
+        kernel: kernel.name.clone(),
+        command: program,
+        reason: if options.cwd.is_dir() {
+            error.to_string()
+        } else {
+            format!("its directory `{}`: {error}", options.cwd.display())
+        },
+    })?;
     Ok((files, Host::Local(Box::new(process))))
 }
 
@@ -123,9 +153,9 @@ pub(super) fn adopt(
     options: &LaunchOptions,
 ) -> Option<(KernelFiles, Host)> {
     match KernelFiles::adopt(connection_file, &options.socket_root) {
-        Ok((mut files, process)) => {
+        Ok((mut files, process, around)) => {
             files.keep(true);
-            Some((files, Host::Kept(Kept::new(process))))
+            Some((files, Host::Kept(Kept::new(process, around))))
         }
         Err(reason) => {
             tracing::info!(file = %connection_file.display(), reason, "no kernel to take over");

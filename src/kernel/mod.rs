@@ -25,6 +25,7 @@ mod ready;
 pub mod reap;
 pub mod requests;
 mod routing;
+pub mod sandbox;
 mod tap;
 pub mod task;
 
@@ -45,6 +46,7 @@ pub use oversize::Oversize;
 pub use pool::Pool;
 pub use proxy::{Proxy, ProxyAsk, ProxyEnd, ProxyError};
 pub use requests::{Completeness, Completions, Usage, Variable};
+pub use sandbox::{Confinement, Level, Network, Sandbox};
 pub use tap::{Tap, TapSender, Tapped};
 
 use crate::jupyter::content::{ExecuteRequest, KernelInfo};

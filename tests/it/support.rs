@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sponde::kernel::{Kernel, KernelSource, LaunchOptions, SearchPath, SearchPaths};
+use sponde::kernel::{Kernel, KernelSource, LaunchOptions, Sandbox, SearchPath, SearchPaths};
 
 use crate::aimock::Aimock;
 
@@ -91,6 +91,7 @@ pub(crate) fn launch_options(kernel: KernelSource, dir: &Path) -> LaunchOptions 
         existing: None,
         keep: false,
         adopt: None,
+        sandbox: Sandbox::Full,
     }
 }
 

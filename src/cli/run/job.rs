@@ -7,6 +7,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::super::args::RunArgs;
+use super::super::confine::{self, CodeOf};
 use super::super::existing::{self, Existing};
 use super::super::gateway::Far;
 use super::super::{Context, print, session};
@@ -16,7 +17,7 @@ use crate::agent::replay::{self, Control, Files, OtherKernels, ReplayOptions, Re
 use crate::agent::{EventKind, Spill, spill, write_atomically_with};
 use crate::error::{Exit, Failure};
 use crate::jupyter::nbformat::Notebook;
-use crate::kernel::{Kernel, KernelError, KernelSource, LaunchOptions};
+use crate::kernel::{Kernel, KernelError, KernelSource, LaunchOptions, Sandbox};
 use crate::session::parameters::{Parameters, hide_code};
 
 /// What all jobs share.
@@ -36,6 +37,7 @@ pub(super) struct Prepared {
     kernel: KernelSource,
     existing: Option<Existing>,
     workdir: PathBuf,
+    sandbox: Sandbox,
 }
 
 /// A notebook that was run.
@@ -86,14 +88,22 @@ pub(super) fn prepare(job: &Job, settings: &Settings<'_>) -> Result<Prepared, Fa
     if args.report_mode {
         hide_code(&mut source.notebook);
     }
+    let workdir = match &args.cwd {
+        Some(dir) => settings.cwd.join(dir),
+        None => source.dir,
+    };
+    let is_ours = existing.is_none() && far.is_none();
+    let sandbox = if is_ours {
+        confine::sandbox(&args.sandbox, CodeOf::Person, &workdir, &[], context)?
+    } else {
+        Sandbox::Full
+    };
     Ok(Prepared {
         notebook: source.notebook,
         kernel,
         existing,
-        workdir: args
-            .cwd
-            .as_ref()
-            .map_or(source.dir, |dir| settings.cwd.join(dir)),
+        workdir,
+        sandbox,
     })
 }
 
@@ -125,6 +135,7 @@ impl Prepared {
             oversize: output.and_then(|output| spill::oversize(output, &limits)),
             gateway: settings.far.as_ref().map(Far::options),
             ready_timeout: Duration::from_secs(settings.args.start_timeout),
+            sandbox: self.sandbox.clone(),
             ..session::launch_options(kernel, self.workdir.clone(), settings.context)
         }
     }

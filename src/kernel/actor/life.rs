@@ -1,5 +1,6 @@
 //! One life of a kernel: from the moment it answers to its end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
@@ -18,6 +19,7 @@ use crate::jupyter::raw::RawMessage;
 use crate::jupyter::wire::WireError;
 use crate::kernel::KernelError;
 use crate::kernel::KernelState;
+use crate::kernel::checkpoint::Confined;
 use crate::kernel::files::KernelFiles;
 use crate::kernel::host::{ExitReason, Host};
 use crate::kernel::link::{Incoming, Link, LinkLoss};
@@ -256,6 +258,12 @@ impl Life {
                         .map(|files| files.connection_file.clone()),
                     pid: self.host.pid(),
                     can_be_copied: self.can_be_copied,
+                    confined: self.files.as_ref().and_then(|files| {
+                        Some(Confined {
+                            dir: Arc::clone(files.shared_dir()?),
+                            cage: self.host.cage().map(Arc::clone),
+                        })
+                    }),
                     adopted: self.adopted,
                     busy: !self.table.is_empty(),
                     interrupt_mode: self.interrupt_mode,

@@ -14,15 +14,24 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// A kernel's process.
 #[derive(Debug)]
-pub(in crate::kernel) struct Kept(Running);
+pub(in crate::kernel) struct Kept {
+    kernel: Running,
+    /// The first process of its namespaces, if it is confined by such: it ends with the kernel.
+    around: Vec<Running>,
+}
 
 impl Kept {
-    pub(in crate::kernel) fn new(process: Running) -> Self {
-        Self(process)
+    pub(in crate::kernel) fn new(kernel: Running, around: Vec<Running>) -> Self {
+        Self { kernel, around }
     }
 
     pub(super) fn id(&self) -> u32 {
-        self.0.pid()
+        self.kernel.pid()
+    }
+
+    /// The processes around it.
+    pub(super) fn around(&self) -> Vec<u32> {
+        self.around.iter().map(Running::pid).collect()
     }
 
     /// SIGINT to the whole group.
@@ -37,8 +46,11 @@ impl Kept {
 
     /// Waits for it to end. Cancel-safe. How it ended only its parent could know.
     pub(super) async fn wait(&mut self) -> ExitReason {
-        while self.0.is_there() {
+        while self.kernel.is_there() {
             tokio::time::sleep(LOOK).await;
+        }
+        for process in &self.around {
+            signal_group(process, Signal::KILL);
         }
         ExitReason::Unknown
     }
@@ -57,12 +69,16 @@ impl Kept {
     }
 
     fn signal(&self, signal: Signal) {
-        // It was started as the first of its group. A later process may have its number.
-        if self.0.is_there()
-            && let Some(group) = i32::try_from(self.id()).ok().and_then(Pid::from_raw)
-        {
-            // A group that is gone is what we want.
-            let _ = kill_process_group(group, signal);
-        }
+        signal_group(&self.kernel, signal);
+    }
+}
+
+/// Signals the group that a process was started as the first of. A later process may have its number.
+fn signal_group(process: &Running, signal: Signal) {
+    if process.is_there()
+        && let Some(group) = i32::try_from(process.pid()).ok().and_then(Pid::from_raw)
+    {
+        // A group that is gone is what we want.
+        let _ = kill_process_group(group, signal);
     }
 }
