@@ -28,6 +28,8 @@ pub(in crate::kernel) struct Adopted {
     pid: Pid,
     ended: Option<ExitReason>,
     caged: Option<Member>,
+    /// Whether it goes on when this is dropped.
+    kept: bool,
 }
 
 /// Lets orphans become our children. Once for the whole program is enough, and more often does no harm.
@@ -48,12 +50,13 @@ impl Adopted {
     pub(in crate::kernel) fn new(pid: i32, cage: Option<&Arc<Cage>>) -> Option<Self> {
         let pid = Pid::from_raw(pid)?;
         if let Some(cage) = cage {
-            return Some(Self::caged(pid, cage.member(pid)?));
+            return Some(Self::caged(pid, cage.member(pid)?, false));
         }
         let adopted = Self {
             pid,
             ended: None,
             caged: None,
+            kept: false,
         };
         if adopted.is_alive() {
             return Some(adopted);
@@ -63,12 +66,13 @@ impl Adopted {
         None
     }
 
-    /// A process of a cage.
-    pub(super) fn caged(pid: Pid, member: Member) -> Self {
+    /// A process of a cage; it may be `kept` when this is dropped.
+    pub(super) fn caged(pid: Pid, member: Member, kept: bool) -> Self {
         Self {
             pid,
             ended: None,
             caged: Some(member),
+            kept,
         }
     }
 
@@ -114,7 +118,7 @@ impl Adopted {
 impl Drop for Adopted {
     fn drop(&mut self) {
         let has_ended = self.caged.as_ref().is_some_and(|member| !member.is_alive());
-        if self.ended.is_some() || has_ended {
+        if self.ended.is_some() || has_ended || self.kept {
             return;
         }
         // The group may not be there yet, or not any more.

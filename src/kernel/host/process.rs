@@ -146,7 +146,7 @@ impl Process {
             .await
             .map_err(std::io::Error::other)?;
         Ok(Self {
-            running: Running::Caged(Adopted::caged(pid, member)),
+            running: Running::Caged(Adopted::caged(pid, member, kept)),
             group: Some(pid),
             kept,
             log: Log::of_kernel(end, stderr),

@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use rustix::process::{DumpableBehavior, WaitOptions, set_dumpable_behavior, wait};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use serde::{Deserialize, Serialize};
 
 use super::bridge::Bridge;
@@ -56,6 +57,14 @@ pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, Stri
     let mut command = Command::new(&program);
     command.args(arguments);
     order.limits.apply();
+    // Root's power over other processes and files would go round both tiers.
+    let nothing = CapabilitySet::empty();
+    let none = CapabilitySets {
+        effective: nothing,
+        permitted: nothing,
+        inheritable: nothing,
+    };
+    set_capabilities(None, none).map_err(|error| error.to_string())?;
     match order.how {
         How::InPlace(reach) => {
             landlock::apply(&reach)?;

@@ -195,14 +195,17 @@ impl Confinement {
             view.readable.extend(RESOLVER.map(PathBuf::from));
         }
         view.readable.retain(|path| path.exists());
-        let interpreter = interpreter::roots(program, path, self.home.as_deref());
-        let own = interpreter
+        let roots = |program: &str| interpreter::roots(program, path, self.home.as_deref());
+        let arguments = kernel.spec.argv.iter().skip(1);
+        let scripts = arguments.filter_map(|argument| Some((script(argument)?, roots(argument))));
+        let own: Vec<PathBuf> = roots(program)
             .into_iter()
             .chain(kernel.prefix.clone())
             .chain([kernel.resource_dir.clone()])
-            .chain(kernel.spec.argv.iter().skip(1).filter_map(|argument| script(argument)))
+            .chain(scripts.flat_map(|(dir, roots)| std::iter::once(dir).chain(roots)))
             .chain(self.reads.iter().cloned())
-            .filter(|dir| self.may_be_seen(dir));
+            .filter(|dir| self.may_be_seen(dir))
+            .collect();
         view.readable.extend(own);
         interpreter::libraries(self.home.as_deref(), &mut view);
         for dir in std::iter::once(cwd).chain(self.add_dirs.iter().map(PathBuf::as_path)) {
