@@ -58,13 +58,22 @@ pub(super) fn sandbox(
     }
     let found = found(cwd, context)?;
     let Some(tier) = found.tier else {
-        let reasons: Vec<&str> = found.missing.iter().map(|(reason, _)| reason.as_str()).collect();
+        let reasons: Vec<&str> = found
+            .missing
+            .iter()
+            .map(|(reason, _)| reason.as_str())
+            .collect();
         let hint = found.missing.first().map_or("", |(_, hint)| *hint);
         return Err(Failure::new(
             Exit::Kernel,
-            format!("code cannot be confined on this machine: {}", reasons.join("; ")),
+            format!(
+                "code cannot be confined on this machine: {}",
+                reasons.join("; ")
+            ),
         )
-        .hint(format!("{hint}; or let code do all that you may with `--sandbox full`")));
+        .hint(format!(
+            "{hint}; or let code do all that you may with `--sandbox full`"
+        )));
     };
     let here = super::session::current_dir()?;
     let dirs = if args.add_dirs.is_empty() {
@@ -112,8 +121,12 @@ pub(super) fn found(cwd: &Path, context: &Context) -> Result<Found, Failure> {
 }
 
 fn program() -> Result<PathBuf, Failure> {
-    std::env::current_exe()
-        .map_err(|error| Failure::new(Exit::Failed, format!("our own program was not found: {error}")))
+    std::env::current_exe().map_err(|error| {
+        Failure::new(
+            Exit::Failed,
+            format!("our own program was not found: {error}"),
+        )
+    })
 }
 
 /// One line on it, for the beginning of a session, and how bad it is.

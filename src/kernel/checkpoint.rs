@@ -29,9 +29,9 @@ use super::host::Process;
 use super::{Kernel, KernelError};
 use crate::jupyter::content::Content;
 use crate::jupyter::message::Channel;
+pub(super) use copies::Confined;
 use copies::Copies;
 pub use memory::Memory;
-pub(super) use copies::Confined;
 pub use variables::{SavedVariables, Unsaved};
 
 /// What a kernel runs to make copies of itself.
@@ -136,7 +136,10 @@ impl Checkpoints {
         connection_file: &Path,
     ) -> Result<Process, String> {
         let confined = self.0.confined(id);
-        let awaited = self.0.expect(confined.as_ref()).map_err(|error| error.to_string())?;
+        let awaited = self
+            .0
+            .expect(confined.as_ref())
+            .map_err(|error| error.to_string())?;
         self.0.order(id, awaited.token(), connection_file).await?;
         let arrived = timeout(WAKE_WITHIN, awaited.arrival()).await;
         let Ok(Some((adopted, stream))) = arrived else {

@@ -129,7 +129,11 @@ impl Host {
     /// The processes that confine it and have to be ended with it.
     pub(super) fn around(&self) -> Vec<u32> {
         match self {
-            Self::Local(process) => process.cage().map(|cage| cage.first()).into_iter().collect(),
+            Self::Local(process) => process
+                .cage()
+                .map(|cage| cage.first())
+                .into_iter()
+                .collect(),
             Self::Kept(process) => process.around(),
             Self::Gateway(_) | Self::Attached => Vec::new(),
         }

@@ -87,7 +87,9 @@ pub(super) async fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host
     .map_err(|error| error.of(&kernel.name))?;
     if let Sandbox::Confined(confinement) = &options.sandbox {
         let bridged = confinement.hides_ports();
-        files.confine(bridged).map_err(|error| error.of(&kernel.name))?;
+        files
+            .confine(bridged)
+            .map_err(|error| error.of(&kernel.name))?;
     }
     let command = command(kernel, files.kernel_file());
     let mut env = environment(&options.env, kernel);

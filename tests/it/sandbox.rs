@@ -13,11 +13,11 @@ use sponde::jupyter::kernelspec::KernelSpec;
 use sponde::kernel::sandbox::limits::Limits;
 use sponde::kernel::sandbox::probe::Tier;
 use sponde::kernel::{
-    Checkpoints, Confinement, ExecuteOptions, Kernel, KernelSource, LaunchOptions, Network, Outcome,
-    OutputEvent, Sandbox, Verdict,
+    Checkpoints, Confinement, ExecuteOptions, Kernel, KernelSource, LaunchOptions, Network,
+    Outcome, OutputEvent, Sandbox, Verdict,
 };
 
-use crate::support::{ipykernel, launch_options, python_prefix, tools};
+use crate::support::{NOBODY, Sponde, ipykernel, launch_options, python_prefix, tools};
 
 /// What comes of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,63 +32,327 @@ use Expected::{Open, Stopped, StoppedUnlessRoot};
 
 /// Name; Python that raises an exception if it is stopped; what bubblewrap and what Landlock do.
 const ATTEMPTS: &[(&str, &str, Expected, Expected)] = &[
-    ("read a key", "open(f'{HOME}/.ssh/id_rsa').read()", Stopped, Stopped),
+    (
+        "read a key",
+        "open(f'{HOME}/.ssh/id_rsa').read()",
+        Stopped,
+        Stopped,
+    ),
     ("list the home directory", "os.listdir(HOME)", Open, Stopped),
-    ("find a key by listing", "assert '.ssh' in os.listdir(HOME)", Stopped, Stopped),
-    ("see that a key is there", "os.stat(f'{HOME}/.ssh/id_rsa')", Stopped, Open),
-    ("read another session's connection file", "open(OTHER).read()", Stopped, Stopped),
-    ("read /etc/shadow", "open('/etc/shadow').read()", Stopped, Stopped),
-    ("write into the home directory", "open(f'{HOME}/.bashrc', 'a').write('x')", Stopped, Stopped),
-    ("make a file in the home directory", "open(f'{HOME}/.bash_profile', 'x').close()", Stopped, Stopped),
-    ("write into /usr", "open('/usr/sponde-test', 'x').close()", Stopped, Stopped),
-    ("write into the interpreter", "open(os.path.join(sys.prefix, 'sponde-test'), 'x').close()", Stopped, Stopped),
-    ("write into /", "open('/sponde-test', 'x').close()", Stopped, Stopped),
-    ("write outside through a link", "open('link', 'a').write('x')", Stopped, Stopped),
-    ("write outside through a link of one's own",
-     "os.path.lexists('own') or os.symlink(f'{HOME}/outside', 'own'); open('own', 'a').write('x')", Stopped, Stopped),
-    ("move a directory out", "os.makedirs('d', exist_ok=True); os.rename('d', f'{HOME}/d')", Stopped, Stopped),
-    ("change modes outside", "os.chmod(f'{HOME}/outside', 0o600)", Stopped, Open),
-    ("put a hook into the repository", "open('.git/hooks/pre-commit', 'w').close()", Stopped, Open),
-    ("change the repository's settings", "open('.git/config', 'a').write('x')", Stopped, Open),
-    ("put another repository in its place", "os.rename('.git', 'old'); os.rename('old', '.git')", Stopped, Open),
-    ("change SPONDE.md", "open('SPONDE.md', 'a').write('x')", Stopped, Open),
-    ("replace SPONDE.md", "os.rename('SPONDE.md', 'S'); os.rename('S', 'SPONDE.md')", Stopped, Open),
-    ("connect by TCP", "socket.create_connection(('127.0.0.1', TCP), 2)", Stopped, Stopped),
-    ("send by UDP", "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', UDP)); assert not os.path.exists('/.inside') and netless()", Stopped, Stopped),
-    ("reach another machine", "socket.create_connection(('192.0.2.1', 80), 1)", Stopped, Stopped),
-    ("look up a name", "socket.getaddrinfo('example.org', 80)", Stopped, Stopped),
-    ("open a raw socket", "socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)", Stopped, Stopped),
-    ("open a packet socket", "socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)", Stopped, Stopped),
-    ("open a vsock socket", "socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)", Stopped, Stopped),
-    ("open a netlink socket", "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)", Stopped, Stopped),
-    ("connect to an abstract socket", "socket.socket(socket.AF_UNIX).connect(ABSTRACT)", Stopped, Stopped),
-    ("connect to Docker's socket", "socket.socket(socket.AF_UNIX).connect(f'{HOME}/docker.sock')", Stopped, Open),
-    ("read the environment of another process", "open(f'/proc/{VICTIM}/environ', 'rb').read() or fail()", Stopped, Stopped),
-    ("read Sponde's memory", "open(f'/proc/{SPONDE}/mem', 'rb').read(1)", Stopped, Stopped),
-    ("read the first process's memory", "open('/proc/1/mem', 'rb')", Stopped, Stopped),
-    ("see other processes", "os.listdir(f'/proc/{VICTIM}/task')", Stopped, Open),
-    ("kill another process", "os.kill(VICTIM, 0)", Stopped, Stopped),
+    (
+        "find a key by listing",
+        "assert '.ssh' in os.listdir(HOME)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "see that a key is there",
+        "os.stat(f'{HOME}/.ssh/id_rsa')",
+        Stopped,
+        Open,
+    ),
+    (
+        "read another session's connection file",
+        "open(OTHER).read()",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "read /etc/shadow",
+        "open('/etc/shadow').read()",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "write into the home directory",
+        "open(f'{HOME}/.bashrc', 'a').write('x')",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "make a file in the home directory",
+        "open(f'{HOME}/.bash_profile', 'x').close()",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "write into /usr",
+        "open('/usr/sponde-test', 'x').close()",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "write into the interpreter",
+        "open(os.path.join(sys.prefix, 'sponde-test'), 'x').close()",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "write into /",
+        "open('/sponde-test', 'x').close()",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "write outside through a link",
+        "open('link', 'a').write('x')",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "write outside through a link of one's own",
+        "os.path.lexists('own') or os.symlink(f'{HOME}/outside', 'own'); open('own', 'a').write('x')",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "move a directory out",
+        "os.makedirs('d', exist_ok=True); os.rename('d', f'{HOME}/d')",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "change modes outside",
+        "os.chmod(f'{HOME}/outside', 0o600)",
+        Stopped,
+        Open,
+    ),
+    (
+        "put a hook into the repository",
+        "open('.git/hooks/pre-commit', 'w').close()",
+        Stopped,
+        Open,
+    ),
+    (
+        "change the repository's settings",
+        "open('.git/config', 'a').write('x')",
+        Stopped,
+        Open,
+    ),
+    (
+        "put another repository in its place",
+        "os.rename('.git', 'old'); os.rename('old', '.git')",
+        Stopped,
+        Open,
+    ),
+    (
+        "change SPONDE.md",
+        "open('SPONDE.md', 'a').write('x')",
+        Stopped,
+        Open,
+    ),
+    (
+        "replace SPONDE.md",
+        "os.rename('SPONDE.md', 'S'); os.rename('S', 'SPONDE.md')",
+        Stopped,
+        Open,
+    ),
+    (
+        "connect by TCP",
+        "socket.create_connection(('127.0.0.1', TCP), 2)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "send by UDP",
+        "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', UDP)); assert not os.path.exists('/.inside') and netless()",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "reach another machine",
+        "socket.create_connection(('192.0.2.1', 80), 1)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "look up a name",
+        "socket.getaddrinfo('example.org', 80)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "open a raw socket",
+        "socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "open a packet socket",
+        "socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "open a vsock socket",
+        "socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "open a netlink socket",
+        "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "connect to an abstract socket",
+        "socket.socket(socket.AF_UNIX).connect(ABSTRACT)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "connect to Docker's socket",
+        "socket.socket(socket.AF_UNIX).connect(f'{HOME}/docker.sock')",
+        Stopped,
+        Open,
+    ),
+    (
+        "read the environment of another process",
+        "open(f'/proc/{VICTIM}/environ', 'rb').read() or fail()",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "read Sponde's memory",
+        "open(f'/proc/{SPONDE}/mem', 'rb').read(1)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "read the first process's memory",
+        "open('/proc/1/mem', 'rb')",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "see other processes",
+        "os.listdir(f'/proc/{VICTIM}/task')",
+        Stopped,
+        Open,
+    ),
+    (
+        "kill another process",
+        "os.kill(VICTIM, 0)",
+        Stopped,
+        Stopped,
+    ),
     ("kill Sponde", "os.kill(SPONDE, 0)", Stopped, Stopped),
-    ("trace a process", "call('ptrace', 16, VICTIM, 0, 0)", Stopped, Stopped),
-    ("trace itself", "call('ptrace', 0, 0, 0, 0)", Stopped, Stopped),
-    ("mount", "call('mount', b'none', b'/tmp', b'tmpfs', 0, None)", Stopped, Stopped),
-    ("make namespaces", "call('unshare', 0x10000000)", Stopped, Stopped),
-    ("make a process in namespaces", "call('clone', 0x10000000 | 17, None, None, None, None) or os._exit(0)", Stopped, Stopped),
-    ("enter namespaces", "call('setns', os.open('/proc/self/ns/net', os.O_RDONLY), 0)", Stopped, Stopped),
-    ("use io_uring", "call('io_uring_setup', 1, ctypes.create_string_buffer(256))", Stopped, Stopped),
-    ("use keys of the kernel", "call('keyctl', 0, -3, 1)", Stopped, Stopped),
-    ("load bpf", "call('bpf', 0, ctypes.create_string_buffer(128), 128)", Stopped, Stopped),
-    ("use userfaultfd", "call('userfaultfd', 1)", Stopped, Stopped),
-    ("open a file by its handle", "call('open_by_handle_at', -100, ctypes.create_string_buffer(64), 0)", Stopped, Stopped),
-    ("type into a terminal", "fcntl.ioctl(os.openpty()[1], termios.TIOCSTI, b'x')", Stopped, Stopped),
-    ("read secrets of the environment", "os.environ['OPENAI_API_KEY']", Stopped, Stopped),
-    ("read an agent's socket of the environment", "os.environ['SSH_AUTH_SOCK']", Stopped, Stopped),
+    (
+        "trace a process",
+        "call('ptrace', 16, VICTIM, 0, 0)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "trace itself",
+        "call('ptrace', 0, 0, 0, 0)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "mount",
+        "call('mount', b'none', b'/tmp', b'tmpfs', 0, None)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "make namespaces",
+        "call('unshare', 0x10000000)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "make a process in namespaces",
+        "call('clone', 0x10000000 | 17, None, None, None, None) or os._exit(0)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "enter namespaces",
+        "call('setns', os.open('/proc/self/ns/net', os.O_RDONLY), 0)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "use io_uring",
+        "call('io_uring_setup', 1, ctypes.create_string_buffer(256))",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "use keys of the kernel",
+        "call('keyctl', 0, -3, 1)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "load bpf",
+        "call('bpf', 0, ctypes.create_string_buffer(128), 128)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "use userfaultfd",
+        "call('userfaultfd', 1)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "open a file by its handle",
+        "call('open_by_handle_at', -100, ctypes.create_string_buffer(64), 0)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "type into a terminal",
+        "fcntl.ioctl(os.openpty()[1], termios.TIOCSTI, b'x')",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "read secrets of the environment",
+        "os.environ['OPENAI_API_KEY']",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "read an agent's socket of the environment",
+        "os.environ['SSH_AUTH_SOCK']",
+        Stopped,
+        Stopped,
+    ),
     ("take all memory", "bytearray(3 << 30)", Stopped, Stopped),
-    ("make a huge file", "os.truncate(os.open('huge', os.O_CREAT | os.O_WRONLY), 2 << 30) if 0 else open('huge', 'wb').truncate(2 << 30)", Stopped, Stopped),
-    ("fill /dev/shm", "fill('/dev/shm/sponde-test')", Stopped, Open),
-    ("fill /tmp", "fill(os.path.join(tempfile.gettempdir(), 'x'))", Stopped, Open),
-    ("make processes without end", "bomb()", StoppedUnlessRoot, StoppedUnlessRoot),
-    ("keep a core of its memory", "assert resource.getrlimit(resource.RLIMIT_CORE)[1] != 0", Stopped, Stopped),
+    (
+        "make a huge file",
+        "os.truncate(os.open('huge', os.O_CREAT | os.O_WRONLY), 2 << 30) if 0 else open('huge', 'wb').truncate(2 << 30)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "fill /dev/shm",
+        "fill('/dev/shm/sponde-test')",
+        Stopped,
+        Open,
+    ),
+    (
+        "fill /tmp",
+        "fill(os.path.join(tempfile.gettempdir(), 'x'))",
+        Stopped,
+        Open,
+    ),
+    (
+        "make processes without end",
+        "bomb()",
+        StoppedUnlessRoot,
+        StoppedUnlessRoot,
+    ),
+    (
+        "keep a core of its memory",
+        "assert resource.getrlimit(resource.RLIMIT_CORE)[1] != 0",
+        Stopped,
+        Stopped,
+    ),
 ];
 
 /// What the attempts use.
@@ -236,25 +500,36 @@ impl Host {
     }
 
     fn sandbox(&self, tier: Tier) -> Sandbox {
-        Sandbox::Confined(Box::new(Confinement {
-            tier,
-            program: program(),
-            writes: true,
-            network: Network::Off,
-            add_dirs: Vec::new(),
-            reads: Vec::new(),
-            home: Some(self.home.path().to_owned()),
-            sockets: std::env::temp_dir(),
-            hidden: vec![self.home.path().join("config")],
-            limits: Limits {
-                processes: 300,
-                file: 1 << 30,
-                memory: 2 << 30,
-                temporary: 64 << 20,
-                ..Limits::default()
-            },
-        }))
+        let limits = Limits {
+            processes: 300,
+            file: 1 << 30,
+            memory: 2 << 30,
+            temporary: 64 << 20,
+            ..Limits::default()
+        };
+        confined(tier, self.home.path(), limits)
     }
+}
+
+/// The level `workspace`, by bubblewrap, for a person at home there.
+pub(crate) fn workspace(home: &Path) -> Sandbox {
+    let nobody_is_home = home.join("home");
+    confined(bubblewrap(), &nobody_is_home, Limits::default())
+}
+
+fn confined(tier: Tier, home: &Path, limits: Limits) -> Sandbox {
+    Sandbox::Confined(Box::new(Confinement {
+        tier,
+        program: program(),
+        writes: true,
+        network: Network::Off,
+        add_dirs: Vec::new(),
+        reads: Vec::new(),
+        home: Some(home.to_owned()),
+        sockets: std::env::temp_dir(),
+        hidden: vec![home.join("config")],
+        limits,
+    }))
 }
 
 impl Drop for Host {
@@ -266,8 +541,10 @@ impl Drop for Host {
 
 /// Ours; a path of its own where the test runs as somebody who cannot see ours.
 fn program() -> PathBuf {
-    std::env::var_os("SPONDE_TEST_PROGRAM")
-        .map_or_else(|| assert_cmd::cargo::cargo_bin!("sponde").to_owned(), PathBuf::from)
+    std::env::var_os("SPONDE_TEST_PROGRAM").map_or_else(
+        || assert_cmd::cargo::cargo_bin!("sponde").to_owned(),
+        PathBuf::from,
+    )
 }
 
 fn bubblewrap() -> Tier {
@@ -340,12 +617,19 @@ async fn attack(tier: Tier) {
         if what.starts_with("stopped") != stopped {
             wrong.push(format!("{name}: {what}"));
         }
-        assert_eq!(printed(&kernel, "print(6 * 7)").await, "42", "after `{name}`");
+        assert_eq!(
+            printed(&kernel, "print(6 * 7)").await,
+            "42",
+            "after `{name}`"
+        );
     }
     assert_eq!(wrong, Vec::<String>::new());
     host.udp.set_nonblocking(true).unwrap();
     assert!(host.udp.recv(&mut [0]).is_err(), "a datagram came out");
-    assert_eq!(std::fs::read(host.home.path().join("outside")).unwrap(), b"secret");
+    assert_eq!(
+        std::fs::read(host.home.path().join("outside")).unwrap(),
+        b"secret"
+    );
     kernel.shutdown().await;
 }
 
@@ -381,7 +665,11 @@ fn attempts_of_an_ordinary_user_are_stopped_as_well() {
     let output = Command::new("setpriv")
         .args(["--reuid", "54321", "--regid", "54321", "--clear-groups"])
         .arg(tests)
-        .args(["sandbox::attempts_in", "sandbox::attempts_under", "sandbox::a_confined"])
+        .args([
+            "sandbox::attempts_in",
+            "sandbox::attempts_under",
+            "sandbox::a_confined",
+        ])
         .current_dir(dir.path())
         .env("SPONDE_TEST_PROGRAM", sponde)
         .env("SPONDE_TEST_TOOLS", tools())
@@ -390,7 +678,11 @@ fn attempts_of_an_ordinary_user_are_stopped_as_well() {
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{text}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert!(text.contains("test result: ok. 4 passed"), "{text}");
 }
 
@@ -422,7 +714,10 @@ async fn day(tier: Tier) {
     interrupt(&kernel, "import time; time.sleep(60)").await;
     assert_eq!(printed(&kernel, "print(len(frame))").await, "2");
     kernel.restart().await.unwrap();
-    assert_eq!(printed(&kernel, "print('frame' in globals())").await, "False");
+    assert_eq!(
+        printed(&kernel, "print('frame' in globals())").await,
+        "False"
+    );
     kernel.shutdown().await;
 }
 
@@ -432,9 +727,14 @@ async fn interrupt(kernel: &Kernel, code: &str) {
     execution.next().await.unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
     kernel.interrupt().await.unwrap();
-    let (_, outcome) = tokio::time::timeout(Duration::from_secs(20), execution.collect()).await.unwrap();
+    let (_, outcome) = tokio::time::timeout(Duration::from_secs(20), execution.collect())
+        .await
+        .unwrap();
     assert!(
-        matches!(outcome.verdict, Verdict::Interrupted | Verdict::Error { .. }),
+        matches!(
+            outcome.verdict,
+            Verdict::Interrupted | Verdict::Error { .. }
+        ),
         "{:?}",
         outcome.verdict
     );
@@ -460,8 +760,15 @@ async fn back_and_forth(tier: Tier) {
     let second = kernel.checkpoint(&checkpoints).await.unwrap();
     run(&kernel, "x = 3").await;
     let memory = checkpoints.memory(kernel.pid().await);
-    let private: Vec<_> = memory.private.iter().map(|(id, bytes)| (*id, *bytes > 0)).collect();
-    assert_eq!((memory.live > 0, private), (true, vec![(first.id, true), (second.id, true)]));
+    let private: Vec<_> = memory
+        .private
+        .iter()
+        .map(|(id, bytes)| (*id, *bytes > 0))
+        .collect();
+    assert_eq!(
+        (memory.live > 0, private),
+        (true, vec![(first.id, true), (second.id, true)])
+    );
     for (id, value) in [(first.id, "1"), (second.id, "2"), (first.id, "1")] {
         kernel.restore(&checkpoints, id).await.unwrap();
         assert_eq!(printed(&kernel, "print(x)").await, value);
@@ -504,14 +811,26 @@ fn running(words: &str) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_a_sandbox_outlives_its_kernel() {
     let host = Host::new();
-    let kernel = Kernel::launch(host.options(python(), bubblewrap())).await.unwrap();
+    let kernel = Kernel::launch(host.options(python(), bubblewrap()))
+        .await
+        .unwrap();
     let file = kernel.connection_file().await.unwrap();
     let text = std::fs::read_to_string(&file).unwrap();
-    let place = serde_json::from_str::<serde_json::Value>(&text).unwrap()["ip"].as_str().unwrap().to_owned();
-    let place = Path::new(&place).parent().unwrap().parent().unwrap().to_owned();
+    let place = serde_json::from_str::<serde_json::Value>(&text).unwrap()["ip"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let place = Path::new(&place)
+        .parent()
+        .unwrap()
+        .parent()
+        .unwrap()
+        .to_owned();
     let name = place.to_string_lossy().into_owned();
     // Out of the kernel's group and session.
-    let code = format!("import subprocess; subprocess.Popen(['sleep', '600', {name:?}][:2] , start_new_session=True, env={{'X': {name:?}}})");
+    let code = format!(
+        "import subprocess; subprocess.Popen(['sleep', '600', {name:?}][:2] , start_new_session=True, env={{'X': {name:?}}})"
+    );
     run(&kernel, &code).await;
     assert!(!running(&name).is_empty());
     kernel.shutdown().await;
@@ -551,14 +870,21 @@ async fn a_kept_kernel_stays_confined_and_is_taken_over() {
 fn keep_in_another_process(options: &LaunchOptions, host: &Host) -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let output = Command::new(tests)
-        .args(["--exact", "sandbox::keeps_a_kernel", "--include-ignored", "--nocapture"])
+        .args([
+            "--exact",
+            "sandbox::keeps_a_kernel",
+            "--include-ignored",
+            "--nocapture",
+        ])
         .env("SPONDE_TEST_KEEP", host.home.path())
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().find_map(|line| line.split("KEPT ").nth(1));
     assert_eq!(options.runtime_dir, host.home.path().join("runtime"));
-    PathBuf::from(line.unwrap_or_else(|| panic!("{text}\n{}", String::from_utf8_lossy(&output.stderr))))
+    PathBuf::from(
+        line.unwrap_or_else(|| panic!("{text}\n{}", String::from_utf8_lossy(&output.stderr))),
+    )
 }
 
 /// The other process of the test above.
@@ -589,18 +915,117 @@ async fn a_port_of_a_confined_kernel_is_reached_through_a_bridge() {
     // ipykernel under a name of which nobody knows that it can do without ports.
     let mut kernel = python();
     let python = match kernel.spec.argv[0].as_str() {
-        "python" => python_prefix().join("bin/python").to_string_lossy().into_owned(),
+        "python" => python_prefix()
+            .join("bin/python")
+            .to_string_lossy()
+            .into_owned(),
         path => path.to_owned(),
     };
-    kernel.spec.argv = ["/usr/bin/env", &python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-        .map(str::to_owned)
-        .into();
+    kernel.spec.argv = [
+        "/usr/bin/env",
+        &python,
+        "-m",
+        "ipykernel_launcher",
+        "-f",
+        "{connection_file}",
+    ]
+    .map(str::to_owned)
+    .into();
     let host = Host::new();
-    let kernel = Kernel::launch(host.options(kernel, bubblewrap())).await.unwrap();
+    let kernel = Kernel::launch(host.options(kernel, bubblewrap()))
+        .await
+        .unwrap();
     let code = "import json, glob, os\n\
                 print(json.load(open(os.environ['HOME'] + '/../connection.json'))['transport'])\nprint('x' * 3_000_000)";
     let text = printed(&kernel, code).await;
-    assert!(text.starts_with("tcp\nxxx") && text.len() == 3_000_004, "{}", text.len());
+    assert!(
+        text.starts_with("tcp\nxxx") && text.len() == 3_000_004,
+        "{}",
+        text.len()
+    );
     interrupt(&kernel, "import time; time.sleep(60)").await;
     kernel.shutdown().await;
+}
+
+fn first_line(arguments: &[&str], sponde: &Sponde) -> String {
+    let ended = sponde.run(arguments);
+    ended.stderr.lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_chat_says_first_what_code_may_do() {
+    let sponde = Sponde::new()
+        .with("OPENAI_BASE_URL", NOBODY)
+        .with("OPENAI_API_KEY", "none");
+    let chat = |more: &[&str]| {
+        first_line(
+            &[&["--model", "none", "--kernel", "python3"], more].concat(),
+            &sponde,
+        )
+    };
+    assert_eq!(
+        chat(&[]),
+        "sandbox: workspace, code writes only in this directory, no network (bubblewrap)"
+    );
+    assert_eq!(
+        chat(&["--sandbox", "read-only", "--network", "on"]),
+        "sandbox: read-only, code writes only temporary files, with network (bubblewrap)"
+    );
+    sponde.configure("sandbox = \"full\"\n");
+    assert_eq!(chat(&[]), "sandbox: full, code can do all that you may");
+    assert!(chat(&["--sandbox", "workspace"]).starts_with("sandbox: workspace"));
+    sponde.configure("network = \"on\"\nadd-dirs = [\"nowhere\"]\n");
+    let ended = sponde.run(&["--model", "none"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+}
+
+#[test]
+fn without_bubblewrap_landlock_is_used_and_its_gaps_are_named() {
+    let sponde = Sponde::new()
+        .with("OPENAI_BASE_URL", NOBODY)
+        .with("OPENAI_API_KEY", "none")
+        .with("PATH", "/nowhere");
+    let line = first_line(&["--model", "none", "--kernel", "python3"], &sponde);
+    assert_eq!(
+        line,
+        "sandbox: workspace, code writes only in this directory, no network (Landlock)"
+    );
+    let doctor = sponde.run(&["doctor"]).stdout;
+    let words = "sandbox: workspace, by Landlock only (there is no bubblewrap (`bwrap`)), so code can connect to unix sockets";
+    assert!(doctor.contains(words), "{doctor}");
+    assert!(doctor.contains("apt install bubblewrap"), "{doctor}");
+}
+
+#[test]
+fn code_of_a_person_is_confined_where_they_say_so() {
+    let sponde = Sponde::new();
+    sponde.write("../secret", "hunter2");
+    let read = "print(open('../secret').read())";
+    let free = sponde.run(&["run", "-c", read]);
+    assert_eq!((free.code, free.stdout.trim()), (Some(0), "hunter2"));
+    let confined = sponde.run(&["run", "--sandbox", "workspace", "-c", read]);
+    assert_eq!(confined.code, Some(1));
+    assert!(!confined.stdout.contains("hunter2"), "{}", confined.stdout);
+    let write = "open('x', 'w').write('1')";
+    let read_only = sponde.run(&["run", "--sandbox", "read-only", "-c", write]);
+    assert_eq!(
+        (read_only.code, sponde.path("x").exists()),
+        (Some(1), false)
+    );
+    std::fs::create_dir(sponde.path("../more")).unwrap();
+    let more = [
+        "run",
+        "--sandbox",
+        "read-only",
+        "--add-dir",
+        "../more",
+        "-c",
+        "open('../more/x', 'w').close()",
+    ];
+    assert_eq!(sponde.run(&more).code, Some(0));
+    assert!(sponde.path("../more/x").exists());
+    assert_eq!(
+        sponde.run(&["run", "--sandbox", "some", "-c", "1"]).code,
+        Some(2)
+    );
 }

@@ -370,7 +370,8 @@ impl Sponde {
             let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
             if environment
                 .split(|&byte| byte == 0)
-                .any(|variable| variable == home.as_bytes())
+                // A confined kernel's home is in there.
+                .any(|variable| variable.starts_with(home.as_bytes()))
             {
                 let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
                 found.push(String::from_utf8_lossy(&command).replace('\0', " "));

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::cli::args::{ProbeArgs, SandboxArgs};
-use crate::cli::style::{BAD, DIM, GOOD, NAME, WARN, paint, stdout_colours};
 use crate::cli::confine::{self, CodeOf};
+use crate::cli::style::{BAD, DIM, GOOD, NAME, WARN, paint, stdout_colours};
 use crate::cli::{Context, eprint, filter, print, session};
 use crate::error::{Exit, Failure};
 use crate::kernel::probe::{Check, Grade, Report, probe};

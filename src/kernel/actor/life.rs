@@ -1,6 +1,5 @@
 //! One life of a kernel: from the moment it answers to its end.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
@@ -258,12 +257,7 @@ impl Life {
                         .map(|files| files.connection_file.clone()),
                     pid: self.host.pid(),
                     can_be_copied: self.can_be_copied,
-                    confined: self.files.as_ref().and_then(|files| {
-                        Some(Confined {
-                            dir: Arc::clone(files.shared_dir()?),
-                            cage: self.host.cage().map(Arc::clone),
-                        })
-                    }),
+                    confined: Confined::of(self.files.as_ref(), &self.host),
                     adopted: self.adopted,
                     busy: !self.table.is_empty(),
                     interrupt_mode: self.interrupt_mode,

@@ -15,8 +15,8 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::CheckpointId;
-use crate::kernel::files::{PrivateDir, SocketDir};
-use crate::kernel::host::{Adopted, adopt_orphans};
+use crate::kernel::files::{KernelFiles, PrivateDir, SocketDir};
+use crate::kernel::host::{Adopted, Host, adopt_orphans};
 use crate::kernel::sandbox::Cage;
 use crate::kernel::task::{self, Task};
 
@@ -69,6 +69,16 @@ struct InnerDoor {
 pub(in crate::kernel) struct Confined {
     pub(in crate::kernel) dir: Arc<PrivateDir>,
     pub(in crate::kernel) cage: Option<Arc<Cage>>,
+}
+
+impl Confined {
+    /// Of the kernel with these files, if it is confined.
+    pub(in crate::kernel) fn of(files: Option<&KernelFiles>, host: &Host) -> Option<Self> {
+        Some(Self {
+            dir: Arc::clone(files?.shared_dir()?),
+            cage: host.cage().map(Arc::clone),
+        })
+    }
 }
 
 /// A dormant process. Dropping it ends it.

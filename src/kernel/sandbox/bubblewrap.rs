@@ -32,8 +32,19 @@ enum Mount {
 /// All options; the command comes behind them.
 pub(super) fn options(confinement: &Confinement, view: &View, inside: &Inside<'_>) -> Vec<String> {
     let mut options = Options::default();
-    options.add(&["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]);
-    options.add(&["--unshare-cgroup-try", "--hostname", "sandbox", "--as-pid-1", "--new-session"]);
+    options.add(&[
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+    ]);
+    options.add(&[
+        "--unshare-cgroup-try",
+        "--hostname",
+        "sandbox",
+        "--as-pid-1",
+        "--new-session",
+    ]);
     options.add(&["--cap-drop", "ALL"]);
     if confinement.network == Network::Off {
         options.add(&["--unshare-net"]);
@@ -84,7 +95,10 @@ fn by_depth(path: &Path) -> (usize, PathBuf) {
 /// What is mounted where, the deepest last; what a mount above shows in the same way needs none of its own.
 fn mounts(view: &View) -> BTreeMap<(usize, PathBuf), Mount> {
     let mut mounts = BTreeMap::new();
-    let real = view.readable.iter().filter_map(|path| path.canonicalize().ok());
+    let real = view
+        .readable
+        .iter()
+        .filter_map(|path| path.canonicalize().ok());
     let paths = [
         (view.readable.clone(), Mount::ReadOnly),
         (real.collect(), Mount::ReadOnly),
@@ -101,7 +115,10 @@ fn mounts(view: &View) -> BTreeMap<(usize, PathBuf), Mount> {
     }
     let all = mounts.clone();
     mounts.retain(|(depth, path), mount| {
-        let above = path.ancestors().skip(1).find_map(|path| all.get(&by_depth(path)));
+        let above = path
+            .ancestors()
+            .skip(1)
+            .find_map(|path| all.get(&by_depth(path)));
         *depth == 0 || *mount != Mount::ReadOnly || above != Some(&Mount::ReadOnly)
     });
     mounts
@@ -122,7 +139,8 @@ struct Options(Vec<String>);
 
 impl Options {
     fn add(&mut self, options: &[&str]) {
-        self.0.extend(options.iter().map(|&option| option.to_owned()));
+        self.0
+            .extend(options.iter().map(|&option| option.to_owned()));
     }
 
     fn path(&mut self, option: &str, path: &Path) {

@@ -152,7 +152,11 @@ impl Drop for Member {
 }
 
 /// Takes the reports, to the end of the first process.
-async fn read(stdout: ChildStdout, ended: Arc<watch::Sender<Ended>>, started: oneshot::Sender<i32>) {
+async fn read(
+    stdout: ChildStdout,
+    ended: Arc<watch::Sender<Ended>>,
+    started: oneshot::Sender<i32>,
+) {
     let mut lines = BufReader::new(stdout).lines();
     let mut started = Some(started);
     while let Ok(Some(line)) = lines.next_line().await {

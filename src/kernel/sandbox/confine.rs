@@ -52,7 +52,8 @@ impl Order {
 /// What was refused, in words; nothing was started.
 pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, String> {
     let order = arguments.next().ok_or("there is no order")?;
-    let order: Order = serde_json::from_slice(order.as_encoded_bytes()).map_err(|error| error.to_string())?;
+    let order: Order =
+        serde_json::from_slice(order.as_encoded_bytes()).map_err(|error| error.to_string())?;
     let program = arguments.next().ok_or("there is no command")?;
     let mut command = Command::new(&program);
     command.args(arguments);
@@ -73,13 +74,22 @@ pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, Stri
         }
         How::First(bridge) => {
             // Code in the kernel must not read or change this process, which nobody else in there can.
-            set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|error| error.to_string())?;
+            set_dumpable_behavior(DumpableBehavior::NotDumpable)
+                .map_err(|error| error.to_string())?;
             seccomp::apply(order.internet)?;
             if let Some(bridge) = bridge {
-                bridge.open().map_err(|error| format!("sockets for the kernel: {error}"))?;
+                bridge
+                    .open()
+                    .map_err(|error| format!("sockets for the kernel: {error}"))?;
             }
-            command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
-            let kernel = command.spawn().map_err(|error| failed(&program, &error))?.id();
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .process_group(0);
+            let kernel = command
+                .spawn()
+                .map_err(|error| failed(&program, &error))?
+                .id();
             report(&format!("started {kernel}"));
             Ok(collect(kernel))
         }

@@ -50,7 +50,10 @@ pub(super) fn libraries(home: Option<&Path>, view: &mut View) {
         view.env.push(("PYTHONUSERBASE".to_owned(), base));
     }
     // ~/R/<platform>-library/<version>
-    let r: Vec<PathBuf> = dirs(&home.join("R")).iter().flat_map(|dir| dirs(dir)).collect();
+    let r: Vec<PathBuf> = dirs(&home.join("R"))
+        .iter()
+        .flat_map(|dir| dirs(dir))
+        .collect();
     if !r.is_empty() {
         let joined: Vec<_> = r.iter().map(|dir| dir.to_string_lossy()).collect();
         view.env.push(("R_LIBS_USER".to_owned(), joined.join(":")));
@@ -58,9 +61,12 @@ pub(super) fn libraries(home: Option<&Path>, view: &mut View) {
     }
     // Making it anew takes matplotlib seconds.
     for path in dirs(&home.join(".cache/matplotlib")) {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
         if let Some(name) = name.filter(|name| name.starts_with("fontlist-")) {
-            view.seeds.push((path, Path::new(".cache/matplotlib").join(name)));
+            view.seeds
+                .push((path, Path::new(".cache/matplotlib").join(name)));
         }
     }
 }
@@ -78,6 +84,11 @@ fn trees_of(program: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let Some(dir) = program.parent() else {
         return Vec::new();
     };
+    // Packages of Node.js find each other there.
+    let modules = dir.ancestors().filter(|dir| dir.ends_with("node_modules"));
+    if let Some(modules) = modules.last() {
+        return vec![modules.to_owned()];
+    }
     let prefix = match dir.parent() {
         Some(prefix) if dir.ends_with("bin") => prefix,
         Some(_) | None => dir,
@@ -146,27 +157,60 @@ mod tests {
             std::fs::write(path, text).unwrap();
         };
         make(".pyenv/versions/3/bin/python3", "");
-        make("env/pyvenv.cfg", &format!("home = {}\n", home.join(".pyenv/versions/3/bin").display()));
+        make(
+            "env/pyvenv.cfg",
+            &format!("home = {}\n", home.join(".pyenv/versions/3/bin").display()),
+        );
         make(".nvm/v1/bin/node", "");
         make(".nvm/v1/lib/tslab.js", "#!/usr/bin/env node\n");
+        make(
+            "js/node_modules/kernel/lib/kernel.js",
+            "#!/usr/bin/env node\n",
+        );
+        std::fs::create_dir(home.join("js/node_modules/.bin")).unwrap();
         make(".local/bin/x", "");
         std::fs::create_dir_all(home.join("env/bin")).unwrap();
         let link = std::os::unix::fs::symlink::<&Path, &Path>;
-        link(&home.join(".pyenv/versions/3/bin/python3"), &home.join("env/bin/python")).unwrap();
-        link(Path::new("../lib/tslab.js"), &home.join(".nvm/v1/bin/tslab")).unwrap();
+        link(
+            &home.join(".pyenv/versions/3/bin/python3"),
+            &home.join("env/bin/python"),
+        )
+        .unwrap();
+        link(
+            Path::new("../lib/tslab.js"),
+            &home.join(".nvm/v1/bin/tslab"),
+        )
+        .unwrap();
+        link(
+            Path::new("../kernel/lib/kernel.js"),
+            &home.join("js/node_modules/.bin/kernel"),
+        )
+        .unwrap();
         let path = home.join(".nvm/v1/bin").to_string_lossy().into_owned();
         let of = |program: &Path| {
             let found = roots(&program.to_string_lossy(), &path, Some(&home));
             let mut found: Vec<_> = found
                 .iter()
-                .map(|root| root.strip_prefix(&home).unwrap().to_string_lossy().into_owned())
+                .map(|root| {
+                    root.strip_prefix(&home)
+                        .unwrap()
+                        .to_string_lossy()
+                        .into_owned()
+                })
                 .collect();
             found.sort();
             found.dedup();
             found
         };
-        assert_eq!(of(&home.join("env/bin/python")), [".pyenv/versions/3", "env"]);
+        assert_eq!(
+            of(&home.join("env/bin/python")),
+            [".pyenv/versions/3", "env"]
+        );
         assert_eq!(of(Path::new("tslab")), [".nvm/v1", ".nvm/v1/lib"]);
+        assert_eq!(
+            of(&home.join("js/node_modules/.bin/kernel")),
+            [".nvm/v1", "js/node_modules"]
+        );
         assert_eq!(of(&home.join(".local/bin/x")), [".local/bin"]);
     }
 }

@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, NetPort, PathBeneath,
-    PathFd, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, NetPort,
+    PathBeneath, PathFd, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus, Scope,
 };
 use serde::{Deserialize, Serialize};
 
@@ -79,13 +79,18 @@ fn restrict(reach: &Reach) -> Result<RulesetStatus, landlock::RulesetError> {
     created = beneath(created, Path::new(PROCESSES), read)?;
     for path in &reach.writable {
         // Devices in there are none that it could have made.
-        created = beneath(created, path, all & !(AccessFs::MakeChar | AccessFs::MakeBlock))?;
+        created = beneath(
+            created,
+            path,
+            all & !(AccessFs::MakeChar | AccessFs::MakeBlock),
+        )?;
     }
     for path in DEVICES {
         let device = read | AccessFs::WriteFile | AccessFs::IoctlDev;
         created = beneath(created, Path::new(path), device)?;
     }
-    let memory = read | AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::Truncate;
+    let memory =
+        read | AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::Truncate;
     created = beneath(created, Path::new(SHARED_MEMORY), memory)?;
     if reach.network == Network::Off {
         for &port in &reach.ports {

@@ -84,7 +84,11 @@ pub(in crate::kernel) fn open(
     let home = shared.join("home");
     make_private(&home)?;
     let is_caged = matches!(confinement.tier, Tier::Bubblewrap { .. });
-    let temporary = if is_caged { "/tmp".into() } else { shared.join("tmp") };
+    let temporary = if is_caged {
+        "/tmp".into()
+    } else {
+        shared.join("tmp")
+    };
     let env = environment(env, &view, &home, &temporary, confinement, is_caged);
     let ports = files.ports();
     let (internet, how) = match &confinement.tier {
@@ -194,11 +198,12 @@ fn environment(
     env.retain(|(name, _)| {
         let is_proxy = name.to_ascii_uppercase().ends_with("_PROXY");
         let is_outside = NOT_INSIDE.contains(&name.as_str())
-            || NOT_INSIDE_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+            || NOT_INSIDE_PREFIXES
+                .iter()
+                .any(|prefix| name.starts_with(prefix));
         !is_outside && !(is_proxy && confinement.network == Network::Off)
     });
-    if is_caged
-        && let Some((_, parent)) = env.iter_mut().find(|(name, _)| name == "JPY_PARENT_PID")
+    if is_caged && let Some((_, parent)) = env.iter_mut().find(|(name, _)| name == "JPY_PARENT_PID")
     {
         PARENT_INSIDE.clone_into(parent);
     }

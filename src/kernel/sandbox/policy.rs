@@ -188,7 +188,13 @@ impl Confinement {
     }
 
     /// What `kernel`, started by `program` in `cwd`, sees.
-    pub(super) fn view(&self, kernel: &KernelSource, program: &str, cwd: &Path, path: &str) -> View {
+    pub(super) fn view(
+        &self,
+        kernel: &KernelSource,
+        program: &str,
+        cwd: &Path,
+        path: &str,
+    ) -> View {
         let mut view = View::default();
         view.readable = SYSTEM.map(PathBuf::from).into();
         if self.network == Network::On {
@@ -265,22 +271,30 @@ impl Confinement {
             let hooks = repository.join("hooks");
             // Every repository has one; without it there would be nothing to protect.
             let _ = std::fs::create_dir(&hooks);
-            protected.extend([hooks, repository.join("config"), repository.join("config.worktree")]);
+            protected.extend([
+                hooks,
+                repository.join("config"),
+                repository.join("config.worktree"),
+            ]);
         });
         protected.push(tree.join("SPONDE.md"));
         // A link is not followed: what it leads to is not what is meant.
-        protected.retain(|path| std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink()));
+        protected
+            .retain(|path| std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink()));
         view.protected.extend(protected);
         let hidden = self.hidden.iter().chain([&self.sockets]);
         let inside = hidden.filter_map(|dir| dir.canonicalize().ok());
-        view.hidden.extend(inside.filter(|dir| dir.starts_with(tree) && dir != tree));
+        view.hidden
+            .extend(inside.filter(|dir| dir.starts_with(tree) && dir != tree));
     }
 }
 
 /// What a kernelspec's argument names, if that is a file: with what is beside it.
 fn script(argument: &str) -> Option<PathBuf> {
     let path = Path::new(argument);
-    let dir = path.parent().filter(|_| path.is_absolute() && path.is_file())?;
+    let dir = path
+        .parent()
+        .filter(|_| path.is_absolute() && path.is_file())?;
     Some(dir.to_owned())
 }
 
@@ -351,7 +365,12 @@ mod tests {
     fn a_project_is_writable_but_for_what_runs_later() {
         let home = tempfile::tempdir().unwrap();
         let project = home.path().canonicalize().unwrap().join("project");
-        for dir in ["project/.git", "project/a/b/.git/hooks", "project/data", ".ssh"] {
+        for dir in [
+            "project/.git",
+            "project/a/b/.git/hooks",
+            "project/data",
+            ".ssh",
+        ] {
             fs::create_dir_all(home.path().join(dir)).unwrap();
         }
         fs::write(project.join(".git/config"), "").unwrap();

@@ -70,7 +70,9 @@ const KERNEL: &str = "Landlock needs Linux 6.12 with `landlock` among its securi
 /// for the same values.
 pub fn probe(program: &Path, own: &Path, path: &str, workspace: &Path) -> Found {
     static KNOWN: Mutex<Option<(PathBuf, Found)>> = Mutex::new(None);
-    let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut known = KNOWN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some((of, found)) = &*known
         && of == workspace
     {
@@ -90,7 +92,10 @@ fn find(program: &Path, own: &Path, path: &str, workspace: &Path) -> Found {
                 let tier = Some(Tier::Bubblewrap { program: bwrap });
                 return Found { tier, missing };
             }
-            Err(reason) => missing.push((format!("`{}` does not work: {reason}", bwrap.display()), APPARMOR)),
+            Err(reason) => missing.push((
+                format!("`{}` does not work: {reason}", bwrap.display()),
+                APPARMOR,
+            )),
         },
     }
     let tier = match runs_landlock(program) {
@@ -106,13 +111,20 @@ fn find(program: &Path, own: &Path, path: &str, workspace: &Path) -> Found {
 /// The first `bwrap` that is a program and not in the workspace.
 fn bubblewrap(own: &Path, path: &str, workspace: &Path) -> Option<PathBuf> {
     let workspace = workspace.canonicalize().ok();
-    let dirs = path.split(':').filter(|dir| dir.starts_with('/')).map(Path::new);
-    dirs.chain([own]).map(|dir| dir.join("bwrap")).find_map(|bwrap| {
-        let real = bwrap.canonicalize().ok()?;
-        let is_program = real.metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0);
-        let is_foreign = workspace.as_ref().is_none_or(|dir| !real.starts_with(dir));
-        (is_program && is_foreign).then_some(real)
-    })
+    let dirs = path
+        .split(':')
+        .filter(|dir| dir.starts_with('/'))
+        .map(Path::new);
+    dirs.chain([own])
+        .map(|dir| dir.join("bwrap"))
+        .find_map(|bwrap| {
+            let real = bwrap.canonicalize().ok()?;
+            let is_program = real
+                .metadata()
+                .is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0);
+            let is_foreign = workspace.as_ref().is_none_or(|dir| !real.starts_with(dir));
+            (is_program && is_foreign).then_some(real)
+        })
 }
 
 fn order(how: How) -> Result<Vec<String>, String> {
@@ -127,9 +139,35 @@ fn order(how: How) -> Result<Vec<String>, String> {
 fn runs_bubblewrap(bwrap: &Path, program: &Path) -> Result<(), String> {
     let mut command = Command::new(bwrap);
     command
-        .args(["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"])
-        .args(["--as-pid-1", "--new-session", "--cap-drop", "ALL", "--ro-bind", "/", "/"])
-        .args(["--proc", "/proc", "--dev", "/dev", "--size", "1048576", "--tmpfs", "/tmp", "--tmpfs", "/run", "--ro-bind"])
+        .args([
+            "--unshare-user",
+            "--unshare-pid",
+            "--unshare-ipc",
+            "--unshare-uts",
+            "--unshare-net",
+        ])
+        .args([
+            "--as-pid-1",
+            "--new-session",
+            "--cap-drop",
+            "ALL",
+            "--ro-bind",
+            "/",
+            "/",
+        ])
+        .args([
+            "--proc",
+            "/proc",
+            "--dev",
+            "/dev",
+            "--size",
+            "1048576",
+            "--tmpfs",
+            "/tmp",
+            "--tmpfs",
+            "/run",
+            "--ro-bind",
+        ])
         .arg(program)
         .arg(super::bubblewrap::PROGRAM)
         .args(["--", super::bubblewrap::PROGRAM])

@@ -148,9 +148,17 @@ fn not_permitted(internet: Internet) -> Result<Rules, String> {
         .collect::<Result<_, _>>()?;
     rules.insert(libc::SYS_clone, clone);
     let ioctl = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| rule(&[is(1, request)?]));
-    rules.insert(libc::SYS_ioctl, ioctl.into_iter().collect::<Result<_, _>>()?);
+    rules.insert(
+        libc::SYS_ioctl,
+        ioctl.into_iter().collect::<Result<_, _>>()?,
+    );
     // Netlink fails in its own way.
-    let other = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+    let other = [
+        libc::AF_UNIX,
+        libc::AF_INET,
+        libc::AF_INET6,
+        libc::AF_NETLINK,
+    ];
     let other = other.map(|family| is_not(0, family));
     let mut socket = vec![rule(&other.into_iter().collect::<Result<Vec<_>, _>>()?)?];
     if internet == Internet::TcpOnly {
@@ -162,7 +170,10 @@ fn not_permitted(internet: Internet) -> Result<Rules, String> {
         }
     }
     rules.insert(libc::SYS_socket, socket);
-    rules.insert(libc::SYS_socketpair, vec![rule(&[is_not(0, libc::AF_UNIX)?])?]);
+    rules.insert(
+        libc::SYS_socketpair,
+        vec![rule(&[is_not(0, libc::AF_UNIX)?])?],
+    );
     Ok(rules)
 }
 
@@ -193,8 +204,14 @@ fn masked(argument: u8, flag: libc::c_int) -> Result<SeccompCondition, String> {
 }
 
 /// The calls' arguments here are `int`s: of a register only the lower half counts.
-fn compared(argument: u8, how: SeccompCmpOp, value: impl TryInto<u32>) -> Result<SeccompCondition, String> {
-    let value = value.try_into().map_err(|_| "a negative constant".to_owned())?;
+fn compared(
+    argument: u8,
+    how: SeccompCmpOp,
+    value: impl TryInto<u32>,
+) -> Result<SeccompCondition, String> {
+    let value = value
+        .try_into()
+        .map_err(|_| "a negative constant".to_owned())?;
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, how, u64::from(value))
         .map_err(|error| error.to_string())
 }
@@ -210,7 +227,12 @@ fn no_x32() -> BpfProgram {
         // The call's number comes first in `seccomp_data`.
         instruction(load, 0, 0, 0),
         instruction(jump, 0, 1, X32),
-        instruction(answer, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()),
+        instruction(
+            answer,
+            0,
+            0,
+            libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs(),
+        ),
         instruction(answer, 0, 0, libc::SECCOMP_RET_ALLOW),
     ]
 }
@@ -223,7 +245,10 @@ mod tests {
     fn filters_are_built_for_this_processor() {
         for internet in [Internet::Any, Internet::TcpOnly] {
             let programs = programs(internet).unwrap();
-            assert_eq!(programs.len(), 3 + usize::from(cfg!(target_arch = "x86_64")));
+            assert_eq!(
+                programs.len(),
+                3 + usize::from(cfg!(target_arch = "x86_64"))
+            );
             // The kernel takes no more (BPF_MAXINSNS).
             assert!(programs.iter().all(|program| program.len() < 4096));
         }
