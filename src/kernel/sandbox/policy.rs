@@ -195,8 +195,10 @@ impl Confinement {
         cwd: &Path,
         path: &str,
     ) -> View {
-        let mut view = View::default();
-        view.readable = SYSTEM.map(PathBuf::from).into();
+        let mut view = View {
+            readable: SYSTEM.map(PathBuf::from).into(),
+            ..View::default()
+        };
         if self.network == Network::On {
             view.readable.extend(RESOLVER.map(PathBuf::from));
         }

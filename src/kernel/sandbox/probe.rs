@@ -68,7 +68,7 @@ const KERNEL: &str = "Landlock needs Linux 6.12 with `landlock` among its securi
 /// What works for our program `program`. `own` is a directory that may have a bubblewrap of ours, `path` where it is
 /// looked for else, but not inside of `workspace`, where code that a model wrote could have put it. Runs at most once
 /// for the same values.
-pub fn probe(program: &Path, own: &Path, path: &str, workspace: &Path) -> Found {
+pub fn probe(program: &Path, own: Option<&Path>, path: &str, workspace: &Path) -> Found {
     static KNOWN: Mutex<Option<(PathBuf, Found)>> = Mutex::new(None);
     let mut known = KNOWN
         .lock()
@@ -83,7 +83,7 @@ pub fn probe(program: &Path, own: &Path, path: &str, workspace: &Path) -> Found 
     found
 }
 
-fn find(program: &Path, own: &Path, path: &str, workspace: &Path) -> Found {
+fn find(program: &Path, own: Option<&Path>, path: &str, workspace: &Path) -> Found {
     let mut missing = Vec::new();
     match bubblewrap(own, path, workspace) {
         None => missing.push(("there is no bubblewrap (`bwrap`)".to_owned(), INSTALL)),
@@ -109,13 +109,13 @@ fn find(program: &Path, own: &Path, path: &str, workspace: &Path) -> Found {
 }
 
 /// The first `bwrap` that is a program and not in the workspace.
-fn bubblewrap(own: &Path, path: &str, workspace: &Path) -> Option<PathBuf> {
+fn bubblewrap(own: Option<&Path>, path: &str, workspace: &Path) -> Option<PathBuf> {
     let workspace = workspace.canonicalize().ok();
     let dirs = path
         .split(':')
         .filter(|dir| dir.starts_with('/'))
         .map(Path::new);
-    dirs.chain([own])
+    dirs.chain(own)
         .map(|dir| dir.join("bwrap"))
         .find_map(|bwrap| {
             let real = bwrap.canonicalize().ok()?;
