@@ -350,7 +350,7 @@ mod tests {
     }
 
     fn view(confinement: &Confinement, cwd: &Path) -> View {
-        let spec = r#"{"argv": ["sh"], "display_name": "x", "language": "x"}"#;
+        let spec = r#"{"argv": ["sh", "{connection_file}"], "display_name": "x", "language": "x"}"#;
         let kernel = KernelSource {
             name: "x".to_owned(),
             spec: KernelSpec::parse(spec.as_bytes()).unwrap(),
