@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::sync::{oneshot, watch};
@@ -59,6 +59,7 @@ impl Cage {
     ) -> Result<(Arc<Self>, Pid, Option<ChildStderr>), String> {
         command.stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let mut starting = Starting(child.id());
         let mut stderr = child.stderr.take();
         let stdout = child.stdout.take().ok_or("it has no stdout")?;
         let ended = Arc::new(watch::Sender::new(Ended::default()));
@@ -74,6 +75,7 @@ impl Cage {
             .into_iter()
             .find(|&pid| number_inside(pid) == Some(inside))
             .ok_or("the kernel ended at once")?;
+        starting.0 = None;
         let cage = Self {
             ended,
             first,
@@ -114,6 +116,22 @@ impl Drop for Cage {
         if !*self.kept.get_mut() && !self.ended.borrow().all {
             // It has not been collected: bubblewrap does that, and is our child.
             let _ = kill_process(self.first, Signal::KILL);
+        }
+    }
+}
+
+/// bubblewrap that is not done. Its child waits for it without an end, and does not yet go with it: both are in one group.
+struct Starting(Option<u32>);
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        let group = self
+            .0
+            .and_then(|id| i32::try_from(id).ok())
+            .and_then(Pid::from_raw);
+        if let Some(group) = group {
+            // It may have ended by itself.
+            let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
