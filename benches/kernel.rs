@@ -10,13 +10,13 @@
 )]
 
 use std::io::{BufRead as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sponde::kernel::{
-    Checkpoints, ExecuteOptions, ExecutionEvent, Kernel, LaunchOptions, OutputEvent, Pool,
-    SearchPath, SearchPaths, Verdict,
+    Checkpoints, ExecuteOptions, ExecutionEvent, Kernel, KernelSource, LaunchOptions, OutputEvent,
+    Pool, SearchPath, SearchPaths, Verdict,
 };
 
 /// What a person who plots does first.
@@ -39,6 +39,24 @@ fn main() {
     runtime.block_on(serve(PathBuf::from(prefix)));
 }
 
+fn options(kernel: KernelSource, dir: &Path) -> LaunchOptions {
+    LaunchOptions {
+        kernel,
+        cwd: dir.to_owned(),
+        env: std::env::vars().collect(),
+        runtime_dir: dir.join("runtime"),
+        socket_root: std::env::temp_dir(),
+        username: "bench".to_owned(),
+        ready_timeout: Duration::from_mins(2),
+        oversize: None,
+        gateway: None,
+        existing: None,
+        keep: false,
+        adopt: None,
+        sandbox: sponde::kernel::Sandbox::Full,
+    }
+}
+
 async fn serve(prefix: PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let kernel = SearchPaths::from(vec![SearchPath {
@@ -48,20 +66,7 @@ async fn serve(prefix: PathBuf) {
     }])
     .find("python3")
     .unwrap();
-    let options = LaunchOptions {
-        kernel,
-        cwd: dir.path().to_owned(),
-        env: std::env::vars().collect(),
-        runtime_dir: dir.path().join("runtime"),
-        socket_root: std::env::temp_dir(),
-        username: "bench".to_owned(),
-        ready_timeout: Duration::from_mins(2),
-        oversize: None,
-        gateway: None,
-        existing: None,
-        keep: false,
-        adopt: None,
-    };
+    let options = options(kernel, dir.path());
     let mut open: Option<Kernel> = None;
     let mut many: Vec<Kernel> = Vec::new();
     loop {

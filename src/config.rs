@@ -3,13 +3,14 @@
 
 pub mod profile;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use crate::agent::StdinPolicy;
 use crate::agent::approval::Approval;
 use crate::agent::budget::Cap;
+use crate::kernel::{Level, Network};
 use crate::llm::mode::CodeMode;
 use crate::llm::providers::AllSettings;
 use crate::session::OutputLimits;
@@ -36,6 +37,12 @@ pub struct Config {
     pub gateway: Option<String>,
     /// `ask` or `never`.
     pub approval: Option<Approval>,
+    /// What a model's code may do: `read-only`, `workspace` or `full`.
+    pub sandbox: Option<Level>,
+    /// Whether it reaches the network: `off` or `on`.
+    pub network: Option<Network>,
+    /// Directories that it can write besides the working directory.
+    pub add_dirs: Vec<PathBuf>,
     /// Requests to the model in one turn.
     pub max_steps: Option<u32>,
     /// What a session and each of its turns may cost.

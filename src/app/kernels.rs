@@ -8,7 +8,7 @@ use super::remote_kernels::RemoteKernels;
 use crate::error::{Exit, Failure};
 use crate::kernel::discover::DiscoverError;
 use crate::kernel::reap::{Reaped, reap};
-use crate::kernel::{KernelSource, LaunchOptions};
+use crate::kernel::{KernelSource, LaunchOptions, Sandbox};
 
 /// How long a kernel may take to start.
 const READY: Duration = Duration::from_mins(1);
@@ -109,5 +109,6 @@ pub fn launch_options(kernel: KernelSource, cwd: PathBuf, context: &Context) -> 
         existing: None,
         keep: false,
         adopt: None,
+        sandbox: Sandbox::Full,
     }
 }

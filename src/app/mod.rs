@@ -18,6 +18,7 @@ pub mod project;
 mod prompt_cache;
 pub mod python;
 pub mod remote_kernels;
+pub mod sandbox;
 pub mod session;
 pub mod settings;
 mod step;

@@ -13,6 +13,7 @@ use super::notebook::{NotebookFile, Old};
 use super::origin::Origin;
 use super::project;
 use super::remote_kernels::{self, RemoteKernels};
+use super::sandbox::{self, SandboxLine};
 use super::settings::{Lifetime, SessionSettings};
 use super::workspace::{self, KernelAt, Workspace};
 use crate::agent::approval::Approval;
@@ -38,6 +39,8 @@ pub struct Session {
     pub id: String,
     /// Where its notebook is kept.
     pub notebook: PathBuf,
+    /// What the model's code may do.
+    pub sandbox: SandboxLine,
     /// When a person is asked before code runs.
     pub approval: Approval,
     /// Its kernels, the main one first.
@@ -83,7 +86,8 @@ pub async fn start(
         }
         None => origin.cwd.clone().unwrap_or_else(|| here.clone()),
     };
-    let named_files = workspace::described(&files(settings, &notebook, context)?, &here, &cwd)?;
+    let files = files(settings, &notebook, context)?;
+    let named_files = workspace::described(&files, &here, &cwd)?;
     let agreed = settings.agreed.as_ref();
     let instructions = project::instructions(&here, settings.trust_project, agreed, context);
     let added = instructions.iter().map(|it| it.source.clone()).collect();
@@ -113,7 +117,9 @@ pub async fn start(
     let words = old.as_ref().map(words);
     let facts = workspace.facts(named_files, &kernels);
     let offers = kernels.iter().copied().map(offer).collect();
+    let (sandbox, sandbox_line) = sandbox::session(&settings.sandbox, &workspace, &files, context)?;
     let main = LaunchOptions {
+        sandbox,
         oversize: spill::oversize(&notebook, &limits),
         gateway: remote.as_ref().map(RemoteKernels::options),
         existing: existing.map(|existing| existing.file),
@@ -164,6 +170,7 @@ pub async fn start(
         agent,
         id,
         notebook,
+        sandbox: sandbox_line,
         approval: approval(settings, context),
         kernels: offers,
         models,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::piped::Piped;
 use super::project::TrustQuestion;
+use super::sandbox::SandboxSettings;
 use crate::agent::StdinPolicy;
 use crate::llm::mode::CodeMode;
 
@@ -24,6 +25,8 @@ pub struct SessionSettings {
     pub keep_kernels: bool,
     /// URL of a Jupyter server that runs the kernels.
     pub gateway: Option<String>,
+    /// What code may do.
+    pub sandbox: SandboxSettings,
     /// Whether the model's code runs without asking.
     pub run_unasked: bool,
     /// Whether the project's instructions are followed although nobody has trusted them.

@@ -1,6 +1,7 @@
 //! The command line, as clap parses it. Nothing is decided here.
 
 mod run;
+mod sandbox;
 mod sessions;
 
 use std::path::PathBuf;
@@ -12,8 +13,10 @@ use crate::app::{Lifetime, SessionSettings};
 use crate::llm::mode::CodeMode;
 
 pub use run::{ProgressArg, RunArgs};
+pub use sandbox::SandboxArgs;
 pub use sessions::{
-    AttachArgs, CompletionsArgs, ForkArgs, ResumeArgs, SessionListArgs, SessionsArgs, SessionsCommand,
+    AttachArgs, CompletionsArgs, ForkArgs, ResumeArgs, SessionListArgs, SessionsArgs,
+    SessionsCommand,
 };
 
 /// Ask in plain words; a model writes code, a real Jupyter kernel on this machine runs it, and the conversation is a
@@ -122,6 +125,9 @@ pub struct SessionArgs {
     /// Where it runs.
     #[command(flatten)]
     pub gateway: GatewayArgs,
+    /// What it may do.
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
     /// Run the model's code without asking.
     #[arg(short, long)]
     pub yes: bool,
@@ -167,6 +173,7 @@ impl SessionArgs {
             existing: self.existing,
             keep_kernels: self.keep_kernel,
             gateway: self.gateway.gateway,
+            sandbox: self.sandbox.settings(),
             run_unasked: self.yes,
             trust_project: self.trust_project,
             agreed: None,
@@ -295,6 +302,9 @@ pub struct ProbeArgs {
     /// All that can be named.
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
+    /// What it may do.
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
     /// As a Markdown table.
     #[arg(long, conflicts_with = "json")]
     pub markdown: bool,

@@ -109,7 +109,8 @@ fn print_snapshot(snapshot: &Snapshot) -> Result<(), Failure> {
 /// The running session that `wanted` means: its id or the beginning of it; the newest if nothing is named.
 fn find(wanted: Option<&str>, context: &Context) -> Result<String, Failure> {
     let running = attach::attachable(&context.paths.sockets);
-    let fits = |id: &&String| wanted.is_none_or(|wanted| id.starts_with(wanted) || id.ends_with(wanted));
+    let fits =
+        |id: &&String| wanted.is_none_or(|wanted| id.starts_with(wanted) || id.ends_with(wanted));
     let mut found = running.iter().filter(fits);
     match (found.next(), found.next(), wanted) {
         (Some(id), None, _) | (Some(id), Some(_), None) => Ok(id.clone()),
@@ -119,7 +120,9 @@ fn find(wanted: Option<&str>, context: &Context) -> Result<String, Failure> {
         .hint("say more of it")),
         (None, _, Some(wanted)) => {
             let hint = match running.as_slice() {
-                [] => "no session runs on this machine; `sponde resume` goes on with one".to_owned(),
+                [] => {
+                    "no session runs on this machine; `sponde resume` goes on with one".to_owned()
+                }
                 ids => format!("these run: {}", ids.join(", ")),
             };
             Err(Failure::usage(format!("no session `{wanted}` runs")).hint(hint))

@@ -18,7 +18,7 @@ use super::signals::{self, Ask};
 use super::style::{DIM, WARN, paint, stderr_colours};
 use super::typed::Typed;
 use super::{Context, eprint};
-use super::{missing, project};
+use super::{confine, missing, project};
 use crate::agent::EventKind;
 use crate::agent::stream::{Rejection, View};
 use crate::app::{Lifetime, session};
@@ -87,6 +87,7 @@ pub(super) async fn go_on(
         started = session::start(&settings, opened, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
+    confine::tell(&session.sandbox);
     let name = client_name();
     let mut front = Front {
         view: View::new(session.agent.client(&name)),

@@ -6,15 +6,17 @@ use std::time::Instant;
 use super::style::{BAD, GOOD, HINT, WARN, paint, stdout_colours};
 use super::{Context, print};
 use crate::app::remote_kernels::{self, RemoteKernels};
+use crate::app::sandbox::{self, CodeOf, SandboxSettings};
+use crate::app::session::current_dir;
 use crate::app::{kernels, model};
 use crate::error::{Exit, Failure};
-use crate::kernel::{ExecuteOptions, Kernel, LaunchOptions, OutputEvent};
+use crate::kernel::{ExecuteOptions, Kernel, LaunchOptions, Level, OutputEvent, Sandbox};
 use crate::llm::catalog::Setup;
 use crate::llm::detect::{self, Found};
 use crate::llm::endpoint::KeySource;
 use crate::llm::local;
 
-/// One finding.
+/// One finding, and what to do about it.
 enum Finding {
     Good(String),
     Poor(String, &'static str),
@@ -40,6 +42,7 @@ pub(super) async fn doctor(context: &Context) -> Result<Exit, Failure> {
         )),
         writable(context),
         python(context),
+        sandboxed(context),
         kernel,
         models,
     ];
@@ -85,6 +88,49 @@ fn python(context: &Context) -> Finding {
     }
 }
 
+/// What a model's code may do here, and what enforces that.
+fn sandboxed(context: &Context) -> Finding {
+    const OPEN: &str = "set `sandbox = \"workspace\"` in config.toml, or leave it out";
+    const NOTHING: &str = "until then sessions need `--sandbox full`";
+    let config = &context.config;
+    let level = match config.sandbox {
+        Some(Level::Full) => {
+            return Finding::Poor(
+                "sandbox: full, a model's code can do all that you may".to_owned(),
+                OPEN,
+            );
+        }
+        Some(Level::ReadOnly) => "read-only",
+        Some(Level::Workspace) | None => "workspace",
+    };
+    let found = current_dir(context).and_then(|here| sandbox::found(&here, context));
+    let found = match found {
+        Ok(found) => found,
+        Err(failure) => return Finding::Bad(failure.message, NOTHING),
+    };
+    let reasons: Vec<&str> = found
+        .missing
+        .iter()
+        .map(|(reason, _)| reason.as_str())
+        .collect();
+    let hint = found.missing.first().map_or(NOTHING, |(_, hint)| *hint);
+    match found.tier {
+        None => Finding::Bad(format!("no sandbox: {}", reasons.join("; ")), hint),
+        Some(tier) if tier.gaps().is_empty() => {
+            Finding::Good(format!("sandbox: {level}, by {}", tier.name()))
+        }
+        Some(tier) => Finding::Poor(
+            format!(
+                "sandbox: {level}, by {} only ({}), so {}",
+                tier.name(),
+                reasons.join("; "),
+                tier.gaps().join("; ")
+            ),
+            hint,
+        ),
+    }
+}
+
 async fn kernel(context: &Context) -> Finding {
     const HINT: &str =
         "`sponde kernels install python3` makes one; `sponde kernels` shows what was found";
@@ -105,6 +151,13 @@ async fn kernel(context: &Context) -> Finding {
         Err(failure) => return Finding::Bad(failure.message, hint),
     };
     let gateway = far.as_ref().map(RemoteKernels::options);
+    let dir = context.paths.sockets.clone();
+    let usual = SandboxSettings::default();
+    // What is wrong with it is said by itself; here it is the kernel that counts.
+    let sandbox = match &gateway {
+        None => sandbox::sandbox(&usual, CodeOf::Model, &dir, &[], context).unwrap_or_default(),
+        Some(_) => Sandbox::Full,
+    };
     let place = gateway
         .as_ref()
         .map_or_else(String::new, |gateway| format!(" of {}", gateway.url));
@@ -112,7 +165,8 @@ async fn kernel(context: &Context) -> Finding {
     let begin = Instant::now();
     let options = LaunchOptions {
         gateway,
-        ..kernels::launch_options(source, context.paths.sockets.clone(), context)
+        sandbox,
+        ..kernels::launch_options(source, dir, context)
     };
     let kernel = match Kernel::launch(options).await {
         Ok(kernel) => kernel,

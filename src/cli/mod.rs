@@ -6,6 +6,7 @@ mod attach;
 mod chat;
 mod compaction;
 mod completions;
+mod confine;
 mod doctor;
 mod export;
 mod filter;
@@ -46,6 +47,9 @@ const CLEAN_UP: std::time::Duration = std::time::Duration::from_millis(300);
 
 /// Runs the command line and returns how the program ends. The only place that prints errors.
 pub fn main() -> Exit {
+    if let Some(exit) = confine::answer() {
+        return exit;
+    }
     completions::answer();
     let cli = match <Cli as clap::Parser>::try_parse() {
         Ok(cli) => cli,

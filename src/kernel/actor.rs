@@ -14,7 +14,7 @@ mod worker;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::checkpoint::{CheckpointId, Checkpoints};
+use super::checkpoint::{CheckpointId, Checkpoints, Confined};
 use super::execution::{Events, ExecutionEvent, Outcome, Verdict};
 use super::host::ExitReason;
 use super::late::Late;
@@ -99,6 +99,8 @@ pub(super) struct About {
     pub(super) pid: Option<u32>,
     /// Whether it can make copies of itself.
     pub(super) can_be_copied: bool,
+    /// Of a confined kernel: where copies of it can be reached, and the namespaces that they are in.
+    pub(super) confined: Option<Confined>,
     /// Whether it ran before.
     pub(super) adopted: bool,
     /// A cell is running.

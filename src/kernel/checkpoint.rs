@@ -24,10 +24,12 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::actor::Command;
+use super::files::PrivateDir;
 use super::host::Process;
 use super::{Kernel, KernelError};
 use crate::jupyter::content::Content;
 use crate::jupyter::message::Channel;
+pub(super) use copies::Confined;
 use copies::Copies;
 pub use memory::Memory;
 pub use variables::{SavedVariables, Unsaved};
@@ -119,6 +121,11 @@ impl Checkpoints {
         memory::measure(&self.0.processes(), live)
     }
 
+    /// Where a kernel that is made of the copy `id` of a confined one can listen.
+    pub(super) fn shared_dir(&self, id: CheckpointId) -> Option<Arc<PrivateDir>> {
+        Some(self.0.confined(id)?.dir)
+    }
+
     /// Makes the copy `id` go on as a kernel on `connection_file`.
     ///
     /// # Errors
@@ -128,7 +135,11 @@ impl Checkpoints {
         id: CheckpointId,
         connection_file: &Path,
     ) -> Result<Process, String> {
-        let awaited = self.0.expect().map_err(|error| error.to_string())?;
+        let confined = self.0.confined(id);
+        let awaited = self
+            .0
+            .expect(confined.as_ref())
+            .map_err(|error| error.to_string())?;
         self.0.order(id, awaited.token(), connection_file).await?;
         let arrived = timeout(WAKE_WITHIN, awaited.arrival()).await;
         let Ok(Some((adopted, stream))) = arrived else {
@@ -169,7 +180,7 @@ impl Kernel {
         }
         let awaited = checkpoints
             .0
-            .expect()
+            .expect(about.confined.as_ref())
             .map_err(|error| NoCheckpoint::Prepare(error.to_string()))?;
         let request = Content::Other {
             msg_type: "sponde_checkpoint_request".to_owned(),
@@ -187,7 +198,7 @@ impl Kernel {
             .ok()
             .flatten()
             .ok_or(late)?;
-        let id = checkpoints.0.keep(adopted, stream);
+        let id = checkpoints.0.keep(adopted, stream, about.confined);
         Ok(Checkpoint { id, notes })
     }
 

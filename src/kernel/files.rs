@@ -6,6 +6,10 @@
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use rustix::fs::{Mode, OFlags};
 
 use super::KernelError;
 use super::reap::{self, Owner, Running};
@@ -17,18 +21,63 @@ const MAX_SOCKET_PATH: usize = 107;
 pub(super) const PREFIX: &str = "sponde-";
 /// The file in there that says whose it is.
 pub(super) const OWNER: &str = "owner";
+/// The directory in there for the kernel's own sockets.
+const SHARED: &str = "k";
+/// The longest path in there.
+const LONGEST: &str = "/k/w9999/k-5";
 
 /// The files of one connection to a kernel.
 #[derive(Debug)]
 pub(super) struct KernelFiles {
+    /// How it is reached from here.
     pub(super) info: ConnectionInfo,
     pub(super) connection_file: PathBuf,
-    /// 0700; holds the sockets of our guards, and those of the kernel if it is ours.
-    socket_dir: PathBuf,
+    /// Where a confined kernel reads how it shall listen.
+    own_file: Option<PathBuf>,
+    /// Where the kernel listens, if it knows only TCP.
+    ports: Option<[u16; 5]>,
+    dir: Arc<PrivateDir>,
+    /// Where our guards listen: out of the way of the kernel's own sockets, and out of its reach if it is confined.
+    guards: PathBuf,
     /// Whether the connection file is ours to remove.
     ours: bool,
     /// Whether the files stay, because the kernel does.
     kept: bool,
+}
+
+/// A directory (0700) with the sockets of our guards and, in a directory of their own, those of a kernel that is ours.
+///
+/// A confined kernel sees only the latter. Copies of it share the directory, so it goes with the last of them.
+#[derive(Debug)]
+pub(super) struct PrivateDir {
+    path: PathBuf,
+    kept: AtomicBool,
+    /// Kernels that were made of copies.
+    woken: AtomicU32,
+}
+
+impl PrivateDir {
+    fn of(path: PathBuf, kept: bool) -> Arc<Self> {
+        Arc::new(Self {
+            path,
+            kept: AtomicBool::new(kept),
+            woken: AtomicU32::new(0),
+        })
+    }
+
+    /// What a confined kernel shares with us.
+    pub(super) fn shared(&self) -> PathBuf {
+        self.path.join(SHARED)
+    }
+}
+
+impl Drop for PrivateDir {
+    fn drop(&mut self) {
+        // Nothing of the person's is in there; what cannot be removed is reaped later.
+        if !*self.kept.get_mut() {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
 }
 
 /// A file or directory could not be made.
@@ -73,29 +122,118 @@ impl KernelFiles {
         let connection_file = runtime_dir.join(format!("kernel-{id}.json"));
         let socket_dir = socket_dir(socket_root, &connection_file)?;
         let key = uuid::Uuid::new_v4().to_string();
+        let mut ports = None;
         let info = match transport {
             Transport::Ipc => {
-                let prefix = socket_dir.join("k").to_string_lossy().into_owned();
-                ConnectionInfo::ipc(prefix, key, kernel.to_owned())
+                let prefix = socket_dir.join(SHARED).join("k");
+                ConnectionInfo::ipc(words(&prefix), key, kernel.to_owned())
             }
             Transport::Tcp => {
-                let ports = free_ports().map_err(FilesError::at(Path::new("127.0.0.1")))?;
-                ConnectionInfo::tcp(ports, key, kernel.to_owned())
+                let free = free_ports().map_err(FilesError::at(Path::new("127.0.0.1")))?;
+                ports = Some(free);
+                ConnectionInfo::tcp(free, key, kernel.to_owned())
             }
         };
         let files = Self {
             info,
             connection_file,
-            socket_dir,
+            own_file: None,
+            ports,
+            guards: socket_dir.join("g"),
+            dir: PrivateDir::of(socket_dir, false),
             ours: true,
             kept: false,
         };
-        std::fs::create_dir_all(runtime_dir).map_err(FilesError::at(runtime_dir))?;
-        serde_json::to_vec_pretty(&files.info)
-            .map_err(std::io::Error::other)
-            .and_then(|text| write_private(&files.connection_file, &text))
-            .map_err(FilesError::at(&files.connection_file))?;
+        files.publish(runtime_dir)?;
         Ok(files)
+    }
+
+    /// For a kernel that is made of a copy, in a directory that the copy sees as well. A kernel may have put anything
+    /// there, links for example: nothing is followed.
+    pub(super) fn within(
+        dir: &Arc<PrivateDir>,
+        kernel: &str,
+        runtime_dir: &Path,
+    ) -> Result<Self, FilesError> {
+        let number = dir.woken.fetch_add(1, Ordering::Relaxed);
+        let place = dir.shared().join(format!("w{number}"));
+        let guards = dir.path.join(format!("g{number}"));
+        for new in [&place, &guards] {
+            private_dir(new).map_err(FilesError::at(new))?;
+        }
+        let key = uuid::Uuid::new_v4().to_string();
+        let info = ConnectionInfo::ipc(words(&place.join("k")), key, kernel.to_owned());
+        let mut files = Self {
+            info,
+            connection_file: runtime_dir.join(format!("kernel-{}.json", uuid::Uuid::new_v4())),
+            own_file: None,
+            ports: None,
+            dir: Arc::clone(dir),
+            guards,
+            ours: true,
+            kept: false,
+        };
+        files.publish(runtime_dir)?;
+        files.write_own(&place)?;
+        Ok(files)
+    }
+
+    /// The kernel will be confined: it gets a connection file in what it shares with us. If it listens at ports that we
+    /// cannot reach, they are `bridged` to sockets there.
+    pub(super) fn confine(&mut self, bridged: bool) -> Result<(), FilesError> {
+        let place = self.dir.shared();
+        self.write_own(&place)?;
+        if bridged && self.ports.is_some() {
+            let (key, kernel) = (self.info.key.clone(), self.info.kernel_name.clone());
+            self.info = ConnectionInfo::ipc(words(&place.join("k")), key, kernel);
+            let text = serde_json::to_vec_pretty(&self.info).map_err(std::io::Error::other);
+            text.and_then(|text| std::fs::write(&self.connection_file, text))
+                .map_err(FilesError::at(&self.connection_file))?;
+        }
+        Ok(())
+    }
+
+    fn write_own(&mut self, place: &Path) -> Result<(), FilesError> {
+        let path = place.join("connection.json");
+        let write = || -> std::io::Result<()> {
+            let text = serde_json::to_vec_pretty(&self.info).map_err(std::io::Error::other)?;
+            let private = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let dir = rustix::fs::open(place, private, Mode::empty())?;
+            let new = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            let file = rustix::fs::openat(&dir, "connection.json", new, Mode::RUSR | Mode::WUSR)?;
+            std::fs::File::from(file).write_all(&text)
+        };
+        write().map_err(FilesError::at(&path))?;
+        self.own_file = Some(path);
+        Ok(())
+    }
+
+    fn publish(&self, runtime_dir: &Path) -> Result<(), FilesError> {
+        std::fs::create_dir_all(runtime_dir).map_err(FilesError::at(runtime_dir))?;
+        serde_json::to_vec_pretty(&self.info)
+            .map_err(std::io::Error::other)
+            .and_then(|text| write_private(&self.connection_file, &text))
+            .map_err(FilesError::at(&self.connection_file))
+    }
+
+    /// Where the kernel reads how it shall listen.
+    pub(super) fn kernel_file(&self) -> &Path {
+        self.own_file.as_ref().unwrap_or(&self.connection_file)
+    }
+
+    /// Where the kernel listens, if it knows only TCP.
+    pub(super) fn ports(&self) -> Option<[u16; 5]> {
+        self.ports
+    }
+
+    /// What a confined kernel shares with us.
+    pub(super) fn shared(&self) -> PathBuf {
+        self.dir.shared()
+    }
+
+    /// Of a confined kernel: where copies of it can be reached.
+    pub(super) fn shared_dir(&self) -> Option<&Arc<PrivateDir>> {
+        self.own_file.as_ref().map(|_| &self.dir)
     }
 
     /// For a kernel that is there: only a directory for our guards.
@@ -108,7 +246,10 @@ impl KernelFiles {
         Ok(Self {
             info,
             connection_file,
-            socket_dir,
+            own_file: None,
+            ports: None,
+            guards: socket_dir.join("g"),
+            dir: PrivateDir::of(socket_dir, false),
             ours: false,
             kept: false,
         })
@@ -118,46 +259,50 @@ impl KernelFiles {
     pub(super) fn adopt(
         connection_file: &Path,
         socket_root: &Path,
-    ) -> Result<(Self, Running), String> {
-        let (socket_dir, process) = reap::kept_at(connection_file, socket_root)?;
+    ) -> Result<(Self, Running, Vec<Running>), String> {
+        let (socket_dir, process, around) = reap::kept_at(connection_file, socket_root)?;
         let text = std::fs::read(connection_file).map_err(|error| error.to_string())?;
         let info = ConnectionInfo::parse(&text).map_err(|error| error.to_string())?;
         let files = Self {
             info,
             connection_file: connection_file.to_owned(),
-            socket_dir,
+            own_file: None,
+            ports: None,
+            guards: socket_dir.join("g"),
+            dir: PrivateDir::of(socket_dir, true),
             ours: true,
             kept: true,
         };
         // Where the guards of the process before us listened.
         let guards = files.guard_dir();
-        let mut private = std::fs::DirBuilder::new();
-        private.mode(0o700);
         std::fs::remove_dir_all(&guards)
-            .and_then(|()| private.create(&guards))
+            .and_then(|()| private_dir(&guards))
             .map_err(|error| format!("`{}`: {error}", guards.display()))?;
-        Ok((files, process))
+        Ok((files, process, around))
     }
 
     /// Whether the files stay where they are when this is dropped.
     pub(super) fn keep(&mut self, keep: bool) {
         self.kept = keep;
+        self.dir.kept.store(keep, Ordering::Relaxed);
     }
 
     /// Where a kernel that is kept writes what nobody reads.
     pub(super) fn log(&self) -> PathBuf {
-        self.socket_dir.join("log")
+        self.dir.path.join("log")
     }
 
-    /// Where our guards listen: out of the way of the kernel's own sockets.
+    /// Where our guards listen.
     pub(super) fn guard_dir(&self) -> PathBuf {
-        self.socket_dir.join("g")
+        self.guards.clone()
     }
 
-    /// Notes the kernel's process, so that it can be found when we are gone. Failing costs only that.
-    pub(super) fn started(&self, pid: Option<u32>) {
+    /// Notes the kernel's process, and those `around` it, so that they can be found when we are gone. Failing costs only
+    /// that.
+    pub(super) fn started(&self, pid: Option<u32>, around: Vec<u32>) {
         if let Some(owner) = Owner::current(&self.connection_file, pid, self.kept) {
-            let _ = std::fs::write(self.socket_dir.join(OWNER), owner.to_json());
+            let owner = owner.with(around.into_iter());
+            let _ = std::fs::write(self.dir.path.join(OWNER), owner.to_json());
         }
     }
 }
@@ -167,11 +312,10 @@ impl Drop for KernelFiles {
         if self.kept {
             return;
         }
-        // Nothing of the person's is in there; what cannot be removed is reaped later.
         if self.ours {
             let _ = std::fs::remove_file(&self.connection_file);
         }
-        let _ = std::fs::remove_dir_all(&self.socket_dir);
+        let _ = std::fs::remove_dir_all(&self.guards);
     }
 }
 
@@ -228,23 +372,29 @@ fn free_ports() -> std::io::Result<[u16; 5]> {
 fn socket_dir(root: &Path, connection_file: &Path) -> Result<PathBuf, FilesError> {
     let id = uuid::Uuid::new_v4().simple().to_string();
     let dir = root.join(format!("{PREFIX}{}", id.get(..12).unwrap_or(&id)));
-    // The longest path in there is that of a guard.
-    if dir.as_os_str().len() + "/g/control".len() > MAX_SOCKET_PATH {
+    if dir.as_os_str().len() + LONGEST.len() > MAX_SOCKET_PATH {
         let error = std::io::Error::other("path is too long for unix sockets");
         return Err(FilesError { path: dir, error });
     }
-    let mut private = std::fs::DirBuilder::new();
-    private.mode(0o700);
-    private.create(&dir).map_err(FilesError::at(&dir))?;
+    private_dir(&dir).map_err(FilesError::at(&dir))?;
     // First of all: a directory without an owner is nobody's and never reaped.
     let owner = Owner::current(connection_file, None, false);
     owner
         .map_or(Ok(()), |owner| {
             write_private(&dir.join(OWNER), owner.to_json().as_bytes())
         })
-        .and_then(|()| private.create(dir.join("g")))
+        .and_then(|()| private_dir(&dir.join("g")))
+        .and_then(|()| private_dir(&dir.join(SHARED)))
         .map_err(FilesError::at(&dir))?;
     Ok(dir)
+}
+
+fn private_dir(path: &Path) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().mode(0o700).create(path)
+}
+
+fn words(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 fn write_private(path: &Path, text: &[u8]) -> std::io::Result<()> {

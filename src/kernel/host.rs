@@ -7,6 +7,7 @@ mod watch;
 
 use std::fmt;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,7 @@ pub(super) use process::{EndOf, Process};
 pub(super) use watch::Watch;
 
 use super::gateway::Remote;
+use super::sandbox::Cage;
 
 /// What stands behind a connection.
 #[derive(Debug)]
@@ -123,6 +125,27 @@ impl Host {
             Self::Local(process) => process.id(),
             Self::Kept(process) => Some(process.id()),
             Self::Gateway(_) | Self::Attached => None,
+        }
+    }
+
+    /// The processes that confine it and have to be ended with it.
+    pub(super) fn around(&self) -> Vec<u32> {
+        match self {
+            Self::Local(process) => process
+                .cage()
+                .map(|cage| cage.first())
+                .into_iter()
+                .collect(),
+            Self::Kept(process) => process.around(),
+            Self::Gateway(_) | Self::Attached => Vec::new(),
+        }
+    }
+
+    /// The namespaces that it runs in.
+    pub(super) fn cage(&self) -> Option<&Arc<Cage>> {
+        match self {
+            Self::Local(process) => process.cage(),
+            Self::Kept(_) | Self::Gateway(_) | Self::Attached => None,
         }
     }
 }

@@ -10,6 +10,7 @@ use super::gateway::GatewayOptions;
 use super::host::{EndOf, Host, Kept, Process};
 use super::oversize::Oversize;
 use super::quirks;
+use super::sandbox::{self, Sandbox};
 use super::secrets::is_secret;
 use crate::jupyter::kernelspec::KernelSpec;
 
@@ -69,6 +70,8 @@ pub struct LaunchOptions {
     pub keep: bool,
     /// A kernel that an earlier process has kept: it is used again if it still runs.
     pub adopt: Option<KeptKernelChoice>,
+    /// How it is confined. Of one that runs already or that a gateway starts, nothing is.
+    pub sandbox: Sandbox,
 }
 
 /// A kernel that an earlier process has kept.
@@ -101,7 +104,7 @@ impl fmt::Debug for LaunchOptions {
 ///
 /// # Errors
 /// [`KernelError::Prepare`] or [`KernelError::Spawn`], with the files removed again.
-pub(super) fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host), KernelError> {
+pub(super) async fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host), KernelError> {
     let kernel = &options.kernel;
     let mut files = KernelFiles::make(
         &kernel.name,
@@ -110,7 +113,13 @@ pub(super) fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host), Ker
         &options.socket_root,
     )
     .map_err(|error| error.of(&kernel.name))?;
-    let command = command(kernel, &files.connection_file);
+    if let Sandbox::Confined(confinement) = &options.sandbox {
+        let bridged = confinement.hides_ports();
+        files
+            .confine(bridged)
+            .map_err(|error| error.of(&kernel.name))?;
+    }
+    let command = command(kernel, files.kernel_file());
     let mut env = environment(&options.env, kernel);
     let end = if options.keep {
         files.keep(true);
@@ -120,16 +129,39 @@ pub(super) fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host), Ker
     } else {
         EndOf::Parent
     };
-    let process =
-        Process::spawn(&command, &env, &options.cwd, end).map_err(|error| KernelError::Spawn {
-            kernel: kernel.name.clone(),
-            command: command.first().cloned().unwrap_or_default(),
-            reason: if options.cwd.is_dir() {
-                error.to_string()
+    let program = command.first().cloned().unwrap_or_default();
+    let process = match &options.sandbox {
+        Sandbox::Full => Process::spawn(&command, &env, &options.cwd, end),
+        Sandbox::Confined(confinement) => {
+            let confined = sandbox::open(
+                confinement,
+                kernel,
+                &command,
+                env,
+                &options.cwd,
+                &files,
+                options.keep,
+            )
+            .map_err(|reason| KernelError::Prepare {
+                kernel: kernel.name.clone(),
+                reason,
+            })?;
+            if confined.is_caged {
+                Process::spawn_caged(&confined.command, &confined.env, end).await
             } else {
-                format!("its directory `{}`: {error}", options.cwd.display())
-            },
-        })?;
+                Process::spawn(&confined.command, &confined.env, &options.cwd, end)
+            }
+        }
+    };
+    let process = process.map_err(|error| KernelError::Spawn {
+        kernel: kernel.name.clone(),
+        command: program,
+        reason: if options.cwd.is_dir() {
+            error.to_string()
+        } else {
+            format!("its directory `{}`: {error}", options.cwd.display())
+        },
+    })?;
     Ok((files, Host::Local(Box::new(process))))
 }
 
@@ -151,9 +183,9 @@ pub(super) fn adopt(
     options: &LaunchOptions,
 ) -> Option<(KernelFiles, Host)> {
     match KernelFiles::adopt(connection_file, &options.socket_root) {
-        Ok((mut files, process)) => {
+        Ok((mut files, process, around)) => {
             files.keep(true);
-            Some((files, Host::Kept(Kept::new(process))))
+            Some((files, Host::Kept(Kept::new(process, around))))
         }
         Err(reason) => {
             tracing::info!(file = %connection_file.display(), reason, "no kernel to take over");
@@ -330,6 +362,7 @@ mod tests {
             existing: None,
             keep: false,
             adopt: None,
+            sandbox: Sandbox::Full,
         };
         let debug = format!("{options:?}");
         assert!(debug.contains("PLAIN"), "{debug}");

@@ -26,6 +26,7 @@ mod ready;
 pub mod reap;
 pub mod requests;
 mod routing;
+pub mod sandbox;
 pub mod secrets;
 mod tap;
 pub mod task;
@@ -47,6 +48,7 @@ pub use oversize::Oversize;
 pub use pool::Pool;
 pub use proxy::{Proxy, ProxyAsk, ProxyEnd, ProxyError};
 pub use requests::{Completeness, Completions, Usage, Variable};
+pub use sandbox::{Confinement, Level, Network, Sandbox};
 pub use tap::{Tap, TapSender, Tapped};
 
 use crate::jupyter::content::{ExecuteRequest, KernelInfo};

@@ -16,7 +16,7 @@ pub(super) struct Owner {
     sponde: Running,
     /// The kernel, once it has been started.
     kernel: Option<Running>,
-    /// Dormant copies of kernels.
+    /// Dormant copies of kernels, and processes around a confined kernel.
     #[serde(default)]
     copies: Vec<Running>,
     connection_file: PathBuf,
@@ -73,9 +73,13 @@ impl Owner {
 
     /// This process, and copies of its kernels.
     pub(super) fn of_copies(pids: impl Iterator<Item = u32>) -> Option<Self> {
+        Some(Self::current(Path::new(""), None, false)?.with(pids))
+    }
+
+    /// With these processes besides.
+    pub(super) fn with(self, pids: impl Iterator<Item = u32>) -> Self {
         let copies = pids.filter_map(Running::of).collect();
-        let owner = Self::current(Path::new(""), None, false)?;
-        Some(Self { copies, ..owner })
+        Self { copies, ..self }
     }
 
     pub(super) fn to_json(&self) -> String {
@@ -195,12 +199,12 @@ fn kept_owner(connection_file: &Path, socket_root: &Path) -> Option<(PathBuf, Ow
         .find(|(_, owner)| owner.connection_file == connection_file && owner.kept().is_some())
 }
 
-/// The directory and the process of the kernel of this connection file, which a process that is gone has kept; or why
-/// there is none.
+/// The directory and the process of the kernel of this connection file, which a process that is gone has kept, with the
+/// processes around it; or why there is none.
 pub(super) fn kept_at(
     connection_file: &Path,
     socket_root: &Path,
-) -> Result<(PathBuf, Running), String> {
+) -> Result<(PathBuf, Running, Vec<Running>), String> {
     let mut found = owners(socket_root);
     let (dir, owner) = found
         .find(|(_, owner)| owner.connection_file == connection_file)
@@ -208,8 +212,8 @@ pub(super) fn kept_at(
     if owner.sponde.is_there() {
         return Err("another process uses it".to_owned());
     }
-    let process = owner.kept().ok_or("it has ended")?;
-    Ok((dir, process.clone()))
+    let process = owner.kept().ok_or("it has ended")?.clone();
+    Ok((dir, process, owner.copies))
 }
 
 /// The directories below `socket_root` that are ours, and whose they are.

@@ -41,6 +41,7 @@ mod proxy;
 mod recorder;
 mod run;
 mod rust_source;
+mod sandbox;
 mod sees;
 mod sessions;
 mod shown;

@@ -14,6 +14,7 @@ use sponde::llm::types::Part;
 use sponde::session::Outputs;
 use sponde::session::summarize::{self, Budget};
 
+use crate::sandbox;
 use crate::support::{ipykernel, launch_options, misbehaving, tools};
 
 /// A kernel that `scripts/test` installed with `sponde kernels install`.
@@ -37,12 +38,22 @@ fn installed(name: &str) -> KernelSource {
     }
 }
 
-/// Probes the kernel; one line a check.
+/// Probes the kernel, one line a check: as it is, and confined, which makes no difference.
 async fn observed(kernel: KernelSource) -> String {
-    let dir = tempfile::tempdir().unwrap();
-    let report = probe(launch_options(kernel, dir.path()), |_| {})
-        .await
-        .unwrap();
+    let free = report(kernel.clone(), false).await;
+    let confined = report(kernel, true).await;
+    assert_eq!(confined, free);
+    confined
+}
+
+async fn report(kernel: KernelSource, is_confined: bool) -> String {
+    // Not in /tmp, which a confined kernel has one of its own of.
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    let mut options = launch_options(kernel, dir.path());
+    if is_confined {
+        options.sandbox = sandbox::workspace(dir.path());
+    }
+    let report = probe(options, |_| {}).await.unwrap();
     let mut text = String::new();
     for row in report.rows {
         let grade = match row.finding.grade {

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sponde::kernel::{Kernel, KernelSource, LaunchOptions, SearchPath, SearchPaths};
+use sponde::kernel::{Kernel, KernelSource, LaunchOptions, Sandbox, SearchPath, SearchPaths};
 
 use crate::aimock::Aimock;
 
@@ -91,6 +91,7 @@ pub(crate) fn launch_options(kernel: KernelSource, dir: &Path) -> LaunchOptions 
         existing: None,
         keep: false,
         adopt: None,
+        sandbox: Sandbox::Full,
     }
 }
 
@@ -369,7 +370,8 @@ impl Sponde {
             let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
             if environment
                 .split(|&byte| byte == 0)
-                .any(|variable| variable == home.as_bytes())
+                // A confined kernel's home is in there.
+                .any(|variable| variable.starts_with(home.as_bytes()))
             {
                 let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
                 found.push(String::from_utf8_lossy(&command).replace('\0', " "));

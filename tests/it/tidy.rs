@@ -233,6 +233,7 @@ const RULES: &[Rule] = &[
             "kernel::gateway",
             "kernel::probe",
             "kernel::reap",
+            "kernel::sandbox",
             "kernel::task",
             // The name of a default, and a server that lives as long as its session.
             "llm::local",
@@ -267,6 +268,8 @@ const RULES: &[Rule] = &[
             "agent::StdinPolicy",
             "agent::budget",
             "config",
+            "kernel::Level",
+            "kernel::Network",
             "llm::mode",
             "llm::providers",
             "session::OutputLimits",

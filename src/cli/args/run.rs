@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::GatewayArgs;
+use super::{GatewayArgs, SandboxArgs};
 
 /// `sponde run`.
 #[derive(Debug, Args)]
@@ -53,6 +53,9 @@ pub struct RunArgs {
     /// Where it runs.
     #[command(flatten)]
     pub gateway: GatewayArgs,
+    /// What it may do.
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
     /// How far it is, on stderr.
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     pub progress: ProgressArg,

@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::app::kernels::{find_kernel, launch_options};
-use crate::cli::args::ProbeArgs;
+use crate::app::sandbox::{self, CodeOf};
+use crate::cli::args::{ProbeArgs, SandboxArgs};
 use crate::cli::style::{BAD, DIM, GOOD, NAME, WARN, paint, stdout_colours};
 use crate::cli::{Context, eprint, filter, print};
 use crate::error::{Exit, Failure};
 use crate::kernel::probe::{Check, Grade, Report, probe};
-use crate::kernel::{KernelError, KernelSource};
+use crate::kernel::{KernelError, KernelSource, LaunchOptions};
 
 /// Probes them one after the other: they would slow each other down.
 pub(super) async fn test(args: ProbeArgs, context: &Context) -> Result<Exit, Failure> {
@@ -32,7 +33,7 @@ pub(super) async fn test(args: ProbeArgs, context: &Context) -> Result<Exit, Fai
     let mut dead = 0_u32;
     for source in sources {
         let name = source.name.clone();
-        match one(source, &place, context).await {
+        match one(source, &place, &args.sandbox, context).await {
             Ok(report) => {
                 if !args.json && !args.markdown {
                     print(&lines(&report))?;
@@ -91,10 +92,22 @@ fn place() -> Result<std::path::PathBuf, Failure> {
     Ok(place)
 }
 
-async fn one(source: KernelSource, place: &Path, context: &Context) -> Result<Report, KernelError> {
+async fn one(
+    source: KernelSource,
+    place: &Path,
+    args: &SandboxArgs,
+    context: &Context,
+) -> Result<Report, KernelError> {
     let name = source.name.clone();
     eprint(&format!("{name}: start\n"));
-    let options = launch_options(source, place.to_owned(), context);
+    let sandbox = sandbox::sandbox(&args.settings(), CodeOf::Person, place, &[], context);
+    let options = LaunchOptions {
+        sandbox: sandbox.map_err(|failure| KernelError::Prepare {
+            kernel: name.clone(),
+            reason: failure.message,
+        })?,
+        ..launch_options(source, place.to_owned(), context)
+    };
     probe(options, |check: Check| {
         eprint(&format!("{name}: {}\n", check.title()));
     })

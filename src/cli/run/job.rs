@@ -17,9 +17,10 @@ use crate::agent::{EventKind, Spill, spill, write_atomically_with};
 use crate::app::existing::{self, Existing};
 use crate::app::kernels::launch_options;
 use crate::app::remote_kernels::RemoteKernels;
+use crate::app::sandbox::{self, CodeOf};
 use crate::error::{Exit, Failure};
 use crate::jupyter::nbformat::Notebook;
-use crate::kernel::{Kernel, KernelError, KernelSource, LaunchOptions};
+use crate::kernel::{Kernel, KernelError, KernelSource, LaunchOptions, Sandbox};
 use crate::session::parameters::{Parameters, hide_code};
 
 /// What all jobs share.
@@ -40,6 +41,7 @@ pub(super) struct Prepared {
     kernel: KernelSource,
     existing: Option<Existing>,
     workdir: PathBuf,
+    sandbox: Sandbox,
 }
 
 /// A notebook that was run.
@@ -90,6 +92,22 @@ pub(super) fn prepare(job: &Job, settings: &Settings<'_>) -> Result<Prepared, Fa
     if args.report_mode {
         hide_code(&mut source.notebook);
     }
+    let workdir = match &args.cwd {
+        Some(dir) => settings.cwd.join(dir),
+        None => source.dir,
+    };
+    let is_ours = existing.is_none() && far.is_none();
+    let sandbox = if is_ours {
+        sandbox::sandbox(
+            &args.sandbox.settings(),
+            CodeOf::Person,
+            &workdir,
+            &[],
+            context,
+        )?
+    } else {
+        Sandbox::Full
+    };
     Ok(Prepared {
         notebook: source.notebook,
         exits: if source.is_notebook {
@@ -99,10 +117,8 @@ pub(super) fn prepare(job: &Job, settings: &Settings<'_>) -> Result<Prepared, Fa
         },
         kernel,
         existing,
-        workdir: args
-            .cwd
-            .as_ref()
-            .map_or(source.dir, |dir| settings.cwd.join(dir)),
+        workdir,
+        sandbox,
     })
 }
 
@@ -134,6 +150,7 @@ impl Prepared {
             oversize: output.and_then(|output| spill::oversize(output, &limits)),
             gateway: settings.far.as_ref().map(RemoteKernels::options),
             ready_timeout: Duration::from_secs(settings.args.start_timeout),
+            sandbox: self.sandbox.clone(),
             ..launch_options(kernel, self.workdir.clone(), settings.context)
         }
     }

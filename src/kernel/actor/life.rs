@@ -19,6 +19,7 @@ use crate::jupyter::raw::RawMessage;
 use crate::jupyter::wire::WireError;
 use crate::kernel::KernelError;
 use crate::kernel::KernelState;
+use crate::kernel::checkpoint::Confined;
 use crate::kernel::files::KernelFiles;
 use crate::kernel::host::{ExitReason, Host};
 use crate::kernel::link::{Incoming, Link, LinkLoss};
@@ -260,6 +261,7 @@ impl Life {
                         .map(|files| files.connection_file.clone()),
                     pid: self.host.pid(),
                     can_be_copied: self.can_be_copied,
+                    confined: Confined::of(self.files.as_ref(), &self.host),
                     adopted: self.adopted,
                     busy: !self.table.is_empty(),
                     interrupt_mode: self.interrupt_mode,

@@ -165,7 +165,7 @@ pub(super) async fn open(target: &mut Target) -> Result<Opened, KernelError> {
                 patience = kept.patience;
                 found
             } else {
-                launch(options)?
+                launch(options).await?
             }
         }
         Target::Attach(options) => {
@@ -199,15 +199,18 @@ pub(super) async fn wake(
         return Err(failed("it is not a process of ours".to_owned()));
     };
     let begun = Instant::now();
-    let files = KernelFiles::make(
-        kernel,
-        Transport::Ipc,
-        &options.runtime_dir,
-        &options.socket_root,
-    )
+    let files = match checkpoints.shared_dir(id) {
+        Some(dir) => KernelFiles::within(&dir, kernel, &options.runtime_dir),
+        None => KernelFiles::make(
+            kernel,
+            Transport::Ipc,
+            &options.runtime_dir,
+            &options.socket_root,
+        ),
+    }
     .map_err(|error| failed(error.of(kernel).to_string()))?;
     let process = checkpoints
-        .wake(id, &files.connection_file)
+        .wake(id, files.kernel_file())
         .await
         .map_err(failed)?;
     let woken = begun.elapsed();
@@ -242,7 +245,7 @@ async fn answer(
     patience: Duration,
     probe_every: Duration,
 ) -> Result<Opened, KernelError> {
-    files.started(host.pid());
+    files.started(host.pid(), host.around());
     let kernel = target.name().to_owned();
     let session = uuid::Uuid::new_v4().to_string();
     let deadline = Instant::now() + patience;

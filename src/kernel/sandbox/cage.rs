@@ -1,0 +1,246 @@
+//! Running namespaces, as we hold them: processes in them are not our children, so their first process tells us how they
+//! ended ([`super::confine`]).
+
+use std::collections::HashMap;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::sync::{oneshot, watch};
+
+use crate::kernel::host::ExitReason;
+use crate::kernel::task::{self, Task};
+
+/// How long making namespaces may take.
+const START_WITHIN: Duration = Duration::from_secs(20);
+
+/// Namespaces with a kernel in them. Everything in them ends when this is dropped, unless it is kept.
+#[derive(Debug)]
+pub(in crate::kernel) struct Cage {
+    ended: Arc<watch::Sender<Ended>>,
+    /// Their first process, as we see it.
+    first: Pid,
+    kept: AtomicBool,
+    _reader: Task,
+    // Killed with the cage, and collected.
+    _bubblewrap: Child,
+}
+
+/// What has ended in there.
+#[derive(Debug, Default)]
+struct Ended {
+    /// By the number inside; only of those that are waited for.
+    watched: HashMap<i32, Option<ExitReason>>,
+    /// All, with the first process.
+    all: bool,
+}
+
+/// One process of a cage.
+#[derive(Debug)]
+pub(in crate::kernel) struct Member {
+    cage: Arc<Cage>,
+    /// Its number inside.
+    inside: i32,
+}
+
+impl Cage {
+    /// Runs bubblewrap, and waits until the kernel's process is there: the cage, its process id as we see it, and what
+    /// it says on its stderr.
+    ///
+    /// # Errors
+    /// In words, with all that bubblewrap or the program inside said.
+    pub(super) async fn start(
+        mut command: Command,
+        kept: bool,
+    ) -> Result<(Arc<Self>, Pid, Option<ChildStderr>), String> {
+        command.stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let mut starting = Starting(child.id());
+        let mut stderr = child.stderr.take();
+        let stdout = child.stdout.take().ok_or("it has no stdout")?;
+        let ended = Arc::new(watch::Sender::new(Ended::default()));
+        let (sender, started) = oneshot::channel();
+        let reader = task::spawn("cage", read(stdout, Arc::clone(&ended), sender));
+        let started = tokio::time::timeout(START_WITHIN, started).await;
+        let Ok(Ok(inside)) = started else {
+            return Err(complaint(&mut child, &mut stderr).await);
+        };
+        let first = child.id().and_then(|id| children(id).into_iter().next());
+        let first = first.ok_or("its processes cannot be found in /proc")?;
+        let kernel = children(first.as_raw_nonzero().get().unsigned_abs())
+            .into_iter()
+            .find(|&pid| number_inside(pid) == Some(inside))
+            .ok_or("the kernel ended at once")?;
+        starting.0 = None;
+        let cage = Self {
+            ended,
+            first,
+            kept: AtomicBool::new(kept),
+            _reader: reader,
+            _bubblewrap: child,
+        };
+        Ok((Arc::new(cage), kernel, stderr))
+    }
+
+    /// Its first process, as we see it: with it all end.
+    pub(in crate::kernel) fn first(&self) -> u32 {
+        self.first.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Its kernel has ended, so nothing in there is kept any more.
+    pub(in crate::kernel) fn release(&self) {
+        self.kept.store(false, Ordering::Relaxed);
+    }
+
+    /// The process `pid`, as we see it, if it is in there and runs.
+    pub(in crate::kernel) fn member(self: &Arc<Self>, pid: Pid) -> Option<Member> {
+        let inside = number_inside(pid)?;
+        self.ended.send_modify(|ended| {
+            ended.watched.insert(inside, None);
+        });
+        let member = Member {
+            cage: Arc::clone(self),
+            inside,
+        };
+        // One that had ended before it was watched is not there any more.
+        (number_inside(pid) == Some(inside) && member.is_alive()).then_some(member)
+    }
+}
+
+impl Drop for Cage {
+    fn drop(&mut self) {
+        if !*self.kept.get_mut() && !self.ended.borrow().all {
+            // It has not been collected: bubblewrap does that, and is our child.
+            let _ = kill_process(self.first, Signal::KILL);
+        }
+    }
+}
+
+/// bubblewrap that is not done. Its child waits for it without an end, and does not yet go with it: both are in one group.
+struct Starting(Option<u32>);
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        let group = self
+            .0
+            .and_then(|id| i32::try_from(id).ok())
+            .and_then(Pid::from_raw);
+        if let Some(group) = group {
+            // It may have ended by itself.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl Member {
+    pub(in crate::kernel) fn cage(&self) -> &Arc<Cage> {
+        &self.cage
+    }
+
+    pub(in crate::kernel) fn is_alive(&self) -> bool {
+        self.end_in(&self.cage.ended.borrow()).is_none()
+    }
+
+    /// Waits for its end. Cancel-safe.
+    pub(in crate::kernel) async fn wait(&self) -> ExitReason {
+        let mut ended = self.cage.ended.subscribe();
+        let told = ended.wait_for(|ended| self.end_in(ended).is_some()).await;
+        told.ok()
+            .and_then(|ended| self.end_in(&ended))
+            .unwrap_or(ExitReason::Unknown)
+    }
+
+    fn end_in(&self, ended: &Ended) -> Option<ExitReason> {
+        let own = ended.watched.get(&self.inside).cloned().flatten();
+        own.or_else(|| ended.all.then_some(ExitReason::Signalled(9)))
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let inside = self.inside;
+        self.cage.ended.send_modify(|ended| {
+            ended.watched.remove(&inside);
+        });
+    }
+}
+
+/// Takes the reports, to the end of the first process.
+async fn read(
+    stdout: ChildStdout,
+    ended: Arc<watch::Sender<Ended>>,
+    started: oneshot::Sender<i32>,
+) {
+    let mut lines = BufReader::new(stdout).lines();
+    let mut started = Some(started);
+    while let Ok(Some(line)) = lines.next_line().await {
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |word: &str| word.parse::<i32>().ok();
+        match words[..] {
+            ["started", pid] => {
+                if let (Some(started), Some(pid)) = (started.take(), number(pid)) {
+                    let _ = started.send(pid);
+                }
+            }
+            [pid, how, what] => {
+                let (Some(pid), Some(what)) = (number(pid), number(what)) else {
+                    continue;
+                };
+                let reason = match how {
+                    "exited" => ExitReason::Exited(what),
+                    _ => ExitReason::Signalled(what),
+                };
+                ended.send_if_modified(|ended| {
+                    let watched = ended.watched.get_mut(&pid);
+                    let is_watched = watched.is_some();
+                    if let Some(watched) = watched {
+                        *watched = Some(reason);
+                    }
+                    is_watched
+                });
+            }
+            _ => {}
+        }
+    }
+    ended.send_modify(|ended| ended.all = true);
+}
+
+/// Why nothing was started, as it was said on stderr.
+async fn complaint(child: &mut Child, stderr: &mut Option<ChildStderr>) -> String {
+    use tokio::io::AsyncReadExt as _;
+    let _ = child.start_kill();
+    let mut text = Vec::new();
+    if let Some(stderr) = stderr {
+        let mut stderr = stderr.take(4096);
+        let reading = stderr.read_to_end(&mut text);
+        let _ = tokio::time::timeout(Duration::from_secs(2), reading).await;
+    }
+    let _ = child.wait().await;
+    match String::from_utf8_lossy(&text).trim() {
+        "" => "the sandbox could not be made".to_owned(),
+        text => text.to_owned(),
+    }
+}
+
+/// The children of a process (proc(5), `/proc/pid/task/tid/children`).
+fn children(pid: u32) -> Vec<Pid> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let text = text.unwrap_or_default();
+    let numbers = text.split_whitespace().filter_map(|word| word.parse().ok());
+    numbers.filter_map(Pid::from_raw).collect()
+}
+
+/// The number of a process in the innermost process namespace, if that is not ours and the process runs.
+fn number_inside(pid: Pid) -> Option<i32> {
+    let text = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+    if field("State:").is_none_or(|state| state.trim_start().starts_with(['Z', 'X'])) {
+        return None;
+    }
+    let numbers = field("NSpid:")?.split_whitespace().skip(1);
+    numbers.last()?.parse().ok()
+}

@@ -1,0 +1,129 @@
+//! What `sponde __confine ORDER COMMAND...` does: it takes rights away from itself, and starts a kernel with what is left.
+//!
+//! In namespaces it is the first process, which Linux ends all others with: it starts the kernel, collects what ends,
+//! and reports that on its stdout, a line each: `started PID`, `PID exited STATUS`, `PID signalled NUMBER`. Without
+//! namespaces it becomes the kernel, so that nothing else about the process changes.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+
+use rustix::process::{DumpableBehavior, WaitOptions, set_dumpable_behavior, wait};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+use serde::{Deserialize, Serialize};
+
+use super::bridge::Bridge;
+use super::landlock::{self, Reach};
+use super::limits::Limits;
+use super::seccomp::{self, Internet};
+
+/// The first argument by which our program knows that this is wanted of it.
+pub const CONFINE: &str = "__confine";
+
+/// What is to be done.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub(super) how: How,
+    pub(super) limits: Limits,
+    pub(super) internet: Internet,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum How {
+    /// As the first process of namespaces; a kernel that listens at ports is reached through the bridge.
+    First(Option<Bridge>),
+    /// In the place of this process.
+    InPlace(Reach),
+}
+
+impl Order {
+    /// The command line for `program`, without the program itself.
+    pub(super) fn arguments(&self, command: &[String]) -> Result<Vec<String>, String> {
+        let order = serde_json::to_string(self).map_err(|error| error.to_string())?;
+        let mut arguments = vec![CONFINE.to_owned(), order];
+        arguments.extend_from_slice(command);
+        Ok(arguments)
+    }
+}
+
+/// Carries out what stands behind [`CONFINE`] and returns the exit status, if the process is still this one then.
+///
+/// # Errors
+/// What was refused, in words; nothing was started.
+pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, String> {
+    let order = arguments.next().ok_or("there is no order")?;
+    let order: Order =
+        serde_json::from_slice(order.as_encoded_bytes()).map_err(|error| error.to_string())?;
+    let program = arguments.next().ok_or("there is no command")?;
+    let mut command = Command::new(&program);
+    command.args(arguments);
+    order.limits.apply();
+    // Root's power over other processes and files would go round both tiers.
+    let nothing = CapabilitySet::empty();
+    let none = CapabilitySets {
+        effective: nothing,
+        permitted: nothing,
+        inheritable: nothing,
+    };
+    set_capabilities(None, none).map_err(|error| error.to_string())?;
+    match order.how {
+        How::InPlace(reach) => {
+            landlock::apply(&reach)?;
+            seccomp::apply(order.internet)?;
+            Err(failed(&program, &command.exec()))
+        }
+        How::First(bridge) => {
+            // Code in the kernel must not read or change this process, which nobody else in there can.
+            set_dumpable_behavior(DumpableBehavior::NotDumpable)
+                .map_err(|error| error.to_string())?;
+            seccomp::apply(order.internet)?;
+            if let Some(bridge) = bridge {
+                bridge
+                    .open()
+                    .map_err(|error| format!("sockets for the kernel: {error}"))?;
+            }
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .process_group(0);
+            let kernel = command
+                .spawn()
+                .map_err(|error| failed(&program, &error))?
+                .id();
+            report(&format!("started {kernel}"));
+            Ok(collect(kernel))
+        }
+    }
+}
+
+fn failed(program: &OsString, error: &std::io::Error) -> String {
+    format!("`{}`: {error}", program.to_string_lossy())
+}
+
+/// Waits for all that ends, until nothing is left; the kernel's status.
+fn collect(kernel: u32) -> u8 {
+    let mut status = 0;
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, ended))) => {
+                let pid = pid.as_raw_nonzero();
+                let (words, code) = match (ended.exit_status(), ended.terminating_signal()) {
+                    (Some(code), _) => (format!("{pid} exited {code}"), code),
+                    (None, Some(signal)) => (format!("{pid} signalled {signal}"), 128 + signal),
+                    (None, None) => continue,
+                };
+                if pid.get().unsigned_abs() == kernel {
+                    status = u8::try_from(code).unwrap_or(1);
+                }
+                report(&words);
+            }
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return status,
+        }
+    }
+}
+
+fn report(line: &str) {
+    // Nobody listens any more to a kernel that was kept.
+    let _ = rustix::io::write(rustix::stdio::stdout(), format!("{line}\n").as_bytes());
+}

@@ -1,0 +1,119 @@
+//! Confinement without namespaces: Landlock says which files, which TCP ports and which processes can be reached.
+//!
+//! What it cannot do is said by [`super::probe::Tier::gaps`]. A path inside of a tree that can be written cannot be taken
+//! out again.
+
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, NetPort,
+    PathBeneath, PathFd, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus, Scope,
+};
+use serde::{Deserialize, Serialize};
+
+use super::policy::Network;
+
+/// What a process can reach.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Reach {
+    /// Trees to read.
+    pub(super) readable: Vec<PathBuf>,
+    /// Trees to write.
+    pub(super) writable: Vec<PathBuf>,
+    /// The network.
+    pub(super) network: Network,
+    /// TCP ports that it listens at: those of a kernel's connection file.
+    pub(super) ports: Vec<u16>,
+}
+
+/// What it was written for. Newer kernels can do more; older ones do what they can, but never less than
+/// [`REQUIRED`].
+const NEWEST: ABI = ABI::V9;
+/// Linux 6.12: with it come signals and abstract unix sockets.
+const REQUIRED: ABI = ABI::V6;
+/// Devices that every program uses.
+const DEVICES: [&str; 8] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+];
+/// `sem_open` and `shm_open` of `multiprocessing` make files there.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// Own processes and their threads; others' secrets in there Landlock keeps as it does for ptrace.
+const PROCESSES: &str = "/proc";
+
+/// Restricts this thread and all that it starts.
+///
+/// # Errors
+/// In words, where the kernel cannot do all that is required.
+pub(super) fn apply(reach: &Reach) -> Result<(), String> {
+    let status = restrict(reach).map_err(|error| error.to_string())?;
+    match status {
+        RulesetStatus::NotEnforced => Err("Landlock is not there".to_owned()),
+        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
+    }
+}
+
+fn restrict(reach: &Reach) -> Result<RulesetStatus, landlock::RulesetError> {
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(REQUIRED))?
+        .scope(Scope::from_all(REQUIRED))?;
+    if reach.network == Network::Off {
+        ruleset = ruleset.handle_access(AccessNet::from_all(REQUIRED))?;
+    }
+    let mut created = ruleset
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .create()?;
+    let all = AccessFs::from_all(NEWEST);
+    let read = AccessFs::from_read(NEWEST);
+    for path in &reach.readable {
+        created = beneath(created, path, read)?;
+    }
+    created = beneath(created, Path::new(PROCESSES), read)?;
+    for path in &reach.writable {
+        // Devices in there are none that it could have made.
+        created = beneath(
+            created,
+            path,
+            all & !(AccessFs::MakeChar | AccessFs::MakeBlock),
+        )?;
+    }
+    for path in DEVICES {
+        let device = read | AccessFs::WriteFile | AccessFs::IoctlDev;
+        created = beneath(created, Path::new(path), device)?;
+    }
+    let memory =
+        read | AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::Truncate;
+    created = beneath(created, Path::new(SHARED_MEMORY), memory)?;
+    if reach.network == Network::Off {
+        for &port in &reach.ports {
+            created = created.add_rule(NetPort::new(port, AccessNet::BindTcp))?;
+        }
+    }
+    Ok(created.restrict_self()?.ruleset)
+}
+
+/// One more rule; what is not there needs none.
+fn beneath(
+    created: landlock::RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<landlock::RulesetCreated, landlock::RulesetError> {
+    let Ok(opened) = PathFd::new(path) else {
+        return Ok(created);
+    };
+    // Rights that only a directory has cannot be given for a file.
+    let access = if path.is_dir() {
+        access
+    } else {
+        access & AccessFs::from_file(NEWEST)
+    };
+    created.add_rule(PathBeneath::new(opened, access))
+}

@@ -1,0 +1,26 @@
+//! Confinement of kernels that we start: what code in them can read, write and reach (docs/sandbox.md, ADR 0020).
+//!
+//! [`policy`] says what is permitted, [`probe`] which tier enforces it here: [`bubblewrap`] makes namespaces, in which
+//! our own program is the first process and starts the kernel ([`confine`]); [`landlock`] does without. Both have the
+//! same [`seccomp`] filters and [`limits`]. A [`cage`] is what we hold of running namespaces.
+//!
+//! Invariants: a kernel that is to be confined never starts unconfined; everything in a cage ends with its last holder.
+//!
+//! Deliberately not here: kernels of gateways and those that others started, which are not ours to confine.
+
+mod bridge;
+mod bubblewrap;
+mod cage;
+mod confine;
+mod interpreter;
+mod landlock;
+pub mod limits;
+mod open;
+mod policy;
+pub mod probe;
+mod seccomp;
+
+pub(super) use cage::{Cage, Member};
+pub use confine::{CONFINE, confine};
+pub(super) use open::{open, start_caged};
+pub use policy::{Confinement, Level, Network, Sandbox};

@@ -1,0 +1,424 @@
+//! What a confined kernel may do, as plain values, and which paths that means for one kernel in one directory.
+//!
+//! Reads are an allow-list: the system, the interpreter, the kernelspec and the working directory. A home directory is
+//! never in it as a whole.
+//!
+//! Deliberately not here: how it is enforced ([`super::bubblewrap`], [`super::landlock`]).
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::interpreter;
+use super::limits::Limits;
+use super::probe::Tier;
+use crate::kernel::KernelSource;
+use crate::kernel::files::PREFIX;
+
+/// How much a kernel may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// It reads its working directory and writes nowhere but in temporary places of its own.
+    ReadOnly,
+    /// It writes in its working directory.
+    Workspace,
+    /// It is not confined: all that the person may do.
+    Full,
+}
+
+/// What a confined kernel reaches over the network.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Network {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Everything, this machine's own services included.
+    On,
+}
+
+impl FromStr for Level {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "read-only" => Ok(Self::ReadOnly),
+            "workspace" => Ok(Self::Workspace),
+            "full" => Ok(Self::Full),
+            _ => Err("it has to be `read-only`, `workspace` or `full`"),
+        }
+    }
+}
+
+impl FromStr for Network {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "off" => Ok(Self::Off),
+            "on" => Ok(Self::On),
+            _ => Err("it has to be `off` or `on`"),
+        }
+    }
+}
+
+/// How a kernel is confined.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Sandbox {
+    /// Not at all.
+    #[default]
+    Full,
+    /// By this.
+    Confined(Box<Confinement>),
+}
+
+/// The rules for a confined kernel. Directories are values: nothing here reads the environment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Confinement {
+    /// What enforces them.
+    pub tier: Tier,
+    /// The `sponde` program: it starts the kernel inside (`sponde __confine`).
+    pub program: PathBuf,
+    /// Whether the working directory can be written.
+    pub writes: bool,
+    /// What it reaches.
+    pub network: Network,
+    /// More directories that can be written.
+    pub add_dirs: Vec<PathBuf>,
+    /// More files and directories that can be read.
+    pub reads: Vec<PathBuf>,
+    /// The person's home directory: never visible as a whole.
+    pub home: Option<PathBuf>,
+    /// Where the sockets of all kernels are: those of others stay hidden.
+    pub sockets: PathBuf,
+    /// Directories that stay hidden even inside of the working directory: Sponde's own.
+    pub hidden: Vec<PathBuf>,
+    /// How much of the machine it may take.
+    pub limits: Limits,
+}
+
+/// The paths that one kernel sees. Each exists, and a longer path stands above a shorter one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct View {
+    /// Trees to read.
+    pub(super) readable: Vec<PathBuf>,
+    /// Trees to write.
+    pub(super) writable: Vec<PathBuf>,
+    /// Inside of `writable`: read-only.
+    pub(super) protected: Vec<PathBuf>,
+    /// Inside of `writable`: cannot be moved away, so that what is protected below stays where it is looked for.
+    pub(super) pinned: Vec<PathBuf>,
+    /// Inside of `writable`: empty.
+    pub(super) hidden: Vec<PathBuf>,
+    /// Files of the home directory that save time and tell nothing, with where they are in the kernel's own home.
+    pub(super) seeds: Vec<(PathBuf, PathBuf)>,
+    /// Variables that say where libraries of the person are.
+    pub(super) env: Vec<(String, String)>,
+}
+
+/// What of the system is readable, where it is there.
+const SYSTEM: [&str; 50] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/opt",
+    "/nix/store",
+    "/gnu/store",
+    "/etc/alternatives",
+    "/etc/bash.bashrc",
+    "/etc/ca-certificates",
+    "/etc/debian_version",
+    "/etc/fonts",
+    "/etc/group",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/ImageMagick-6",
+    "/etc/ipython",
+    "/etc/java-11-openjdk",
+    "/etc/java-17-openjdk",
+    "/etc/java-21-openjdk",
+    "/etc/jupyter",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/locale.alias",
+    "/etc/locale.conf",
+    "/etc/localtime",
+    "/etc/magic",
+    "/etc/matplotlibrc",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/os-release",
+    "/etc/papersize",
+    "/etc/passwd",
+    "/etc/pki/ca-trust",
+    "/etc/pki/tls/certs",
+    "/etc/protocols",
+    "/etc/R",
+    "/etc/services",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/timezone",
+    "/etc/texmf",
+    "/var/cache/fontconfig",
+    "/var/lib/texmf",
+    "/sys/devices/system",
+    "/sys/fs/cgroup",
+];
+/// What names are looked up with.
+const RESOLVER: [&str; 3] = [
+    "/etc/resolv.conf",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+];
+/// How deep repositories are looked for, and among how many directories.
+const REPOSITORY_DEPTH: usize = 3;
+const REPOSITORY_DIRS: usize = 4000;
+
+impl Confinement {
+    /// Whether ports that a kernel listens at are out of our reach.
+    pub(in crate::kernel) fn hides_ports(&self) -> bool {
+        matches!(self.tier, Tier::Bubblewrap { .. }) && self.network == Network::Off
+    }
+
+    /// What `kernel`, started by `program` in `cwd`, sees.
+    pub(super) fn view(
+        &self,
+        kernel: &KernelSource,
+        program: &str,
+        cwd: &Path,
+        path: &str,
+    ) -> View {
+        let mut view = View {
+            readable: SYSTEM.map(PathBuf::from).into(),
+            ..View::default()
+        };
+        if self.network == Network::On {
+            view.readable.extend(RESOLVER.map(PathBuf::from));
+        }
+        view.readable.retain(|path| path.exists());
+        let roots = |program: &str| interpreter::roots(program, path, self.home.as_deref());
+        let arguments = kernel.spec.argv.iter().skip(1);
+        let scripts = arguments.filter_map(|argument| Some((script(argument)?, roots(argument))));
+        let own: Vec<PathBuf> = roots(program)
+            .into_iter()
+            .chain(kernel.prefix.clone())
+            .chain([kernel.resource_dir.clone()])
+            .chain(scripts.flat_map(|(dir, roots)| std::iter::once(dir).chain(roots)))
+            .chain(self.reads.iter().cloned())
+            .filter(|dir| self.may_be_seen(dir))
+            .collect();
+        view.readable.extend(own);
+        interpreter::libraries(self.home.as_deref(), &mut view);
+        for dir in std::iter::once(cwd).chain(self.add_dirs.iter().map(PathBuf::as_path)) {
+            let writes = self.writes || dir != cwd;
+            for part in self.parts(dir) {
+                if writes && part.is_dir() {
+                    self.protect(&part, &mut view);
+                    view.writable.push(part);
+                } else {
+                    view.readable.push(part);
+                }
+            }
+        }
+        view.readable.retain(|path| !view.writable.contains(path));
+        view
+    }
+
+    /// A directory, or of the home directory what does not begin with a dot, and of that with the sockets what is none of
+    /// ours. Of one that has the home directory in it, such as `/`, nothing.
+    fn parts(&self, dir: &Path) -> Vec<PathBuf> {
+        let Ok(dir) = dir.canonicalize() else {
+            return Vec::new();
+        };
+        let is = |other: &Path| other.canonicalize().is_ok_and(|other| other == dir);
+        let is_home = self.home.as_deref().is_some_and(is);
+        if is_home || is(&self.sockets) {
+            let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
+            let visible = entries.filter(|entry| {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let is_private = name.starts_with(PREFIX) || is_home && name.starts_with('.');
+                // A link may lead to anywhere.
+                !is_private && entry.file_type().is_ok_and(|kind| !kind.is_symlink())
+            });
+            return visible.map(|entry| entry.path()).collect();
+        }
+        if self.may_be_seen(&dir) {
+            vec![dir]
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Whether a whole tree may be shown: it does not have the home directory in it.
+    fn may_be_seen(&self, dir: &Path) -> bool {
+        let holds_home = |dir: &Path| self.home.as_ref().is_some_and(|home| home.starts_with(dir));
+        let real = dir.canonicalize().ok();
+        dir != Path::new("/")
+            && !holds_home(dir)
+            && real.is_some_and(|real| !holds_home(&real) && real != Path::new("/"))
+    }
+
+    /// What of a tree that can be written cannot.
+    fn protect(&self, tree: &Path, view: &mut View) {
+        let mut protected = Vec::new();
+        repositories(tree, &mut |repository| {
+            view.pinned.push(repository.to_owned());
+            let hooks = repository.join("hooks");
+            // Every repository has one; without it there would be nothing to protect.
+            let _ = std::fs::create_dir(&hooks);
+            protected.extend([
+                hooks,
+                repository.join("config"),
+                repository.join("config.worktree"),
+            ]);
+        });
+        protected.push(tree.join("SPONDE.md"));
+        // A link is not followed: what it leads to is not what is meant.
+        protected
+            .retain(|path| std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink()));
+        view.protected.extend(protected);
+        let hidden = self.hidden.iter().chain([&self.sockets]);
+        let inside = hidden.filter_map(|dir| dir.canonicalize().ok());
+        view.hidden
+            .extend(inside.filter(|dir| dir.starts_with(tree) && dir != tree));
+    }
+}
+
+/// What a kernelspec's argument names, if that is a file: with what is beside it.
+fn script(argument: &str) -> Option<PathBuf> {
+    let path = Path::new(argument);
+    let dir = path
+        .parent()
+        .filter(|_| path.is_absolute() && path.is_file())?;
+    Some(dir.to_owned())
+}
+
+/// The `.git` directories of a tree, not too deep.
+fn repositories(tree: &Path, found: &mut impl FnMut(&Path)) {
+    let mut left = REPOSITORY_DIRS;
+    let mut level = vec![tree.to_owned()];
+    for _ in 0..=REPOSITORY_DEPTH {
+        let mut next = Vec::new();
+        for dir in level {
+            let Some(fewer) = left.checked_sub(1) else {
+                return;
+            };
+            left = fewer;
+            for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+                if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    continue;
+                }
+                match entry.file_name().to_str() {
+                    Some(".git") => found(&entry.path()),
+                    Some("node_modules" | "__pycache__") => {}
+                    Some(name) if name.starts_with('.') => {}
+                    Some(_) | None => next.push(entry.path()),
+                }
+            }
+        }
+        level = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::jupyter::kernelspec::KernelSpec;
+
+    fn confinement(home: &Path) -> Confinement {
+        Confinement {
+            tier: Tier::Landlock,
+            program: "/bin/true".into(),
+            writes: true,
+            network: Network::Off,
+            add_dirs: Vec::new(),
+            reads: Vec::new(),
+            home: Some(home.to_owned()),
+            sockets: "/run".into(),
+            hidden: vec![home.join("project/data")],
+            limits: Limits::default(),
+        }
+    }
+
+    fn view(confinement: &Confinement, cwd: &Path) -> View {
+        let spec = r#"{"argv": ["sh", "{connection_file}"], "display_name": "x", "language": "x"}"#;
+        let kernel = KernelSource {
+            name: "x".to_owned(),
+            spec: KernelSpec::parse(spec.as_bytes()).unwrap(),
+            resource_dir: "/nowhere".into(),
+            prefix: None,
+        };
+        let mut view = confinement.view(&kernel, "/bin/sh", cwd, "/bin");
+        view.readable.retain(|path| path.starts_with("/tmp"));
+        view.writable.sort();
+        view
+    }
+
+    #[test]
+    fn a_project_is_writable_but_for_what_runs_later() {
+        let home = tempfile::tempdir().unwrap();
+        let project = home.path().canonicalize().unwrap().join("project");
+        for dir in [
+            "project/.git",
+            "project/a/b/.git/hooks",
+            "project/data",
+            ".ssh",
+        ] {
+            fs::create_dir_all(home.path().join(dir)).unwrap();
+        }
+        fs::write(project.join(".git/config"), "").unwrap();
+        fs::write(project.join("SPONDE.md"), "").unwrap();
+        let found = view(&confinement(home.path()), &project);
+        assert_eq!(
+            found,
+            View {
+                writable: vec![project.clone()],
+                pinned: vec![project.join(".git"), project.join("a/b/.git")],
+                protected: vec![
+                    project.join(".git/hooks"),
+                    project.join(".git/config"),
+                    project.join("a/b/.git/hooks"),
+                    project.join("SPONDE.md"),
+                ],
+                hidden: vec![project.join("data")],
+                ..View::default()
+            }
+        );
+        let read_only = Confinement {
+            writes: false,
+            ..confinement(home.path())
+        };
+        assert_eq!(
+            view(&read_only, &project),
+            View {
+                readable: vec![project],
+                ..View::default()
+            }
+        );
+    }
+
+    #[test]
+    fn of_a_home_directory_only_what_has_no_dot_is_seen() {
+        let home = tempfile::tempdir().unwrap();
+        let real = home.path().canonicalize().unwrap();
+        for dir in [".ssh", ".config", "music", "work"] {
+            fs::create_dir(real.join(dir)).unwrap();
+        }
+        fs::write(real.join("notes.txt"), "").unwrap();
+        fs::write(real.join(".bashrc"), "").unwrap();
+        std::os::unix::fs::symlink("/etc", real.join("link")).unwrap();
+        let found = view(&confinement(&real), &real);
+        assert_eq!(found.writable, [real.join("music"), real.join("work")]);
+        assert_eq!(found.readable, [real.join("notes.txt")]);
+        assert_eq!(view(&confinement(&real), Path::new("/")), View::default());
+    }
+}

