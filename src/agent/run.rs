@@ -24,15 +24,13 @@ use super::sampling::Sampling;
 use super::spill::Spill;
 use super::stdin::StdinPolicy;
 use super::store::{Opened, Store};
-use super::stream::client::{INBOX, Joining, Request, Wanted};
+use super::stream::client::{Joining, Request, Wanted};
 use super::stream::log::Log;
-use super::stream::{Client, SessionHandle};
 use super::tools;
 use super::turn::{Input, State, Turn};
 use super::undo::UndoOptions;
 use crate::jupyter::content::InputRequest;
 use crate::jupyter::nbformat::random_cell_id;
-use crate::kernel::task::{self, Task};
 use crate::kernel::{
     ExecuteOptions, Execution, ExitReason, KernelError, Late, LaunchOptions, OutputEvent, Verdict,
     late_outputs,
@@ -44,6 +42,7 @@ use crate::session::transcript::{Author, KernelIdentity};
 use crate::session::{CodeStatus, Edit, OutputLimits, Transcript, context};
 
 mod again;
+mod agent;
 mod answering;
 mod busy;
 mod compacting;
@@ -66,6 +65,7 @@ mod telling;
 mod undo;
 mod waiting;
 
+pub use agent::Agent;
 use answering::{Answering, next_answer};
 use compacting::{Room, next_draft};
 use discretion::Passwords;
@@ -127,57 +127,6 @@ pub struct AgentOptions {
     pub undo: Option<UndoOptions>,
     /// Whether a spare kernel stands ready, so that a restart costs nothing but the memory.
     pub spare: bool,
-}
-
-/// A running session. Dropping it ends the session and its kernel.
-#[derive(Debug)]
-pub struct Agent {
-    handle: SessionHandle,
-    end: CancellationToken,
-    task: Option<Task>,
-}
-
-impl Agent {
-    /// Starts a session; the kernel starts in the background.
-    pub fn start(options: AgentOptions) -> Self {
-        let (commands, inbox) = mpsc::channel(INBOX);
-        let (joining, joins) = mpsc::channel(INBOX);
-        let log = Log::new(jiff::Timestamp::now().as_millisecond().unsigned_abs());
-        let handle = SessionHandle::new(commands, joining, log.clone());
-        let end = CancellationToken::new();
-        let session = Session::new(options, log, joins);
-        let task = task::spawn("session", session.run(inbox, end.clone()));
-        Self {
-            handle,
-            end,
-            task: Some(task),
-        }
-    }
-
-    /// Reaches the session, for any number of front ends.
-    pub fn handle(&self) -> &SessionHandle {
-        &self.handle
-    }
-
-    /// A front end that sees everything from the beginning on.
-    pub fn client(&self, name: &str) -> Client {
-        self.handle.from_start(name)
-    }
-
-    /// Ends the session in good order: the kernel is shut down, the notebook is written.
-    pub async fn shutdown(mut self) {
-        self.end.cancel();
-        if let Some(task) = self.task.take() {
-            task.join().await;
-        }
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        // Handles may outlive it; the task ends by itself, or is aborted with `task`.
-        self.end.cancel();
-    }
 }
 
 /// The state of a session's task.

@@ -74,13 +74,13 @@ fn is_trusted(project: &Project, context: &Context) -> bool {
     let path = project.path.display();
     let why = match Trusted::in_dir(&context.paths.state).of(project) {
         Trust::Trusted => return true,
-        Trust::Refused => "as you said; --trust-project follows them",
+        Trust::Refused => ", as you said; --trust-project follows them",
         Trust::Unknown => {
-            "nobody has said yet that they are trusted (--trust-project follows them)"
+            ": nobody has said yet that they are trusted (--trust-project follows them)"
         }
     };
-    context.notify.warning(format!(
-        "the instructions in {path} are not followed: {why}"
-    ));
+    context
+        .notify
+        .warning(format!("the instructions in {path} are not followed{why}"));
     false
 }

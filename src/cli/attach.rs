@@ -45,6 +45,9 @@ pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, 
         front.controls = Controls::new(state.kernels.clone(), state.approval);
         front.model.clone_from(&state.model);
         front.view.begin_with(snapshot);
+        if let Some(event) = front.view.recv().await {
+            front.renderer.show(&event.kind);
+        }
     }
     if front.view.is_in_turn() {
         // What it was doing when we came is shown to its end first.

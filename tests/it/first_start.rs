@@ -115,7 +115,7 @@ async fn what_is_piped_in_is_a_file_that_the_model_knows() {
     let empty = tokio::task::block_in_place(|| sponde.run_with_stdin(&ask, ""));
     mock.stop().await;
     assert_eq!(ended.code, Some(0), "{ended}");
-    assert!(ended.stderr.contains("stdin: 21 B in "), "{ended}");
+    assert!(ended.stderr.contains("stdin: 21 bytes in "), "{ended}");
     let told = asked[0].to_string();
     assert!(
         told.contains("stdin.csv") && told.contains("width"),

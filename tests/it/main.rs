@@ -46,6 +46,7 @@ mod sees;
 mod sessions;
 mod shown;
 mod stdin;
+mod subscribers;
 mod support;
 mod tables;
 mod terminal;

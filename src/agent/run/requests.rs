@@ -46,6 +46,8 @@ impl Session {
                     Ok(())
                 }
             }
+            // While code of the model waits for a person, they may look at something first.
+            Command::Run { .. } if matches!(self.turn.state, State::Deciding(_)) => Ok(()),
             Command::Submit { .. } | Command::Run { .. } | Command::Compact => {
                 if is_idle {
                     Ok(())

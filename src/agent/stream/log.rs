@@ -239,19 +239,18 @@ impl Items {
     }
 }
 
-/// Text that more text may follow at once.
+/// Output that more may follow at once. The words of a model come at the pace of reading.
 fn can_be_joined(body: &Body) -> bool {
     use crate::kernel::OutputEvent;
     matches!(
         body,
         Body::Edit {
-            edit: Edit::AppendText { .. }
-                | Edit::Emit {
-                    output: OutputEvent::Stream(_)
-                        | OutputEvent::Update { .. }
-                        | OutputEvent::Clear { .. },
-                    ..
-                },
+            edit: Edit::Emit {
+                output: OutputEvent::Stream(_)
+                    | OutputEvent::Update { .. }
+                    | OutputEvent::Clear { .. },
+                ..
+            },
             ..
         }
     )

@@ -1,6 +1,6 @@
 //! A session as a screen shows it: edits and events as one list of [`EventKind`]s, without what this client did itself.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use super::{Body, Client, PendingRequest, Received, Rejection, Snapshot};
@@ -25,6 +25,10 @@ pub struct View {
     language: String,
     /// Where the notebook is.
     directory: PathBuf,
+    /// Cells whose words were told while they streamed, before the edit that adds them.
+    streamed: HashSet<String>,
+    /// Calls that cannot run: they have no code to show.
+    broken: HashSet<String>,
     /// `In [n]` numbers of cells that run.
     counts: HashMap<String, i64>,
     /// Whether a turn goes on, as far as was shown.
@@ -45,6 +49,8 @@ impl View {
             sequence: 0,
             language: String::new(),
             directory: PathBuf::new(),
+            streamed: HashSet::new(),
+            broken: HashSet::new(),
             counts: HashMap::new(),
             in_turn: false,
         }
@@ -101,8 +107,17 @@ impl View {
 
     /// Takes a snapshot in as what was there before: nothing of it is shown but questions that wait.
     pub fn begin_with(&mut self, snapshot: &Snapshot) {
-        self.is_in(&snapshot.state.kernels, &snapshot.state.notebook);
-        self.in_turn = snapshot.state.turn != TurnPhase::Idle;
+        let state = &snapshot.state;
+        self.is_in(&state.kernels, &state.notebook);
+        self.in_turn = state.turn != TurnPhase::Idle;
+        let main = state.kernels.first();
+        self.ready.push_back(EventKind::SessionStarted {
+            model: state.model.clone(),
+            kernel: main.map(|it| it.kernel.clone()).unwrap_or_default(),
+            kernels: state.kernels.clone(),
+            notebook: state.notebook.clone(),
+            instructions: state.instructions.clone(),
+        });
         self.show_pending(snapshot);
     }
 
@@ -126,6 +141,9 @@ impl View {
                         EventKind::SessionStarted {
                             kernels, notebook, ..
                         } => self.is_in(kernels, notebook),
+                        EventKind::Text { cell, .. } => {
+                            self.streamed.insert(cell.clone());
+                        }
                         EventKind::TurnFinished { .. } => self.in_turn = false,
                         // Whoever decided knows.
                         EventKind::ApprovalResolved { by, .. }
@@ -156,10 +174,22 @@ impl View {
                     text: text.clone(),
                 }
             }
+            Edit::AppendText { cell, .. } if self.streamed.remove(cell) => return,
             Edit::AppendText { cell, text, .. } => EventKind::Text {
                 cell: cell.clone(),
                 text: text.clone(),
             },
+            Edit::Propose {
+                cell,
+                author: Author::Model {
+                    broken: Some(_), ..
+                },
+                ..
+            } => {
+                self.broken.insert(cell.clone());
+                return;
+            }
+            Edit::Finish { cell, .. } if self.broken.remove(cell) => return,
             Edit::Propose {
                 cell,
                 author,
@@ -251,8 +281,28 @@ impl View {
         }
     }
 
+    /// Nobody is asked about code that they cannot see.
+    fn show_proposed(&mut self, snapshot: &Snapshot, cell: &str) {
+        let transcript = snapshot.transcript();
+        let Some((found, code)) = transcript
+            .cell(cell)
+            .and_then(|found| Some((found, found.code()?)))
+        else {
+            return;
+        };
+        let language = code.language.clone();
+        self.ready.push_back(EventKind::CodeProposed {
+            cell: cell.to_owned(),
+            language: language.unwrap_or_else(|| self.language.clone()),
+            source: found.source.clone(),
+        });
+    }
+
     fn show_pending(&mut self, snapshot: &Snapshot) {
         for pending in &snapshot.state.pending {
+            if let PendingRequest::Approval { cell } = pending {
+                self.show_proposed(snapshot, cell);
+            }
             self.ready.push_back(match pending.clone() {
                 PendingRequest::Approval { cell } => EventKind::ApprovalRequested { cell },
                 PendingRequest::Input {

@@ -1,0 +1,60 @@
+//! What the owner of a session holds.
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{AgentOptions, Session};
+use crate::agent::stream::client::INBOX;
+use crate::agent::stream::{Client, Log, SessionHandle};
+use crate::kernel::task::{self, Task};
+
+/// A running session. Dropping it ends the session and its kernel.
+#[derive(Debug)]
+pub struct Agent {
+    handle: SessionHandle,
+    end: CancellationToken,
+    task: Option<Task>,
+}
+
+impl Agent {
+    /// Starts a session; the kernel starts in the background.
+    pub fn start(options: AgentOptions) -> Self {
+        let (commands, inbox) = mpsc::channel(INBOX);
+        let (joining, joins) = mpsc::channel(INBOX);
+        let log = Log::new(jiff::Timestamp::now().as_millisecond().unsigned_abs());
+        let handle = SessionHandle::new(commands, joining, log.clone());
+        let end = CancellationToken::new();
+        let session = Session::new(options, log, joins);
+        let task = task::spawn("session", session.run(inbox, end.clone()));
+        Self {
+            handle,
+            end,
+            task: Some(task),
+        }
+    }
+
+    /// Reaches the session, for any number of front ends.
+    pub fn handle(&self) -> &SessionHandle {
+        &self.handle
+    }
+
+    /// A front end that sees everything from the beginning on.
+    pub fn client(&self, name: &str) -> Client {
+        self.handle.from_start(name)
+    }
+
+    /// Ends the session in good order: the kernel is shut down, the notebook is written.
+    pub async fn shutdown(mut self) {
+        self.end.cancel();
+        if let Some(task) = self.task.take() {
+            task.join().await;
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // Handles may outlive it; the task ends by itself, or is aborted with `task`.
+        self.end.cancel();
+    }
+}
