@@ -389,7 +389,7 @@ mod tests {
             before = messages(&transcript, "run_code", BUDGET);
         }
         let tool_call = |cell: &str, code: &str| ToolCall {
-            after: 0,
+            after: "let me see".len(),
             id: format!("call-{cell}"),
             name: "run_code".to_owned(),
             arguments: json!({ "code": code }).to_string(),

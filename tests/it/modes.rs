@@ -147,7 +147,7 @@ async fn blocks_of_a_reply_are_run_in_order() {
         *reply,
         (
             "assistant".to_owned(),
-            "First this:\n\nand then\n\n1. that:\n\n````python\nx = '```'\n````\n\n```python\nif x:\n    print(6 * 7, x)\n```"
+            "First this:\n\n````python\nx = '```'\n````\n\nand then\n\n1. that:\n\n```python\nif x:\n    print(6 * 7, x)\n```"
                 .to_owned()
         )
     );

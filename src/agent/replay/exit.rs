@@ -34,7 +34,7 @@ pub(super) fn quiet(output: &mut OutputEvent, exits: Exits) -> bool {
     let OutputEvent::Stream(stream) = output else {
         return true;
     };
-    if exits == Exits::AsJupyter || !stream.text.contains(ADVICE) {
+    if exits == Exits::AsJupyter || stream.name != "stderr" || !stream.text.contains(ADVICE) {
         return true;
     }
     let mut kept = String::new();
