@@ -88,7 +88,9 @@ pub fn tables(cwd: &Path) -> Vec<PathBuf> {
                 .extension()
                 .and_then(|e| e.to_str())
                 .unwrap_or_default();
-            matches!(extension, "csv" | "tsv") && path.is_file()
+            // A link may lead to what code in the kernel cannot read.
+            let is_file = path.symlink_metadata().is_ok_and(|it| it.is_file());
+            matches!(extension, "csv" | "tsv") && is_file
         })
         .collect();
     tables.sort();

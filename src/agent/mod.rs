@@ -37,7 +37,7 @@ pub use event::{
 pub use models::{Models, Opening, Outfit};
 pub use restored::{KernelMemory, RestoredBy};
 pub use run::{Agent, AgentOptions};
-pub use save::{write_atomically, write_atomically_with};
+pub use save::{write_atomically, write_atomically_with, write_beside_code};
 pub use spill::Spill;
 pub use stdin::StdinPolicy;
 pub use totals::Totals;

@@ -5,6 +5,7 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use crate::kernel::folder::Folder;
 use crate::session::limits::Place;
 
 /// Writes pictures as `DIR/plot-N.EXT`, the next free N.
@@ -72,10 +73,11 @@ impl PictureFiles {
 }
 
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = Folder::of(path)?;
     std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)
-        .open(path)?
+        .open(folder.file())?
         .write_all(bytes)
 }
 

@@ -4,14 +4,13 @@
 //! ([`super::spill`]). Code in the kernel can write to these: only plain files of the cell's own folder are opened, and
 //! no link is followed.
 
-use std::fs::File;
-use std::io::{self, BufReader};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::kernel::folder::open_file;
 use crate::llm::types::ToolSpec;
 use crate::session::context::READ_OUTPUT;
 use crate::session::limits::Whole;
@@ -144,7 +143,7 @@ pub fn answer(source: Source, asked: &Asked, limit: usize) -> Result<String, Str
         Source::Files(dir, names) => {
             let opened = names
                 .iter()
-                .find_map(|name| Some((name, open(&dir.join(name)).ok()?)));
+                .find_map(|name| Some((name, open_file(&dir.join(name)).ok()?)));
             let Some((name, file)) = opened else {
                 return Err(format!(
                     "there is no such file; there are: {}",
@@ -156,23 +155,6 @@ pub fn answer(source: Source, asked: &Asked, limit: usize) -> Result<String, Str
         }
     };
     read.map_err(|error| format!("it could not be read: {error}"))
-}
-
-/// A plain file that is no link and no pipe, which could be waited for for ever.
-fn open(path: &Path) -> io::Result<File> {
-    const FLAGS: i32 = rustix::fs::OFlags::NOFOLLOW
-        .union(rustix::fs::OFlags::NONBLOCK)
-        .bits()
-        .cast_signed();
-    let file = std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(FLAGS)
-        .open(path)?;
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(io::Error::other("not a file"))
-    }
 }
 
 /// The names of some files of a cell, with their sizes.

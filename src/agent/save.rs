@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use crate::kernel::folder::Folder;
+
 /// Replaces `path` by `bytes`; whoever reads it sees the old content or the new, never a part. Permissions of an
 /// existing file are kept; a symlink is followed.
 ///
@@ -21,6 +23,27 @@ pub fn write_atomically_with(
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    replace(&target, write)
+}
+
+/// The same where code of a kernel may have put links: none is followed. `path` is as [`resolved`] before code ran.
+///
+/// # Errors
+/// As [`write_atomically`]; also that a link is in the way.
+///
+/// [`resolved`]: crate::kernel::folder::resolved
+pub fn write_beside_code(
+    path: &Path,
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let folder = Folder::of(path)?;
+    replace(&folder.file(), write)
+}
+
+fn replace(
+    target: &Path,
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> io::Result<()> {
     let dir = match target.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),
@@ -34,8 +57,11 @@ pub fn write_atomically_with(
     // A short name: that of the file may be as long as names can be.
     let temporary = dir.join(format!(".sponde-{}.tmp", uuid::Uuid::new_v4().simple()));
     let written = (|| {
-        let mut file = std::fs::File::create(&temporary)?;
-        if let Ok(metadata) = std::fs::metadata(&target) {
+        let mut file = std::fs::File::create_new(&temporary)?;
+        // A link is replaced, and says nothing of permissions.
+        if let Ok(metadata) = std::fs::symlink_metadata(target)
+            && metadata.is_file()
+        {
             file.set_permissions(metadata.permissions())?;
         }
         let mut buffered = io::BufWriter::new(&mut file);
@@ -43,7 +69,7 @@ pub fn write_atomically_with(
         io::Write::flush(&mut buffered)?;
         drop(buffered);
         file.sync_all()?;
-        std::fs::rename(&temporary, &target)?;
+        std::fs::rename(&temporary, target)?;
         sync_directory(dir);
         Ok(())
     })();

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use crate::jupyter::mime::{self, MimeBundle, joined};
 use crate::jupyter::nbformat::Output;
+use crate::kernel::folder::Folder as OpenFolder;
 use crate::kernel::{OutputEvent, Oversize};
 use crate::session::OutputLimits;
 use crate::session::limits::{Place, Whole};
@@ -384,7 +385,8 @@ impl CellFiles {
         } else {
             options.write(true).create(true).truncate(true);
         }
-        options.custom_flags(NO_FOLLOW).open(path)
+        let folder = OpenFolder::of(path)?;
+        options.custom_flags(NO_FOLLOW).open(folder.file())
     }
 
     fn write(

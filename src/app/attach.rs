@@ -62,7 +62,7 @@ enum FromServer {
     /// gone.
     Snapshot(Box<Snapshot>),
     /// The next item.
-    Item(Item),
+    Item(Box<Item>),
     /// The command was accepted.
     Accepted {
         /// Of the command.

@@ -9,6 +9,7 @@ use super::{Context, Notify, kernels};
 use crate::error::{Exit, Failure};
 use crate::jupyter::nbformat::{CellType, Notebook, random_cell_id};
 use crate::kernel::KernelSource;
+use crate::kernel::folder::resolved;
 use crate::session::OutputLimits;
 use crate::session::open::{self, Opened};
 
@@ -49,7 +50,8 @@ pub fn place(
         });
     };
     let here = context.paths.environment.cwd().unwrap_or(Path::new("/"));
-    let absolute = std::path::absolute(here.join(path)).unwrap_or_else(|_| path.to_owned());
+    // As it is before any code runs: a link that comes later is not followed.
+    let absolute = resolved(&here.join(path));
     if absolute.exists() {
         let old = Some(read(&absolute, path, limits, &context.notify)?);
         return Ok(NotebookFile {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Context;
+use super::{Context, SessionSettings};
 use crate::agent::project::{self, Project, Trust, Trusted};
 use crate::agent::prompt::Instructions;
 
@@ -32,11 +32,10 @@ pub fn decide(question: &TrustQuestion, follow: bool, context: &Context) {
 }
 
 /// What is added to the system prompt for work in `cwd`. A project's file that is not trusted is ignored, with a notice,
-/// unless it is trusted `anyway`. `agreed` is what a person has just said yes to, for this session at least.
+/// unless the settings trust it, or a person has just said yes to it.
 pub(super) fn instructions(
     cwd: &Path,
-    anyway: bool,
-    agreed: Option<&TrustQuestion>,
+    settings: &SessionSettings,
     context: &Context,
 ) -> Vec<Instructions> {
     let mut all = Vec::new();
@@ -60,8 +59,9 @@ pub(super) fn instructions(
         }
     };
     let Some(found) = found else { return all };
+    let agreed = settings.agreed.as_ref();
     let agreed = agreed.is_some_and(|question| question.project == found);
-    if anyway || agreed || is_trusted(&found, context) {
+    if settings.trust_project || agreed || is_trusted(&found, context) {
         all.push(Instructions {
             source: project::FILE.to_owned(),
             text: found.text,

@@ -79,17 +79,13 @@ pub async fn start(
         None => kernels_for(settings, old.as_ref(), &origin, remote.as_ref(), context)?,
     };
     let here = current_dir(context)?;
-    let cwd = match &old {
-        Some(old) => {
-            old.check_language(&kernel)?;
-            old.workdir(&notebook, &here)
-        }
-        None => origin.cwd.clone().unwrap_or_else(|| here.clone()),
-    };
+    if let Some(old) = &old {
+        old.check_language(&kernel)?;
+    }
+    let cwd = workdir(old.as_ref(), &origin, &notebook, &here);
     let files = files(settings, &notebook, context)?;
     let named_files = workspace::described(&files, &here, &cwd)?;
-    let agreed = settings.agreed.as_ref();
-    let instructions = project::instructions(&here, settings.trust_project, agreed, context);
+    let instructions = project::instructions(&here, settings, context);
     let added = instructions.iter().map(|it| it.source.clone()).collect();
     let models = Switchboard::new(
         context,
@@ -100,9 +96,7 @@ pub async fn start(
     let goes_on = settings.lifetime == Lifetime::Conversation;
     let wanted = settings.replay || settings.attended && goes_on;
     let may_replay = wanted && existing.is_none() && old.as_ref().is_some_and(|old| old.has_run);
-    let named = settings.model.as_deref().or(origin.model.as_deref());
-    let name = named.or(context.config.model.as_deref());
-    let outfit = models.first(name).await?;
+    let outfit = models.first(model_name(settings, &origin, context)).await?;
     let (provider, coaching) = (outfit.provider, outfit.coaching);
     let budgets = budgets(settings, provider.info(), context)?;
     let workspace = Workspace {
@@ -113,8 +107,8 @@ pub async fn start(
         own: models.has_own(),
     };
     let kernels: Vec<&KernelSource> = std::iter::once(&kernel).chain(&others).collect();
-    let words = |old: &Old| old.words(existing.is_some(), may_replay);
-    let words = old.as_ref().map(words);
+    let words = old.as_ref();
+    let words = words.map(|old| old.words(existing.is_some(), may_replay));
     let facts = workspace.facts(named_files, &kernels);
     let offers = kernels.iter().copied().map(offer).collect();
     let (sandbox, sandbox_line) = sandbox::session(&settings.sandbox, &workspace, &files, context)?;
@@ -131,10 +125,9 @@ pub async fn start(
     let others = others_like(&main, others, &origin);
     let id = origin.id().to_owned();
     let opened = origin.open(&main, &notebook, old, may_replay, limits, context);
-    let switchboard: Arc<dyn Models> = Arc::new(Arc::clone(&models));
     let agent = Agent::start(AgentOptions {
         provider: Some(provider),
-        models: Some(switchboard),
+        models: Some(Arc::new(Arc::clone(&models)) as Arc<dyn Models>),
         system: outfit.system,
         instructions: added,
         facts,
@@ -157,15 +150,7 @@ pub async fn start(
         undo: goes_on.then(|| undo_options(context)),
         spare: settings.attended && can_have_spare,
     });
-    let listener = goes_on
-        .then(|| attach::listen(agent.handle().clone(), &id, &context.paths.sockets))
-        .and_then(|listening| match listening {
-            Ok(listener) => Some(listener),
-            Err(error) => {
-                tracing::warn!(%error, "no other terminal can attach to this session");
-                None
-            }
-        });
+    let listener = goes_on.then(|| listen(&agent, &id, context)).flatten();
     Ok(Session {
         agent,
         id,
@@ -177,6 +162,33 @@ pub async fn start(
         may_replay,
         listener,
     })
+}
+
+/// Where its kernels work.
+fn workdir(old: Option<&Old>, origin: &Origin, notebook: &Path, here: &Path) -> PathBuf {
+    match old {
+        Some(old) => old.workdir(notebook, here),
+        None => origin.cwd.clone().unwrap_or_else(|| here.to_owned()),
+    }
+}
+
+/// The model that is wanted, if any is.
+fn model_name<'a>(
+    settings: &'a SessionSettings,
+    origin: &'a Origin,
+    context: &'a Context,
+) -> Option<&'a str> {
+    let named = settings.model.as_deref().or(origin.model.as_deref());
+    named.or(context.config.model.as_deref())
+}
+
+/// Lets other terminals attach.
+fn listen(agent: &Agent, id: &str, context: &Context) -> Option<Listener> {
+    let listening = attach::listen(agent.handle().clone(), id, &context.paths.sockets);
+    if let Err(error) = &listening {
+        tracing::warn!(%error, "no other terminal can attach to this session");
+    }
+    listening.ok()
 }
 
 /// How the `others` start, beside `main`.

@@ -10,6 +10,7 @@ use crate::llm::mode::CodeMode;
 
 /// How a session is to be.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct SessionSettings {
     /// The model, as `provider/name` or a bare name.
     pub model: Option<String>,

@@ -52,32 +52,34 @@ pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, 
     if front.view.is_in_turn() {
         // What it was doing when we came is shown to its end first.
         if let Some(exit) = after_turn(front.turn().await) {
-            return end(exit);
+            return Ok(end(exit));
         }
     }
     let exit = front.converse(after_turn).await;
-    end(exit)
+    Ok(end(exit))
 }
 
 /// Whether this terminal ends with a turn: only if the session did, or the person wants it.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "as every end of a turn is passed"
+)]
 fn after_turn(ended: Ended) -> Option<Exit> {
     match ended {
         Ended::Turn { .. } => None,
-        Ended::Gone | Ended::Left { .. } => Some(Exit::Done),
-        Ended::Unread(_) => Some(Exit::Failed),
+        Ended::Left { .. } => Some(Exit::Done),
+        Ended::Gone | Ended::Unread(_) => Some(Exit::Failed),
         Ended::End => Some(Exit::Interrupted),
     }
 }
 
-fn end(exit: Exit) -> Result<Exit, Failure> {
-    match exit {
+fn end(exit: Exit) -> Exit {
+    if exit == Exit::Failed {
         // The session ended under us, as it may.
-        Exit::Failed => {
-            eprint("the session has ended\n");
-            Ok(Exit::Done)
-        }
-        other => Ok(other),
+        eprint("the session has ended\n");
+        return Exit::Done;
     }
+    exit
 }
 
 /// The snapshot, and each item after it, as one line of JSON.

@@ -100,15 +100,12 @@ impl Renderer {
     fn tell(&mut self, event: &EventKind) {
         match event {
             EventKind::SessionStarted { .. } => self.began(event),
-            EventKind::Said { text, .. } => {
-                self.note(DIM, &filter::plain(&format!("> {text}")));
-            }
-            EventKind::ApprovalResolved { decision, by, .. } => {
-                self.note(DIM, &filter::plain(&notes::decided(decision, by)));
-            }
-            EventKind::ContinueResolved { go_on, by } => {
-                let what = if *go_on { "goes on" } else { "does not go on" };
-                self.note(DIM, &filter::plain(&format!("({by}: it {what})")));
+            EventKind::Said { .. }
+            | EventKind::ApprovalResolved { .. }
+            | EventKind::ContinueResolved { .. } => {
+                if let Some(words) = notes::of_others(event) {
+                    self.note(DIM, &filter::plain(&words));
+                }
             }
             EventKind::KernelReady { .. }
             | EventKind::SessionResumed { .. }
@@ -140,12 +137,8 @@ impl Renderer {
                 of,
                 ..
             } => self.asked_again(message, *wait_ms, *attempt, *of),
-            EventKind::ModelChanged { model, .. } => {
-                self.note(DIM, &filter::plain(&format!("from now on: {model}")));
-            }
-            EventKind::ModelUnchanged { model, message } => {
-                let text = format!("could not change to {model}: {message}");
-                self.note(BAD, &filter::plain(&text));
+            EventKind::ModelChanged { .. } | EventKind::ModelUnchanged { .. } => {
+                self.model_event(event);
             }
             EventKind::CompactionStarted { .. } => self.status("compacting the conversation"),
             EventKind::Compacted { .. } => {

@@ -10,6 +10,7 @@ mod comm;
 pub mod discover;
 mod execution;
 mod files;
+pub mod folder;
 pub mod gateway;
 pub mod guard;
 mod host;

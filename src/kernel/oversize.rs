@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::folder::Folder;
+
 /// Names that are tried when one is taken.
 const NAMES: u32 = 1000;
 
@@ -71,7 +73,9 @@ impl Oversize {
         for _ in 0..NAMES {
             let number = self.state.next.fetch_add(1, Ordering::Relaxed);
             let path = self.dir.join(format!("large-{number}.json"));
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
+            let folder = Folder::of(&path)?;
+            let mut options = OpenOptions::new();
+            match options.write(true).create_new(true).open(folder.file()) {
                 Ok(file) => return Ok((file, path)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),

@@ -550,7 +550,10 @@ fn shown(events: &[EventKind]) -> String {
 }
 
 fn stored(notebook: &Notebook) -> String {
-    let outputs = notebook.cells.iter().flat_map(|cell| cell.outputs());
+    let outputs = notebook
+        .cells
+        .iter()
+        .flat_map(sponde::jupyter::nbformat::Cell::outputs);
     outputs
         .filter_map(|output| match output {
             Output::Stream { text, .. } => Some(text.as_str()),
@@ -766,4 +769,34 @@ async fn words_stay_where_the_model_wrote_them() {
     assert_eq!(text, "First I load.\n\nThen I print.\n\nThat is all.");
     let before: Vec<&str> = calls.iter().map(|call| &text[..call.after]).collect();
     assert_eq!(before, ["First I load.", "First I load.\n\nThen I print."]);
+}
+
+/// Code puts a link in the place of the notebook, then of the directory with its plots: what they lead to stays as it is.
+#[tokio::test]
+async fn a_link_in_the_place_of_the_notebook_is_not_followed() {
+    let outside = tempfile::tempdir().unwrap();
+    let target = outside.path().join("precious.txt");
+    std::fs::write(&target, "mine").unwrap();
+    let link = format!(
+        "import os\nos.remove('session.ipynb')\nos.symlink({:?}, 'session.ipynb')\n\
+         os.symlink({:?}, 'session_files')",
+        target.display().to_string(),
+        outside.path().display().to_string(),
+    );
+    let plot = "import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()";
+    let mut session = start(
+        ipykernel(),
+        Approval::Never,
+        [call("1 + 1"), call(&link), call(plot), Reply::text("Done.")],
+    );
+    session.submit("go").await;
+    session.turn().await;
+    session.agent.shutdown().await;
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "mine");
+    let others = std::fs::read_dir(outside.path()).unwrap().count();
+    assert_eq!(others, 1, "nothing was written outside");
+    // As with a file that another program has put there: the session goes on beside it, and nothing is lost.
+    let bytes = std::fs::read(session.dir.path().join("session-2.ipynb")).unwrap();
+    let read = Notebook::read(&bytes, &mut random_cell_id).unwrap();
+    assert!(read.notebook.to_json().contains("plt.show()"));
 }

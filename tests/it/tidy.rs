@@ -230,6 +230,7 @@ const RULES: &[Rule] = &[
             "kernel::Types",
             "kernel::attach",
             "kernel::discover",
+            "kernel::folder",
             "kernel::gateway",
             "kernel::probe",
             "kernel::reap",

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::agent::write_atomically_with;
+use crate::agent::write_beside_code;
 use crate::jupyter::nbformat::{Cell, CellType, Notebook, Output};
 
 /// Between two saves lies so many times what the last one took.
@@ -26,7 +26,7 @@ pub struct Saver {
 }
 
 impl Saver {
-    /// For the file at `path`, which is written when the first cell has finished or put something out.
+    /// For the file at `path` ([resolved](crate::kernel::folder::resolved) before code runs), which is written when the first cell has finished or put something out.
     pub fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
@@ -54,7 +54,7 @@ impl Saver {
         let begun = Instant::now();
         self.is_newer = false;
         let (before, after) = notebook.frame();
-        let written = write_atomically_with(&self.path, |file| {
+        let written = write_beside_code(&self.path, |file| {
             file.write_all(before.as_bytes())?;
             for (index, cell) in notebook.cells.iter_mut().enumerate() {
                 let now = outputs_of(index).and_then(|now| put(cell, now));

@@ -3,12 +3,13 @@
 //! What a person did to it in Jupyter is taken over ([`Edit::Reload`]), and both sides are told. A file that is no
 //! notebook any more, or not this one, is left alone: the session goes on in a file beside it.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::{Edit, Session, random_cell_id};
 use crate::jupyter::nbformat::Notebook;
+use crate::kernel::folder::open_file;
 use crate::session::open;
 
 /// What tells one state of a file from another without reading it.
@@ -23,7 +24,7 @@ impl Stamp {
     /// Of the file as it is now; `None` if there is none.
     pub(super) fn of(path: &Path) -> Option<Self> {
         use std::os::unix::fs::MetadataExt as _;
-        let metadata = std::fs::metadata(path).ok()?;
+        let metadata = std::fs::symlink_metadata(path).ok()?;
         Some(Self {
             length: metadata.len(),
             modified: metadata.modified().ok(),
@@ -98,7 +99,13 @@ impl Session {
 }
 
 fn read(path: &Path) -> Found {
-    let notebook = std::fs::read(path)
+    // A link would show the model a file that code in its kernel cannot read.
+    let bytes = open_file(path).and_then(|mut file| {
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    });
+    let notebook = bytes
         .map_err(|error: io::Error| format!("could not be read: {error}"))
         .and_then(|bytes| {
             Notebook::read(&bytes, &mut random_cell_id).map_err(|error| error.to_string())

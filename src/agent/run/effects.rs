@@ -63,7 +63,7 @@ impl Session {
                     .is_some_and(|running| running.execution.is_none())
                 {
                     // The cell waits for a kernel that is still starting, or for the point before it.
-                    return self.abandon(&Verdict::Interrupted).await;
+                    return self.abandon(&Verdict::Interrupted);
                 } else if let Some(kernel) = self.kernels.ready(self.current) {
                     // A dead kernel has nothing to interrupt.
                     let _ = kernel.interrupt().await;
@@ -117,9 +117,8 @@ impl Session {
         };
         let Some(index) = self.kernels.find(language.as_deref()) else {
             let language = language.unwrap_or_default();
-            return self
-                .not_run(running.cell, format!("there is no kernel for {language}"))
-                .await;
+            let message = format!("there is no kernel for {language}");
+            return Some(self.not_run(&running.cell, message));
         };
         self.current = index;
         self.kernels.need(index);
@@ -127,7 +126,7 @@ impl Session {
             Some(KernelSlot::Starting { .. } | KernelSlot::Asleep) | None => {}
             Some(KernelSlot::Failed(error)) => {
                 let message = error.to_string();
-                return self.not_run(running.cell, message).await;
+                return Some(self.not_run(&running.cell, message));
             }
             Some(KernelSlot::Ready(kernel)) => {
                 let kernel = kernel.clone();
@@ -153,7 +152,7 @@ impl Session {
                         self.kernels.restart(index);
                         self.tell_died(&reason.to_string()).await;
                     }
-                    Err(error) => return self.not_run(running.cell, error.to_string()).await,
+                    Err(error) => return Some(self.not_run(&running.cell, error.to_string())),
                 }
             }
         }
@@ -163,15 +162,15 @@ impl Session {
 
     /// There is no kernel for the cell. Without the main one the turn is over; without another, the model does
     /// something else.
-    async fn not_run(&mut self, cell: String, message: String) -> Option<Input> {
-        self.end_cell(&cell, CodeStatus::NotRun(message.clone()));
+    fn not_run(&mut self, cell: &str, message: String) -> Input {
+        self.end_cell(cell, CodeStatus::NotRun(message.clone()));
         if self.current == MAIN {
-            return Some(Input::KernelFailed { message });
+            return Input::KernelFailed { message };
         }
-        Some(Input::Ran {
+        Input::Ran {
             verdict: Verdict::Aborted,
             nudge: None,
-        })
+        }
     }
 
     async fn tell_died(&mut self, reason: &str) {
@@ -238,8 +237,8 @@ impl Session {
                 self.replay_goes_on().await;
                 if index == self.current
                     && let Some(running) = self.running.take()
-                    && let Some(input) = self.not_run(running.cell, error.to_string()).await
                 {
+                    let input = self.not_run(&running.cell, error.to_string());
                     self.drive(input).await;
                 }
             }
@@ -418,7 +417,7 @@ impl Session {
     }
 
     /// Gives up a cell that waits for a kernel, or for the point before it.
-    async fn abandon(&mut self, verdict: &Verdict) -> Option<Input> {
+    fn abandon(&mut self, verdict: &Verdict) -> Option<Input> {
         let running = self.running.take()?;
         self.give_up_point(Some(&running.cell));
         self.end_cell(&running.cell, CodeStatus::Finished(verdict.clone()));

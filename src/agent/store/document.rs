@@ -8,12 +8,16 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::agent::save::write_atomically_with;
+use crate::agent::save::write_beside_code;
 use crate::jupyter::nbformat::{Cell, Notebook};
+use crate::kernel::folder::Folder;
 use crate::session::journal::Saved;
+
+/// A link that code has put in the place of the notebook is not followed.
+const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
 /// Bytes of cells that are always overwritten in place. Of more it may not be worth it.
 const SMALL: u64 = 1 << 20;
@@ -105,7 +109,8 @@ impl Document {
 
     /// What is at the path.
     pub(super) fn look(&self) -> io::Result<Found> {
-        match std::fs::metadata(&self.path) {
+        // A link is something else, wherever it leads.
+        match std::fs::symlink_metadata(&self.path) {
             Ok(found) => Ok(match &self.state {
                 State::Known(known) if stamp(&found) == stamp_of(&known.saved) => Found::Ours,
                 State::Torn => Found::Ours,
@@ -160,7 +165,12 @@ impl Document {
         let mut text = Vec::new();
         known.take(&notebook.cells, start, &mut text)?;
         text.extend_from_slice(notebook.frame().1.as_bytes());
-        let file = OpenOptions::new().read(true).write(true).open(&self.path)?;
+        let folder = Folder::of(&self.path)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(NO_FOLLOW)
+            .open(folder.file())?;
         let metadata = file.metadata()?;
         let mut old = vec![0; usize::try_from(before - start).unwrap_or(0)];
         file.read_exact_at(&mut old, start)?;
@@ -204,7 +214,7 @@ impl Document {
             first: 0,
         };
         let (before, after) = notebook.frame();
-        write_atomically_with(&self.path, |file| {
+        write_beside_code(&self.path, |file| {
             if notebook.cells.is_empty() {
                 return notebook.write_to(file);
             }
@@ -259,12 +269,14 @@ impl Known {
 /// Moves the file at `path` to a name beside it that is free.
 fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let folder = Folder::of(path)?;
     for number in 1..1000 {
-        let aside = path.with_file_name(format!("{stem}.changed-{number}.ipynb"));
+        let name = format!("{stem}.changed-{number}.ipynb");
+        let aside = folder.beside(&name);
         match File::create_new(&aside) {
             Ok(_) => {
-                std::fs::rename(path, &aside)?;
-                return Ok(aside);
+                std::fs::rename(folder.file(), &aside)?;
+                return Ok(path.with_file_name(name));
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),

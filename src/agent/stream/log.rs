@@ -292,6 +292,6 @@ fn output_bytes(output: &crate::kernel::OutputEvent) -> usize {
             error.evalue.len() + error.traceback.iter().map(String::len).sum::<usize>()
         }
         OutputEvent::Clear { .. } => 0,
-        OutputEvent::Lost(what) => what.to_string().len(),
+        OutputEvent::Lost(what) => what.len(),
     }
 }

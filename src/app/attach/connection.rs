@@ -153,7 +153,7 @@ async fn receive(
         };
         let (id, answer) = match line {
             Ok(Some(FromServer::Item(item))) => {
-                if items.send(Received::Item(Arc::new(item))).await.is_err() {
+                if items.send(Received::Item(Arc::new(*item))).await.is_err() {
                     return;
                 }
                 continue;

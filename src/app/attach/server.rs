@@ -32,6 +32,10 @@ pub struct Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
+        // The last one takes the directory along.
+        if let Some(dir) = self.path.parent() {
+            let _ = std::fs::remove_dir(dir);
+        }
     }
 }
 
@@ -59,7 +63,7 @@ fn private_directory(dir: &Path) -> io::Result<()> {
     }
     let metadata = std::fs::symlink_metadata(dir)?;
     let own = metadata.uid() == rustix::process::geteuid().as_raw();
-    if metadata.is_dir() && own && metadata.mode() & 0o077 == 0 {
+    if metadata.is_dir() && own && metadata.mode().trailing_zeros() >= 6 {
         return Ok(());
     }
     let message = format!("`{}` is not a private directory of ours", dir.display());
@@ -110,15 +114,13 @@ async fn serve(stream: UnixStream, handle: SessionHandle, session: String) -> io
     };
     writer.write(&welcome).await?;
     let resumed = after.and_then(|after| handle.resume(&name, after));
-    let client = match resumed {
-        Some(client) => client,
-        None => {
-            let (snapshot, client) = handle.join(&name).await.map_err(io::Error::other)?;
-            writer
-                .write(&FromServer::Snapshot(Box::new(snapshot)))
-                .await?;
-            client
-        }
+    let client = if let Some(client) = resumed {
+        client
+    } else {
+        let (snapshot, client) = handle.join(&name).await.map_err(io::Error::other)?;
+        let snapshot = FromServer::Snapshot(Box::new(snapshot));
+        writer.write(&snapshot).await?;
+        client
     };
     relay(client, &handle, &name, lines, writer).await
 }
@@ -134,7 +136,7 @@ async fn relay(
         let line = tokio::select! {
             received = client.next() => match received {
                 None => return Ok(()),
-                Some(Received::Item(item)) => FromServer::Item((*item).clone()),
+                Some(Received::Item(item)) => FromServer::Item(Box::new((*item).clone())),
                 Some(Received::Snapshot(snapshot)) => FromServer::Snapshot(snapshot),
             },
             line = lines.next() => match line? {

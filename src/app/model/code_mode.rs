@@ -59,13 +59,12 @@ pub(super) fn ready(
             } else {
                 Arc::clone(&provider)
             };
-            match wanted.mode {
-                Some(_) => Arc::new(Explaining(native)),
-                None => {
-                    let notify = notify.clone();
-                    let say = move |error: &ProviderError| say(error, &notify);
-                    Arc::new(Fallback::new(native, fenced(provider), say))
-                }
+            if wanted.mode.is_some() {
+                Arc::new(Explaining(native))
+            } else {
+                let notify = notify.clone();
+                let say = move |error: &ProviderError| say(error, &notify);
+                Arc::new(Fallback::new(native, fenced(provider), say))
             }
         }
     };

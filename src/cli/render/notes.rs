@@ -5,6 +5,20 @@ use crate::agent::Decision;
 use crate::cli::style::HINT;
 
 impl Renderer {
+    /// Another model answers, or was to answer.
+    pub(super) fn model_event(&mut self, event: &EventKind) {
+        match event {
+            EventKind::ModelChanged { model, .. } => {
+                self.note(DIM, &filter::plain(&format!("from now on: {model}")));
+            }
+            EventKind::ModelUnchanged { model, message } => {
+                let text = format!("could not change to {model}: {message}");
+                self.note(BAD, &filter::plain(&text));
+            }
+            _ => {}
+        }
+    }
+
     pub(super) fn began(&mut self, event: &EventKind) {
         if let EventKind::SessionStarted {
             model,
@@ -66,15 +80,25 @@ pub(super) fn reading(arguments: &str) -> String {
     }
 }
 
-/// What another client decided about a cell.
-pub(super) fn decided(decision: &Decision, by: &str) -> String {
-    let what = match decision {
-        Decision::Run => "run it",
-        Decision::Always => "run it, and what follows",
-        Decision::Change { .. } => "run it with changes",
-        Decision::Decline { .. } => "declined",
-    };
-    format!("({by}: {what})")
+/// What another client of the session said or decided.
+pub(super) fn of_others(event: &EventKind) -> Option<String> {
+    Some(match event {
+        EventKind::Said { text, .. } => format!("> {text}"),
+        EventKind::ApprovalResolved { decision, by, .. } => {
+            let what = match decision {
+                Decision::Run => "run it",
+                Decision::Always => "run it, and what follows",
+                Decision::Change { .. } => "run it with changes",
+                Decision::Decline { .. } => "declined",
+            };
+            format!("({by}: {what})")
+        }
+        EventKind::ContinueResolved { go_on, by } => {
+            let what = if *go_on { "goes on" } else { "does not go on" };
+            format!("({by}: it {what})")
+        }
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -13,13 +13,14 @@ use super::{kernel_failure, kernels, params, source};
 use crate::agent::replay::{
     self, Control, Exits, Files, OtherKernels, ReplayOptions, Report, Saver,
 };
-use crate::agent::{EventKind, Spill, spill, write_atomically_with};
+use crate::agent::{EventKind, Spill, spill, write_atomically_with, write_beside_code};
 use crate::app::existing::{self, Existing};
 use crate::app::kernels::launch_options;
 use crate::app::remote_kernels::RemoteKernels;
 use crate::app::sandbox::{self, CodeOf};
 use crate::error::{Exit, Failure};
 use crate::jupyter::nbformat::Notebook;
+use crate::kernel::folder::resolved;
 use crate::kernel::{Kernel, KernelError, KernelSource, LaunchOptions, Sandbox};
 use crate::session::parameters::{Parameters, hide_code};
 
@@ -165,7 +166,9 @@ impl Prepared {
     ) -> Result<Ran<W>, Failure> {
         let args = settings.args;
         let limits = settings.context.config.limits.resolve();
-        let output = job.output.file();
+        // As it is before any code runs: a link that comes later is not followed.
+        let output = job.output.file().map(resolved);
+        let output = output.as_deref();
         let options = ReplayOptions {
             cell_timeout: args.timeout.map(Duration::from_secs),
             deadline: args
@@ -211,7 +214,11 @@ impl Prepared {
             result,
         ) = ran;
         // What happened is written in any case; then it is time to say how it went.
-        let written = write(&notebook, &job.output);
+        let written = match output {
+            Some(path) => write_beside_code(path, |file| notebook.write_to(file))
+                .map_err(|error| unwritten(path, &error)),
+            None => write(&notebook, &job.output),
+        };
         tokio::join!(kernel.shutdown(), others.shutdown());
         written?;
         Ok(Ran {
@@ -230,12 +237,13 @@ pub(super) fn write(notebook: &Notebook, output: &Target) -> Result<(), Failure>
         Target::Stdout => return print(&notebook.to_json()),
         Target::File(path) => path,
     };
-    write_atomically_with(path, |file| notebook.write_to(file)).map_err(|error| {
-        Failure::new(
-            Exit::Failed,
-            format!("could not write `{}`: {error}", path.display()),
-        )
-    })
+    write_atomically_with(path, |file| notebook.write_to(file))
+        .map_err(|error| unwritten(path, &error))
+}
+
+fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
+    let message = format!("could not write `{}`: {error}", path.display());
+    Failure::new(Exit::Failed, message)
 }
 
 /// As nbclient does: cells that nobody typed do not belong into a person's history of IPython.

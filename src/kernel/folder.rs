@@ -1,0 +1,140 @@
+//! Files in directories that code of a kernel can change: reached without following a link that it may have put there.
+//!
+//! A path that was resolved before the code ran has no link in it. If one is there later, it is not ours to follow.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags};
+
+/// The directory of a file, open: what becomes of its path meanwhile does not matter.
+#[derive(Debug)]
+pub struct Folder {
+    fd: OwnedFd,
+    name: std::ffi::OsString,
+}
+
+impl Folder {
+    /// The directory of `path`, which is absolute and has no link in it but perhaps its last part.
+    ///
+    /// # Errors
+    /// A link is in the way, or the directory is not there.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let name = path.file_name().map(OsStr::to_owned);
+        let (Some(name), Some(dir)) = (name, path.parent()) else {
+            let message = "not a file name";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        };
+        Ok(Self {
+            fd: open(dir)?,
+            name,
+        })
+    }
+
+    /// A path to the file that leads through the open directory.
+    pub fn file(&self) -> PathBuf {
+        self.beside(&self.name)
+    }
+
+    /// The same for another file there.
+    pub fn beside(&self, name: impl AsRef<OsStr>) -> PathBuf {
+        // What /proc has of our own files is open to us, whatever it is to others (proc(5)).
+        Path::new("/proc/self/fd")
+            .join(self.fd.as_raw_fd().to_string())
+            .join(name.as_ref())
+    }
+}
+
+/// Opens a plain file for reading; a link is not followed, and a pipe does not keep us waiting.
+///
+/// # Errors
+/// What the operating system said; also that it is no plain file.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    let folder = Folder::of(path)?;
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::RDONLY;
+    let name = Path::new(&folder.name);
+    let file = match rustix::fs::openat(&folder.fd, name, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(rustix::io::Errno::LOOP) => return Err(io::Error::other("it is a link now")),
+        Err(error) => return Err(error.into()),
+    };
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is not a plain file"))
+    }
+}
+
+/// `path` as it is now, without links: that of a file that is there, else its directory's.
+pub fn resolved(path: &Path) -> PathBuf {
+    let there = std::fs::canonicalize(path).ok();
+    let new = || {
+        let name = path.file_name()?;
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let dir = std::fs::canonicalize(dir.unwrap_or(Path::new("."))).ok()?;
+        Some(dir.join(name))
+    };
+    there.or_else(new).unwrap_or_else(|| path.to_owned())
+}
+
+const FLAGS: OFlags = OFlags::DIRECTORY
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::RDONLY);
+
+#[cfg(target_os = "linux")]
+fn open(dir: &Path) -> io::Result<OwnedFd> {
+    use rustix::fs::{ResolveFlags, openat2};
+    use rustix::io::Errno;
+    match openat2(CWD, dir, FLAGS, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Ok(fd) => Ok(fd),
+        Err(Errno::LOOP) => Err(io::Error::other(format!(
+            "`{}` leads through a link that was not there before",
+            dir.display()
+        ))),
+        // A kernel before 5.6, or a filter.
+        Err(Errno::NOSYS | Errno::PERM) => Ok(rustix::fs::open(dir, FLAGS, Mode::empty())?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open(dir: &Path) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::openat(CWD, dir, FLAGS, Mode::empty())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_on_the_way_is_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let root = std::fs::canonicalize(root.path()).unwrap();
+        let (work, outside) = (root.join("work"), root.join("outside"));
+        std::fs::create_dir_all(work.join("sub")).unwrap();
+        std::fs::create_dir(&outside).unwrap();
+        let path = work.join("sub/a.ipynb");
+        let folder = Folder::of(&path).unwrap();
+        std::fs::write(folder.file(), "one").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one");
+        // Code puts a link in the place of the directory.
+        std::fs::rename(work.join("sub"), work.join("old")).unwrap();
+        std::os::unix::fs::symlink(&outside, work.join("sub")).unwrap();
+        let error = Folder::of(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("a link that was not there before"),
+            "{error}"
+        );
+        // What was open stays what it was.
+        std::fs::write(folder.file(), "two").unwrap();
+        assert_eq!(
+            std::fs::read_to_string(work.join("old/a.ipynb")).unwrap(),
+            "two"
+        );
+        assert!(std::fs::read_dir(&outside).unwrap().next().is_none());
+        assert_eq!(resolved(&path), outside.join("a.ipynb"));
+    }
+}
