@@ -1,5 +1,6 @@
 //! How the kernels of a session are confined: settings, configuration and what works on this machine, made into a value.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::Context;
@@ -7,6 +8,7 @@ use super::session::current_dir;
 use super::workspace::{KernelAt, Workspace};
 use crate::error::{Exit, Failure};
 use crate::kernel::sandbox::limits::Limits;
+use crate::kernel::sandbox::{CONFINE, confine};
 use crate::kernel::sandbox::probe::{Found, probe};
 use crate::kernel::{Confinement, Level, Network, Sandbox};
 
@@ -19,6 +21,18 @@ pub struct SandboxSettings {
     pub network: Option<Network>,
     /// Directories that it can write besides the working directory.
     pub add_dirs: Vec<PathBuf>,
+}
+
+/// If the `arguments` of a program say that it is the first process of a sandbox: it is that until its kernel ends. A
+/// program that starts sessions calls this first of all.
+///
+/// # Errors
+/// Why the kernel could not be confined; nothing has run then.
+pub fn answer(mut arguments: impl Iterator<Item = OsString>) -> Option<Result<bool, String>> {
+    if arguments.next()? != CONFINE {
+        return None;
+    }
+    Some(confine(arguments).map(|code| code == 0))
 }
 
 /// Whose code it is, which says how it is confined unless somebody says otherwise.

@@ -2,19 +2,14 @@
 
 use super::eprint;
 use super::style::{BAD, DIM, WARN, paint, stderr_colours};
-use crate::app::sandbox::SandboxLine;
+use crate::app::sandbox::{self, SandboxLine};
 use crate::error::Exit;
-use crate::kernel::sandbox::{CONFINE, confine};
 
 /// If this process was started to confine a kernel: does so, and says how it ended.
 pub(super) fn answer() -> Option<Exit> {
-    let mut arguments = std::env::args_os().skip(1);
-    if arguments.next()? != CONFINE {
-        return None;
-    }
-    Some(match confine(arguments) {
-        Ok(0) => Exit::Done,
-        Ok(_) => Exit::Failed,
+    Some(match sandbox::answer(std::env::args_os().skip(1))? {
+        Ok(true) => Exit::Done,
+        Ok(false) => Exit::Failed,
         Err(reason) => {
             eprint(&format!("sandbox: {reason}\n"));
             Exit::Failed

@@ -169,7 +169,9 @@ async fn an_interrupt_leaves_no_question_behind() {
     let mock = model_that_runs("print('ran' + ' it')").await;
     let sponde = Sponde::new()
         .with_model(&mock)
-        .with("EDITOR", "sh interrupting");
+        .with("EDITOR", "sh interrupting")
+        // Its code finds out who started it.
+        .with("SPONDE_SANDBOX", "full");
     sponde.write("interrupting", "kill -INT $(cat pid); sleep 0.5; exit 1");
     let screen = tokio::task::block_in_place(|| {
         chat(

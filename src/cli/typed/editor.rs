@@ -122,6 +122,8 @@ pub(super) struct LineEditor {
     open: Option<(Kind, oneshot::Receiver<Line>)>,
     /// Whether something was printed over that prompt.
     is_covered: bool,
+    /// Prompts that still stand there although another was wanted after them.
+    given_up: VecDeque<oneshot::Receiver<Line>>,
     /// What was pasted behind a line for code, for the next one.
     pasted: VecDeque<String>,
 }
@@ -143,6 +145,7 @@ impl LineEditor {
             wanted,
             open: None,
             is_covered: false,
+            given_up: VecDeque::new(),
             pasted: VecDeque::new(),
         })
     }
@@ -169,6 +172,11 @@ impl LineEditor {
                 }
             }
         }
+        if kind == Kind::Question
+            && let Some(text) = self.typed_for_nobody()
+        {
+            return Ok(Some(text));
+        }
         let still_open = self
             .open
             .take_if(|(open, _)| kind == Kind::Question && *open != Kind::Password);
@@ -187,7 +195,11 @@ impl LineEditor {
             if self.wanted.try_send(wanted).is_err() {
                 return Ok(None);
             }
-            self.open = Some((kind, line));
+            if let Some((given_up, line)) = self.open.replace((kind, line))
+                && given_up != Kind::Password
+            {
+                self.given_up.push_back(line);
+            }
         }
         // It stays open while it is waited for: who gives that up loses no line.
         let Some((kind, line)) = &mut self.open else {
@@ -204,6 +216,21 @@ impl LineEditor {
             Ok(Line::Interrupted) => Err(Ask::Interrupt),
             Ok(Line::Ended) | Err(_) => Ok(None),
         }
+    }
+
+    /// A line that was typed at a prompt which nobody waited for any more.
+    fn typed_for_nobody(&mut self) -> Option<String> {
+        while let Some(line) = self.given_up.front_mut() {
+            match line.try_recv() {
+                Ok(Line::Said(text)) => {
+                    self.given_up.pop_front();
+                    return Some(text);
+                }
+                Err(oneshot::error::TryRecvError::Empty) => return None,
+                Ok(Line::Interrupted | Line::Ended) | Err(_) => drop(self.given_up.pop_front()),
+            }
+        }
+        None
     }
 
     /// Whether a prompt stands there.
