@@ -10,6 +10,7 @@ mod size;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::approval::Approval;
 use super::restored::{KernelMemory, RestoredBy};
 use super::stdin::AnsweredBy;
 use super::totals::Totals;
@@ -270,6 +271,13 @@ pub enum EventKind {
         #[serde(flatten)]
         decision: Decision,
         /// The client that decided.
+        by: String,
+    },
+    /// From now on a person is asked before code of the model runs, or not.
+    ApprovalChanged {
+        /// When.
+        approval: Approval,
+        /// The client that wants it so.
         by: String,
     },
     /// The question of [`EventKind::ContinueRequested`] is answered.

@@ -356,7 +356,11 @@ impl Session {
             Command::Decide { cell, decision } => {
                 self.guard.goes_on();
                 self.decided(&cell, &decision).await;
+                let before = self.turn.approval();
                 self.drive(Input::Decided { cell, decision }).await;
+                if self.turn.approval() != before {
+                    self.tell_approval().await;
+                }
             }
             Command::Continue { go_on } => {
                 self.guard.goes_on();
@@ -368,7 +372,10 @@ impl Session {
                 self.reply(&cell, value).await;
             }
             Command::SetModel { model } => self.set_model(model).await,
-            Command::SetApproval { approval } => self.turn.set_approval(approval),
+            Command::SetApproval { approval } => {
+                self.turn.set_approval(approval);
+                self.tell_approval().await;
+            }
             Command::Restore { replay } => self.restore(replay).await,
             Command::ReplaceKernel => self.replace_kept(),
             Command::Interrupt if self.interrupt_kept() => {}

@@ -32,8 +32,11 @@ enum FromClient {
     Hello {
         /// Of the protocol.
         version: u32,
-        /// Under which others see what it does.
+        /// Under which others are to see what it does.
         name: String,
+        /// What only the person's own programs can read: the file beside the socket. Code in a sandbox may reach the socket
+        /// (Landlock does not stop that), and not the file.
+        token: String,
         /// The last item that it has, to go on from there.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<ItemId>,
@@ -57,6 +60,8 @@ enum FromServer {
         version: u32,
         /// The session's id.
         session: String,
+        /// Under which others see what the client does: no two have the same.
+        name: String,
     },
     /// The session as it is: before the first item, unless the client goes on where it was, and whenever items are
     /// gone.
@@ -67,6 +72,8 @@ enum FromServer {
     Accepted {
         /// Of the command.
         id: u64,
+        /// What it leads to comes behind this item.
+        after: ItemId,
     },
     /// The command was not accepted.
     Rejected {
@@ -81,6 +88,11 @@ enum FromServer {
 /// Where the socket of a session is: `dir` is the person's directory for sockets.
 pub fn socket_of(dir: &Path, session: &str) -> PathBuf {
     sockets(dir).join(format!("{session}.sock"))
+}
+
+/// Where its token is.
+fn token_of(dir: &Path, session: &str) -> PathBuf {
+    sockets(dir).join(format!("{session}.token"))
 }
 
 fn sockets(dir: &Path) -> PathBuf {

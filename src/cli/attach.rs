@@ -16,6 +16,15 @@ use crate::error::{Exit, Failure};
 
 /// Runs it.
 pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, Failure> {
+    let interactive = std::io::stdin().is_terminal();
+    if !interactive && !args.json {
+        // Its silence would be taken for an answer.
+        return Err(
+            Failure::usage("attaching needs a person at a terminal").hint(
+                "a program reads with --json, and gives commands over the socket (docs/events.md)",
+            ),
+        );
+    }
     let session = find(args.session.as_deref(), context)?;
     let (signals, _listening) = signals::listen();
     let name = client_name();
@@ -26,7 +35,6 @@ pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, 
     if args.json {
         return json_lines(attached.snapshot.as_ref(), attached.client, signals).await;
     }
-    let interactive = std::io::stdin().is_terminal();
     let mut front = Front {
         view: View::new(attached.client),
         renderer: Renderer::new(true),

@@ -160,8 +160,11 @@ impl Front {
         loop {
             let line = match self.next_line().await {
                 Ok(Some(line)) => line,
-                // Somebody else's turn has begun.
+                // Somebody else does something.
                 Ok(None) => {
+                    if self.takes_change().await {
+                        continue;
+                    }
                     if let Some(exit) = after_turn(self.turn().await) {
                         return exit;
                     }
@@ -221,12 +224,36 @@ impl Front {
         }
     }
 
+    /// Shows what comes before a turn. Whether none has begun.
+    async fn takes_change(&mut self) -> bool {
+        while let Some(next) = self.view.peek() {
+            if let EventKind::ApprovalChanged { approval, .. } = next {
+                self.controls.approval = *approval;
+            } else if matches!(
+                next,
+                EventKind::Said { .. }
+                    | EventKind::CodeProposed { .. }
+                    | EventKind::CompactionStarted { .. }
+            ) {
+                return false;
+            }
+            if let Some(event) = self.view.recv().await {
+                self.renderer.show(&event.kind);
+            }
+        }
+        // Nothing is there: the session may have ended.
+        self.view.is_live()
+    }
+
     /// The next line that is typed, `None` inside at the end of input; `None` if another client begins a turn.
     async fn next_line(&mut self) -> Result<Option<Option<String>>, Ask> {
         let begins_turn = |event: &EventKind| {
             matches!(
                 event,
-                EventKind::Said { .. } | EventKind::CodeProposed { .. }
+                EventKind::Said { .. }
+                    | EventKind::CodeProposed { .. }
+                    | EventKind::CompactionStarted { .. }
+                    | EventKind::ApprovalChanged { .. }
             )
         };
         let question = self

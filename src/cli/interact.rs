@@ -72,6 +72,11 @@ pub(super) async fn turn(
                     return Ended::Unread(failure);
                 }
                 match event.kind {
+                    EventKind::ApprovalChanged { approval, .. } => {
+                        if let Some(person) = &mut person {
+                            person.controls.approval = approval;
+                        }
+                    }
                     EventKind::CodeStarted { .. } => patience.is_running = true,
                     EventKind::CodeFinished { .. } => patience = Patience::default(),
                     EventKind::ApprovalRequested { cell } => {

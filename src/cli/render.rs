@@ -102,6 +102,7 @@ impl Renderer {
             EventKind::SessionStarted { .. } => self.began(event),
             EventKind::Said { .. }
             | EventKind::ApprovalResolved { .. }
+            | EventKind::ApprovalChanged { .. }
             | EventKind::ContinueResolved { .. } => {
                 if let Some(words) = notes::of_others(event) {
                     self.note(DIM, &filter::plain(&words));

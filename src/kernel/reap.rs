@@ -240,10 +240,13 @@ fn owner_of(dir: &Path) -> Option<Owner> {
 
 /// Ends the kernel of a directory and removes its files.
 fn remove(dir: &Path, owner: Owner, reaped: &mut Reaped) {
+    // What stands around a kernel, and its copies, are part of it.
+    let mut is_told = false;
     for left in owner.kernel.iter().chain(&owner.copies) {
         if left.is_there()
             && let Some(group) = i32::try_from(left.pid).ok().and_then(Pid::from_raw)
             && kill_process_group(group, Signal::KILL).is_ok()
+            && !std::mem::replace(&mut is_told, true)
         {
             reaped.killed.push(left.pid);
         }

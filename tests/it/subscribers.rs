@@ -144,7 +144,7 @@ async fn a_thousand_random_schedules_lose_and_repeat_nothing() {
             let mut told = BTreeSet::new();
             for answer in futures_util::future::join_all(answers).await {
                 match answer.unwrap() {
-                    Ok(()) => accepted += 1,
+                    Ok(_) => accepted += 1,
                     Err(Rejection::AlreadyAnswered { by }) => drop(told.insert(by)),
                     Err(other) => panic!("{other}"),
                 }
@@ -421,7 +421,10 @@ fn running(sponde: &Sponde) -> String {
     let is_attachable = || {
         file_of_session(sponde, "journal").is_some_and(|journal| {
             let id = journal.file_stem().unwrap().to_str().unwrap();
-            let listed = sponde.command(&["attach", "nosuch"]).output().unwrap();
+            let listed = sponde
+                .command(&["attach", "nosuch", "--json"])
+                .output()
+                .unwrap();
             String::from_utf8(listed.stderr).unwrap().contains(id)
         })
     };

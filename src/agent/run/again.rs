@@ -69,7 +69,7 @@ impl Session {
                         Some(request) => match request.command {
                             Command::Shutdown => return Ok(Replayed::Ending),
                             Command::Interrupt => {
-                                request.accept();
+                                request.accept(self.log.appended());
                                 // One that is gone finishes its execution.
                                 let _ = kernel.interrupt().await;
                             }

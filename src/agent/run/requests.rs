@@ -24,7 +24,10 @@ impl Session {
         inbox: &mut mpsc::Receiver<Request>,
     ) -> bool {
         match self.check(&request.command) {
-            Ok(()) => self.take_command(request.accept(), inbox).await,
+            Ok(()) => {
+                self.take_command(request.accept(self.log.appended()), inbox)
+                    .await
+            }
             Err(why) => {
                 request.reject(why);
                 false
@@ -113,6 +116,13 @@ impl Session {
             by,
         })
         .await;
+    }
+
+    /// Everybody sees when a person is asked from now on.
+    pub(super) async fn tell_approval(&mut self) {
+        let approval = self.turn.approval();
+        let by = self.by.clone().unwrap_or_default();
+        self.tell(EventKind::ApprovalChanged { approval, by }).await;
     }
 
     /// Everybody sees who said whether a turn goes on.

@@ -28,7 +28,7 @@ impl Session {
         while self.kernels.is_starting(MAIN) {
             tokio::select! {
                 (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,
-                request = inbox.recv() => match request.map(Request::accept) {
+                request = inbox.recv() => match request.map(|request| request.accept(self.log.appended())) {
                     None => return Some(Replayed::Ending),
                     Some(wanted) => match wanted.command {
                         Command::Shutdown => return Some(Replayed::Ending),
@@ -61,7 +61,7 @@ impl Session {
                     Err(_) if is_interrupted => Ok(Some(Replayed::Stopped)),
                     Err(error) => Err(error.to_string()),
                 },
-                request = inbox.recv() => match request.map(Request::accept) {
+                request = inbox.recv() => match request.map(|request| request.accept(self.log.appended())) {
                     None => return Ok(Some(Replayed::Ending)),
                     Some(wanted) => match wanted.command {
                         Command::Shutdown => return Ok(Some(Replayed::Ending)),

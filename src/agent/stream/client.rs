@@ -20,6 +20,9 @@ pub struct SessionHandle {
     log: Log,
 }
 
+/// The newest item when a command was accepted, or why it was not.
+pub type Answer = oneshot::Sender<Result<ItemId, Rejection>>;
+
 /// A client that joins waits for this.
 pub(in crate::agent) type Joining = oneshot::Sender<Snapshot>;
 
@@ -30,7 +33,7 @@ pub(in crate::agent) struct Request {
     pub(in crate::agent) by: String,
     pub(in crate::agent) command: Command,
     /// Whether it is accepted.
-    answer: oneshot::Sender<Result<(), Rejection>>,
+    answer: Answer,
 }
 
 /// A command that was accepted.
@@ -43,9 +46,9 @@ pub(in crate::agent) struct Wanted {
 
 impl Request {
     /// The client that sent it may go on.
-    pub(in crate::agent) fn accept(self) -> Wanted {
+    pub(in crate::agent) fn accept(self, at: ItemId) -> Wanted {
         // One that is gone wanted it all the same.
-        let _ = self.answer.send(Ok(()));
+        let _ = self.answer.send(Ok(at));
         Wanted {
             by: self.by,
             command: self.command,
@@ -119,7 +122,7 @@ pub struct RemoteCommand {
     /// The command.
     pub command: Command,
     /// Takes the answer.
-    pub answer: oneshot::Sender<Result<(), Rejection>>,
+    pub answer: Answer,
 }
 
 impl SessionHandle {
@@ -169,11 +172,12 @@ impl SessionHandle {
         snapshot.await.map_err(|_| Rejection::Ended)
     }
 
-    /// Sends a command in the name of `by`.
+    /// Sends a command in the name of `by`. Returns the newest item there was when it was accepted: what it leads to comes
+    /// behind that.
     ///
     /// # Errors
     /// Why it is not carried out.
-    pub async fn send(&self, by: &str, command: Command) -> Result<(), Rejection> {
+    pub async fn send(&self, by: &str, command: Command) -> Result<ItemId, Rejection> {
         let (answer, answered) = oneshot::channel();
         let request = Request {
             by: by.to_owned(),
@@ -243,11 +247,11 @@ impl Client {
         }
     }
 
-    /// Sends a command.
+    /// Sends a command; as [`SessionHandle::send`].
     ///
     /// # Errors
     /// Why it is not carried out.
-    pub async fn send(&mut self, command: Command) -> Result<(), Rejection> {
+    pub async fn send(&mut self, command: Command) -> Result<ItemId, Rejection> {
         match &mut self.source {
             Source::Local { handle, .. } => handle.send(&self.name, command).await,
             Source::Remote { items, commands } => {

@@ -129,6 +129,14 @@ impl Log {
         }
     }
 
+    /// The newest item, whether subscribers may read it or not yet.
+    pub fn appended(&self) -> ItemId {
+        ItemId {
+            epoch: self.shared.epoch,
+            sequence: self.items().newest,
+        }
+    }
+
     /// Whether somebody who has all items up to `after` can go on without a snapshot.
     pub fn reaches(&self, after: ItemId) -> bool {
         let items = self.items();

@@ -11,8 +11,10 @@ use crate::session::notebook::status_name;
 use crate::session::transcript::Author;
 use crate::session::{CodeStatus, Edit, Transcript};
 
-/// So much may be to be shown while a person thinks.
+/// So many events wait while a person thinks before outputs among them are left out.
 const READY: usize = 1000;
+/// So many wait at most.
+const MOST: usize = 20_000;
 
 /// One front end that shows a session.
 #[derive(Debug)]
@@ -33,6 +35,10 @@ pub struct View {
     counts: HashMap<String, i64>,
     /// Whether a turn goes on, as far as was shown.
     in_turn: bool,
+    /// Whether the session has ended, as far as was seen.
+    is_over: bool,
+    /// What this client waits for comes behind these items.
+    answers_after: HashMap<Wish, u64>,
 }
 
 impl View {
@@ -53,6 +59,8 @@ impl View {
             broken: HashSet::new(),
             counts: HashMap::new(),
             in_turn: false,
+            is_over: false,
+            answers_after: HashMap::new(),
         }
     }
 
@@ -71,6 +79,16 @@ impl View {
         }
     }
 
+    /// Whether the session goes on, as far as [`View::until`] knows.
+    pub fn is_live(&self) -> bool {
+        !self.is_over
+    }
+
+    /// What would be received next, as far as it is here.
+    pub fn peek(&self) -> Option<&EventKind> {
+        self.ready.front()
+    }
+
     /// Waits until something comes for which `is_it` holds; it and all before it are still to be shown. Waits for ever once
     /// much is to be shown. Can be cancelled without loss.
     pub async fn until(&mut self, is_it: impl Fn(&EventKind) -> bool) {
@@ -79,14 +97,22 @@ impl View {
             if self.ready.iter().skip(looked_at).any(&is_it) {
                 return;
             }
+            if self.ready.len() >= READY {
+                // The notebook has them.
+                self.ready
+                    .retain(|event| !matches!(event, EventKind::Output { .. }));
+            }
             looked_at = self.ready.len();
-            if looked_at >= READY {
+            if looked_at >= MOST {
                 return std::future::pending().await;
             }
             match self.client.next().await {
                 Some(received) => self.take(&received),
                 // The next one to receive finds out.
-                None => return,
+                None => {
+                    self.is_over = true;
+                    return;
+                }
             }
         }
     }
@@ -96,13 +122,16 @@ impl View {
     /// # Errors
     /// Why it is not carried out.
     pub async fn send(&mut self, command: Command) -> Result<(), Rejection> {
-        if matches!(
-            command,
-            Command::Submit { .. } | Command::Run { .. } | Command::Compact
-        ) {
-            self.in_turn = true;
+        let wish = Wish::of(&command);
+        let accepted = self.client.send(command).await?;
+        self.in_turn |= wish == Some(Wish::Turn);
+        // What was told before answers somebody else.
+        if let Some(wish) = wish {
+            self.answers_after.insert(wish, accepted.sequence);
+            self.ready
+                .retain(|event| Wish::answered_by(event) != Some(wish));
         }
-        self.client.send(command).await
+        Ok(())
     }
 
     /// Takes a snapshot in as what was there before: nothing of it is shown but questions that wait.
@@ -147,6 +176,7 @@ impl View {
                         EventKind::TurnFinished { .. } => self.in_turn = false,
                         // Whoever decided knows.
                         EventKind::ApprovalResolved { by, .. }
+                        | EventKind::ApprovalChanged { by, .. }
                         | EventKind::ContinueResolved { by, .. }
                             if by == self.client.name() =>
                         {
@@ -154,7 +184,11 @@ impl View {
                         }
                         _ => {}
                     }
-                    self.ready.push_back(event.clone());
+                    let wish = Wish::answered_by(event);
+                    let after = wish.and_then(|wish| self.answers_after.get(&wish));
+                    if after.is_none_or(|after| item.id.sequence > *after) {
+                        self.ready.push_back(event.clone());
+                    }
                 }
                 Body::Edit { by, edit, .. } => {
                     let is_own = by.as_deref() == Some(self.client.name());
@@ -273,6 +307,7 @@ impl View {
         }
         self.show_pending(snapshot);
         let is_over = snapshot.state.turn == TurnPhase::Idle;
+        self.in_turn |= !is_over;
         if is_over
             && std::mem::take(&mut self.in_turn)
             && let Some(end) = &snapshot.state.last_turn
@@ -318,6 +353,37 @@ impl View {
                 // Whoever brings the session back is asked.
                 PendingRequest::Restore { .. } => continue,
             });
+        }
+    }
+}
+
+/// A command that is answered by an event, for which who sent it waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Wish {
+    Turn,
+    Model,
+    Undo,
+}
+
+impl Wish {
+    fn of(command: &Command) -> Option<Self> {
+        match command {
+            Command::Submit { .. } | Command::Run { .. } | Command::Compact => Some(Self::Turn),
+            Command::SetModel { .. } => Some(Self::Model),
+            Command::Undo { .. } | Command::Checkpoints => Some(Self::Undo),
+            _ => None,
+        }
+    }
+
+    fn answered_by(event: &EventKind) -> Option<Self> {
+        match event {
+            EventKind::TurnFinished { .. } => Some(Self::Turn),
+            EventKind::ModelChanged { .. } | EventKind::ModelUnchanged { .. } => Some(Self::Model),
+            EventKind::Undone(_)
+            | EventKind::UndoAsks { .. }
+            | EventKind::UndoRefused { .. }
+            | EventKind::Checkpoints { .. } => Some(Self::Undo),
+            _ => None,
         }
     }
 }

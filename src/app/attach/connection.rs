@@ -9,11 +9,11 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
-use super::{FromClient, FromServer, socket_of};
-use crate::agent::stream::client::RemoteCommand;
-use crate::agent::stream::{Client, ItemId, Received, Rejection, Snapshot, VERSION};
+use super::{FromClient, FromServer, socket_of, token_of};
+use crate::agent::stream::client::{Answer, RemoteCommand};
+use crate::agent::stream::{Client, ItemId, Received, Snapshot, VERSION};
 use crate::kernel::task::{self, Task};
 
 /// How long the other process may take to answer.
@@ -79,10 +79,12 @@ pub async fn attach(
             session: session.to_owned(),
             source,
         })?;
+    let token = std::fs::read_to_string(token_of(dir, session));
     let (read, mut write) = stream.into_split();
     let hello = FromClient::Hello {
         version: VERSION,
         name: name.to_owned(),
+        token: token.map_err(|error| broken(error.to_string()))?,
         after,
     };
     let sent = write.write_all(&line_of(&hello)).await;
@@ -100,15 +102,15 @@ pub async fn attach(
             Err(_) => Err(broken("it takes too long".to_owned())),
         }
     };
-    match first().await? {
-        FromServer::Welcome { version, .. } if version == VERSION => {}
+    let name = match first().await? {
+        FromServer::Welcome { version, name, .. } if version == VERSION => name,
         FromServer::Welcome { .. } => {
             return Err(AttachError::OtherVersion {
                 session: session.to_owned(),
             });
         }
         _ => return Err(broken("its first line is no welcome".to_owned())),
-    }
+    };
     // Whoever goes on where they were may wait long for the next line.
     let snapshot = match after {
         Some(_) => None,
@@ -128,12 +130,10 @@ pub async fn attach(
     };
     Ok(Attached {
         snapshot,
-        client: Client::remote(name, received, commands),
+        client: Client::remote(&name, received, commands),
         _task: task::spawn("attached session", relay),
     })
 }
-
-type Answer = oneshot::Sender<Result<(), Rejection>>;
 
 /// Hands over what comes until the session ends or nobody wants more.
 async fn receive(
@@ -165,7 +165,7 @@ async fn receive(
                 continue;
             }
             Ok(Some(FromServer::Welcome { .. })) => continue,
-            Ok(Some(FromServer::Accepted { id })) => (id, Ok(())),
+            Ok(Some(FromServer::Accepted { id, after })) => (id, Ok(after)),
             Ok(Some(FromServer::Rejected { id, rejection })) => (id, Err(rejection)),
             Ok(None) => return,
             Err(error) => {

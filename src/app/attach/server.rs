@@ -1,7 +1,7 @@
 //! The end of the process that runs the session.
 
-use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::{FromClient, FromServer, LARGEST_LINE, socket_of, sockets};
+use super::{FromClient, FromServer, LARGEST_LINE, socket_of, sockets, token_of};
 use crate::agent::stream::{Client, Received, SessionHandle, VERSION};
 use crate::kernel::task::{self, Task};
 
@@ -26,12 +26,14 @@ const NAME: usize = 64;
 #[derive(Debug)]
 pub struct Listener {
     path: PathBuf,
+    token: PathBuf,
     _task: Task,
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
+        let _ = std::fs::remove_file(&self.token);
         // The last one takes the directory along.
         if let Some(dir) = self.path.parent() {
             let _ = std::fs::remove_dir(dir);
@@ -50,9 +52,34 @@ pub fn listen(handle: SessionHandle, session: &str, dir: &Path) -> io::Result<Li
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-    let session = session.to_owned();
-    let task = task::spawn("attach", accept(listener, handle, session));
-    Ok(Listener { path, _task: task })
+    let token = token_of(dir, session);
+    let secret = uuid::Uuid::new_v4().simple().to_string();
+    let _ = std::fs::remove_file(&token);
+    std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&token)?
+        .write_all(secret.as_bytes())?;
+    let served = Served {
+        handle,
+        session: session.to_owned(),
+        secret,
+    };
+    let task = task::spawn("attach", accept(listener, served));
+    Ok(Listener {
+        path,
+        token,
+        _task: task,
+    })
+}
+
+/// A session, for each connection.
+#[derive(Debug, Clone)]
+struct Served {
+    handle: SessionHandle,
+    session: String,
+    secret: String,
 }
 
 fn private_directory(dir: &Path) -> io::Result<()> {
@@ -70,8 +97,9 @@ fn private_directory(dir: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
 }
 
-async fn accept(listener: UnixListener, handle: SessionHandle, session: String) {
+async fn accept(listener: UnixListener, served: Served) {
     let mut connections: Vec<Task> = Vec::new();
+    let mut number = 0_u64;
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // Too many files are open, say: what is there goes on.
@@ -85,7 +113,8 @@ async fn accept(listener: UnixListener, handle: SessionHandle, session: String) 
         if !is_ours || connections.len() >= CONNECTIONS {
             continue;
         }
-        let serving = serve(stream, handle.clone(), session.clone());
+        number += 1;
+        let serving = serve(stream, served.clone(), number);
         connections.push(task::spawn("attached client", async {
             if let Err(error) = serving.await {
                 tracing::debug!(%error, "a client of the session is gone");
@@ -95,24 +124,44 @@ async fn accept(listener: UnixListener, handle: SessionHandle, session: String) 
 }
 
 /// One client, until it or the session ends.
-async fn serve(stream: UnixStream, handle: SessionHandle, session: String) -> io::Result<()> {
+async fn serve(stream: UnixStream, served: Served, number: u64) -> io::Result<()> {
+    let Served {
+        handle,
+        session,
+        secret,
+    } = served;
     let (read, write) = stream.into_split();
     let mut lines = Lines::new(read);
     let mut writer = Writer { write };
     let hello = tokio::time::timeout(HELLO_WITHIN, lines.next()).await;
-    let Ok(Some(FromClient::Hello { name, after, .. })) = hello.map_err(io::Error::other)? else {
+    let Ok(Some(FromClient::Hello {
+        version,
+        name,
+        token,
+        after,
+    })) = hello.map_err(io::Error::other)?
+    else {
         return Err(io::Error::other("the first line is no hello"));
     };
+    if token != secret {
+        return Err(io::Error::other("it does not know the token"));
+    }
     let name: String = name
         .chars()
         .filter(|c| !c.is_control())
         .take(NAME)
         .collect();
+    // What others see must not be mistaken for somebody else.
+    let name = format!("{name} (attached {number})");
     let welcome = FromServer::Welcome {
         version: VERSION,
         session,
+        name: name.clone(),
     };
     writer.write(&welcome).await?;
+    if version != VERSION {
+        return Err(io::Error::other("it speaks another version"));
+    }
     let resumed = after.and_then(|after| handle.resume(&name, after));
     let client = if let Some(client) = resumed {
         client
@@ -143,7 +192,7 @@ async fn relay(
                 None => return Ok(()),
                 Some(FromClient::Hello { .. }) => continue,
                 Some(FromClient::Command { id, command }) => match handle.send(name, command).await {
-                    Ok(()) => FromServer::Accepted { id },
+                    Ok(after) => FromServer::Accepted { id, after },
                     Err(rejection) => FromServer::Rejected { id, rejection },
                 },
             },

@@ -36,8 +36,13 @@ pub(super) async fn set(
         return Changed::Not;
     };
     let wish = Command::SetModel { model: name };
-    if agent.send(wish).await == Err(Rejection::Ended) {
-        return Changed::Gone;
+    match agent.send(wish).await {
+        Ok(()) => {}
+        Err(Rejection::Ended) => return Changed::Gone,
+        Err(why) => {
+            eprint(&format!("{why}\n"));
+            return Changed::Not;
+        }
     }
     loop {
         tokio::select! {

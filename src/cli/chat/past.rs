@@ -133,8 +133,13 @@ async fn answer(
     renderer: &mut Renderer,
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Result<EventKind, Ended> {
-    if agent.send(command).await == Err(Rejection::Ended) {
-        return Err(Ended::Gone);
+    match agent.send(command).await {
+        Ok(()) => {}
+        Err(Rejection::Ended) => return Err(Ended::Gone),
+        Err(why) => {
+            let message = why.to_string();
+            return Ok(EventKind::UndoRefused { message });
+        }
     }
     loop {
         tokio::select! {

@@ -2,6 +2,7 @@
 
 use super::{BAD, DIM, EventKind, Renderer, Section, WARN, filter};
 use crate::agent::Decision;
+use crate::agent::approval::Approval;
 use crate::cli::style::HINT;
 
 impl Renderer {
@@ -92,6 +93,13 @@ pub(super) fn of_others(event: &EventKind) -> Option<String> {
                 Decision::Decline { .. } => "declined",
             };
             format!("({by}: {what})")
+        }
+        EventKind::ApprovalChanged { approval, by } => {
+            let what = match approval {
+                Approval::Ask => "code of the model is asked about",
+                Approval::Never => "code of the model runs without a question",
+            };
+            format!("({by}: from now on {what})")
         }
         EventKind::ContinueResolved { go_on, by } => {
             let what = if *go_on { "goes on" } else { "does not go on" };
