@@ -5,6 +5,7 @@
 
 mod command;
 mod end;
+mod questions;
 mod size;
 
 use serde::{Deserialize, Serialize};
@@ -374,18 +375,6 @@ pub enum EventKind {
         /// Where the notebook is, if it could be written.
         notebook: Option<String>,
     },
-}
-
-impl EventKind {
-    /// Whether the turn waits for a person until they have answered.
-    pub(super) fn asks_person(&self) -> bool {
-        matches!(
-            self,
-            Self::ApprovalRequested { .. }
-                | Self::ContinueRequested { .. }
-                | Self::InputRequested { .. }
-        )
-    }
 }
 
 /// What was taken back.
