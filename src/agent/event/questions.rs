@@ -1,0 +1,15 @@
+//! Events that ask a person.
+
+use super::EventKind;
+
+impl EventKind {
+    /// Whether the turn waits for a person until they have answered.
+    pub(in crate::agent) fn asks_person(&self) -> bool {
+        matches!(
+            self,
+            Self::ApprovalRequested { .. }
+                | Self::ContinueRequested { .. }
+                | Self::InputRequested { .. }
+        )
+    }
+}
