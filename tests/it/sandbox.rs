@@ -130,6 +130,36 @@ const ATTEMPTS: &[(&str, &str, Expected, Expected)] = &[
         Open,
     ),
     (
+        "have git look elsewhere for its settings",
+        "open('.git/commondir', 'w').close()",
+        Stopped,
+        Open,
+    ),
+    (
+        "change the settings of a submodule",
+        "open('.git/modules/sub/config', 'a').write('x')",
+        Stopped,
+        Open,
+    ),
+    (
+        "change where a submodule's repository is",
+        "open('sub/.git', 'a').write('x')",
+        Stopped,
+        Open,
+    ),
+    (
+        "put a copy in the place of what is above a repository",
+        "os.rename('a', 'a2'); os.rename('a2', 'a')",
+        Stopped,
+        Open,
+    ),
+    (
+        "change the settings of a repository below",
+        "open('a/b/.git/config', 'a').write('x')",
+        Stopped,
+        Open,
+    ),
+    (
         "put another repository in its place",
         "os.rename('.git', 'old'); os.rename('old', '.git')",
         Stopped,
@@ -434,7 +464,15 @@ impl Host {
         // Not in /tmp, which a confined kernel has one of its own of.
         let home = tempfile::tempdir_in("/var/tmp").unwrap();
         let path = |relative: &str| home.path().join(relative);
-        for dir in [".ssh", "runtime", "project/.git/hooks", "config"] {
+        for dir in [
+            ".ssh",
+            "runtime",
+            "project/.git/hooks",
+            "project/.git/modules/sub",
+            "project/sub",
+            "project/a/b/.git",
+            "config",
+        ] {
             std::fs::create_dir_all(path(dir)).unwrap();
         }
         for file in [
@@ -443,6 +481,9 @@ impl Host {
             "outside",
             "runtime/kernel-other.json",
             "project/.git/config",
+            "project/.git/modules/sub/config",
+            "project/sub/.git",
+            "project/a/b/.git/config",
             "project/SPONDE.md",
         ] {
             std::fs::write(path(file), "secret").unwrap();
