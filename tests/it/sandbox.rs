@@ -734,6 +734,31 @@ fn attempts_of_an_ordinary_user_are_stopped_as_well() {
     assert!(text.contains("test result: ok. 4 passed"), "{text}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn directories_of_sponde_are_hidden_at_every_level_or_the_kernel_does_not_start() {
+    let host = Host::new();
+    let hidden = host.project().join("data");
+    std::fs::create_dir(&hidden).unwrap();
+    std::fs::write(hidden.join("journal"), "secret").unwrap();
+    for writes in [true, false] {
+        let options = |tier| {
+            let mut options = host.options(python(), tier);
+            if let Sandbox::Confined(confinement) = &mut options.sandbox {
+                confinement.hidden = vec![hidden.clone()];
+                confinement.writes = writes;
+            }
+            options
+        };
+        let kernel = Kernel::launch(options(bubblewrap())).await.unwrap();
+        let list = "import os; print(os.listdir('data'), os.path.exists('SPONDE.md'))";
+        assert_eq!(printed(&kernel, list).await, "[] True", "{writes}");
+        kernel.shutdown().await;
+        let refused = Kernel::launch(options(Tier::Landlock)).await.unwrap_err();
+        let words = refused.to_string();
+        assert!(words.contains("Landlock cannot hide"), "{words}");
+    }
+}
+
 /// What a person does all day.
 async fn day(tier: Tier) {
     let host = Host::new();
