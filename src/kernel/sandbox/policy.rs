@@ -17,7 +17,7 @@ use crate::kernel::KernelSource;
 use crate::kernel::files::PREFIX;
 
 /// How much a kernel may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// It reads its working directory and writes nowhere but in temporary places of its own.
@@ -29,7 +29,7 @@ pub enum Level {
 }
 
 /// What a confined kernel reaches over the network.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
     /// Nothing.
@@ -72,6 +72,61 @@ pub enum Sandbox {
     Full,
     /// By this.
     Confined(Box<Confinement>),
+}
+
+/// How far a kernel's code may go, as it is written down: a session that goes on gets the same again, and a kernel that
+/// was kept is not taken for a stricter one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extent {
+    /// How much it may do.
+    pub level: Level,
+    /// What it reaches, if it is confined.
+    #[serde(default)]
+    pub network: Network,
+    /// More directories that it can write, if it is confined.
+    #[serde(default)]
+    pub add_dirs: Vec<PathBuf>,
+    /// Whether it is confined by the weaker tier.
+    #[serde(default)]
+    pub landlock: bool,
+}
+
+impl Extent {
+    /// What `sandbox` permits.
+    pub fn of(sandbox: &Sandbox) -> Self {
+        match sandbox {
+            Sandbox::Full => Self {
+                level: Level::Full,
+                network: Network::Off,
+                add_dirs: Vec::new(),
+                landlock: false,
+            },
+            Sandbox::Confined(confinement) => Self {
+                level: if confinement.writes {
+                    Level::Workspace
+                } else {
+                    Level::ReadOnly
+                },
+                network: confinement.network,
+                add_dirs: confinement.add_dirs.clone(),
+                landlock: confinement.tier == Tier::Landlock,
+            },
+        }
+    }
+
+    /// Whether what has this extent may do nothing that `wanted` does not permit.
+    pub fn is_within(&self, wanted: &Self) -> bool {
+        let dirs = || {
+            self.add_dirs
+                .iter()
+                .all(|dir| wanted.add_dirs.contains(dir))
+        };
+        wanted.level == Level::Full
+            || self.level <= wanted.level
+                && self.network <= wanted.network
+                && self.landlock <= wanted.landlock
+                && dirs()
+    }
 }
 
 /// The rules for a confined kernel. Directories are values: nothing here reads the environment.
@@ -455,6 +510,39 @@ mod tests {
         }
         let above = view(&confinement, home.path());
         assert_eq!(above.hidden, [sockets]);
+    }
+
+    #[test]
+    fn only_what_is_at_least_as_strict_is_within() {
+        let home = Path::new("/home/x");
+        let strict = Extent::of(&Sandbox::Confined(Box::new(confinement(home))));
+        let full = Extent::of(&Sandbox::Full);
+        assert!(strict.is_within(&strict) && strict.is_within(&full));
+        assert!(full.is_within(&full) && !full.is_within(&strict));
+        let looser = [
+            Extent {
+                network: Network::On,
+                ..strict.clone()
+            },
+            Extent {
+                add_dirs: vec!["/data".into()],
+                ..strict.clone()
+            },
+        ];
+        for looser in looser {
+            assert!(strict.is_within(&looser) && !looser.is_within(&strict));
+        }
+        let read_only = Extent {
+            level: Level::ReadOnly,
+            landlock: false,
+            ..strict.clone()
+        };
+        assert!(read_only.is_within(&strict) && !strict.is_within(&read_only));
+        let caged = Extent {
+            landlock: false,
+            ..strict.clone()
+        };
+        assert!(caged.is_within(&strict) && !strict.is_within(&caged));
     }
 
     #[test]
