@@ -10,7 +10,7 @@ use super::settings::SessionSettings;
 use crate::agent::sessions;
 use crate::agent::store::Opened;
 use crate::error::Failure;
-use crate::kernel::{KeptKernelChoice, LaunchOptions};
+use crate::kernel::{Extent, KeptKernelChoice, LaunchOptions, Sandbox};
 use crate::session::OutputLimits;
 use crate::session::journal::{Begin, KernelChoice, RunningKernel, VERSION};
 
@@ -27,6 +27,8 @@ pub struct Origin {
     pub kernel: Option<String>,
     /// The model that answered last.
     pub model: Option<String>,
+    /// How its kernels were confined.
+    pub sandbox: Option<Extent>,
     /// Kernels that were left running.
     kept: Vec<RunningKernel>,
     /// Whether its kernels go on when it ends.
@@ -46,6 +48,7 @@ impl Origin {
                 cwd: None,
                 kernel: None,
                 model: None,
+                sandbox: None,
                 kept: Vec::new(),
                 keep: settings.keep_kernels,
                 resumed: None,
@@ -57,6 +60,7 @@ impl Origin {
             cwd: Some(directory_of(&before, context)?),
             kernel: Some(kernel_of(&before, context)),
             model: before.transcript.model().map(str::to_owned),
+            sandbox: before.begin.sandbox.clone(),
             keep: settings.keep_kernels || !kept.is_empty(),
             kept,
             resumed: Some(before),
@@ -90,11 +94,31 @@ impl Origin {
     }
 
     /// With the kernel that was left running for its language, if there is one. A person who is there can say when they
-    /// have waited long enough for one that is busy.
-    pub fn adopting(&self, mut options: LaunchOptions, attended: bool) -> LaunchOptions {
+    /// have waited long enough for one that is busy. One that may do more than is permitted now is left alone.
+    pub fn adopting(
+        &self,
+        mut options: LaunchOptions,
+        attended: bool,
+        context: &Context,
+    ) -> LaunchOptions {
         let language = &options.kernel.spec.language;
         let mut kept = self.kept.iter();
         let kernel = kept.find(|kernel| kernel.language == *language);
+        let wanted = Extent::of(&options.sandbox);
+        let kernel = kernel.filter(|kernel| {
+            let is_strict = match &kernel.sandbox {
+                Some(sandbox) => sandbox.is_within(&wanted),
+                None => options.sandbox == Sandbox::Full,
+            };
+            if !is_strict {
+                context.notify.warning(format!(
+                    "the kernel `{}` that was kept may do more than the sandbox permits now; a new one is started, and \
+                     `sponde kernels reap --kept` ends the old one",
+                    kernel.name
+                ));
+            }
+            is_strict
+        });
         options.adopt = kernel.map(|kernel| KeptKernelChoice {
             connection_file: kernel.connection_file.clone(),
             patience: if attended {
@@ -122,6 +146,7 @@ impl Origin {
             return before;
         }
         let dir = context.paths.sessions();
+        let is_ours = main.gateway.is_none() && main.existing.is_none();
         let begin = Begin {
             version: VERSION,
             id: self.id,
@@ -133,6 +158,7 @@ impl Origin {
                 prefix: main.kernel.prefix.clone(),
             },
             forked_from: None,
+            sandbox: is_ours.then(|| Extent::of(&main.sandbox)),
         };
         match old {
             Some(old) => {

@@ -10,7 +10,7 @@ use crate::error::{Exit, Failure};
 use crate::kernel::sandbox::limits::Limits;
 use crate::kernel::sandbox::probe::{Found, probe};
 use crate::kernel::sandbox::{CONFINE, confine};
-use crate::kernel::{Confinement, Level, Network, Sandbox};
+use crate::kernel::{Confinement, Extent, Level, Network, Sandbox};
 
 /// What code in a kernel may do; what is `None` is the configuration's, or usual.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,6 +21,25 @@ pub struct SandboxSettings {
     pub network: Option<Network>,
     /// Directories that it can write besides the working directory.
     pub add_dirs: Vec<PathBuf>,
+}
+
+impl SandboxSettings {
+    /// With what a session that goes on had `before`, where nothing else is said.
+    pub(super) fn or_as_before(&self, before: Option<&Extent>) -> Self {
+        let mut settings = self.clone();
+        if let Some(before) = before {
+            settings.level = settings.level.or(Some(before.level));
+            // Of one that was not confined nobody said what it may reach.
+            if before.level != Level::Full {
+                settings.network = settings.network.or(Some(before.network));
+                if settings.add_dirs.is_empty() {
+                    let dirs = before.add_dirs.iter().filter(|dir| dir.is_dir());
+                    settings.add_dirs = dirs.cloned().collect();
+                }
+            }
+        }
+        settings
+    }
 }
 
 /// If the `arguments` of a program say that it is the first process of a sandbox: it is that until its kernel ends. A

@@ -111,7 +111,12 @@ pub async fn start(
     let words = words.map(|old| old.words(existing.is_some(), may_replay));
     let facts = workspace.facts(named_files, &kernels);
     let offers = kernels.iter().copied().map(offer).collect();
-    let (sandbox, sandbox_line) = sandbox::session(&settings.sandbox, &workspace, &files, context)?;
+    let (sandbox, sandbox_line) = sandbox::session(
+        &settings.sandbox.or_as_before(origin.sandbox.as_ref()),
+        &workspace,
+        &files,
+        context,
+    )?;
     let main = LaunchOptions {
         sandbox,
         oversize: spill::oversize(&notebook, &limits),
@@ -119,10 +124,10 @@ pub async fn start(
         existing: existing.map(|existing| existing.file),
         ..launch_options(kernel, cwd, context)
     };
-    let main = origin.adopting(main, settings.attended);
+    let main = origin.adopting(main, settings.attended, context);
     // A conversation goes on; one question is soon over, and far away memory is somebody else's.
     let can_have_spare = remote.is_none() && main.existing.is_none() && !origin.keeps_kernels();
-    let others = others_like(&main, others, &origin);
+    let others = others_like(&main, others, &origin, context);
     let id = origin.id().to_owned();
     let opened = origin.open(&main, &notebook, old, may_replay, limits, context);
     let agent = Agent::start(AgentOptions {
@@ -196,13 +201,16 @@ fn others_like(
     main: &LaunchOptions,
     others: Vec<KernelSource>,
     origin: &Origin,
+    context: &Context,
 ) -> Vec<LaunchOptions> {
     let other = |kernel| LaunchOptions {
         kernel,
         ..main.clone()
     };
     let others = others.into_iter().map(other);
-    others.map(|it| origin.adopting(it, false)).collect()
+    others
+        .map(|it| origin.adopting(it, false, context))
+        .collect()
 }
 
 /// The files that the model is told about: those that were named, and what was piped in.

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::transcript::{Edit, Transcript};
+use crate::kernel::Extent;
 use crate::llm::types::Usage;
 pub use summary::{begin, gather};
 
@@ -79,6 +80,9 @@ pub struct Begin {
     /// The session that this one was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<String>,
+    /// How its kernels were confined at first, if they were ours to confine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Extent>,
 }
 
 /// Which kernel a session was started with, so that it gets the same one again.
@@ -101,6 +105,9 @@ pub struct RunningKernel {
     pub language: String,
     /// How it is reached.
     pub connection_file: PathBuf,
+    /// How it is confined; not known of those that earlier versions kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Extent>,
 }
 
 /// The notebook's file as we left it.

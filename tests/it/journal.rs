@@ -34,6 +34,7 @@ fn begin(dir: &Path) -> Begin {
         notebook: dir.join("s.ipynb"),
         kernel: KernelChoice::default(),
         forked_from: None,
+        sandbox: None,
     }
 }
 

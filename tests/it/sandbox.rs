@@ -130,6 +130,36 @@ const ATTEMPTS: &[(&str, &str, Expected, Expected)] = &[
         Open,
     ),
     (
+        "have git look elsewhere for its settings",
+        "open('.git/commondir', 'w').close()",
+        Stopped,
+        Open,
+    ),
+    (
+        "change the settings of a submodule",
+        "open('.git/modules/sub/config', 'a').write('x')",
+        Stopped,
+        Open,
+    ),
+    (
+        "change where a submodule's repository is",
+        "open('sub/.git', 'a').write('x')",
+        Stopped,
+        Open,
+    ),
+    (
+        "put a copy in the place of what is above a repository",
+        "os.rename('a', 'a2'); os.rename('a2', 'a')",
+        Stopped,
+        Open,
+    ),
+    (
+        "change the settings of a repository below",
+        "open('a/b/.git/config', 'a').write('x')",
+        Stopped,
+        Open,
+    ),
+    (
         "put another repository in its place",
         "os.rename('.git', 'old'); os.rename('old', '.git')",
         Stopped,
@@ -434,7 +464,15 @@ impl Host {
         // Not in /tmp, which a confined kernel has one of its own of.
         let home = tempfile::tempdir_in("/var/tmp").unwrap();
         let path = |relative: &str| home.path().join(relative);
-        for dir in [".ssh", "runtime", "project/.git/hooks", "config"] {
+        for dir in [
+            ".ssh",
+            "runtime",
+            "project/.git/hooks",
+            "project/.git/modules/sub",
+            "project/sub",
+            "project/a/b/.git",
+            "config",
+        ] {
             std::fs::create_dir_all(path(dir)).unwrap();
         }
         for file in [
@@ -443,6 +481,9 @@ impl Host {
             "outside",
             "runtime/kernel-other.json",
             "project/.git/config",
+            "project/.git/modules/sub/config",
+            "project/sub/.git",
+            "project/a/b/.git/config",
             "project/SPONDE.md",
         ] {
             std::fs::write(path(file), "secret").unwrap();
@@ -691,6 +732,31 @@ fn attempts_of_an_ordinary_user_are_stopped_as_well() {
         String::from_utf8_lossy(&output.stderr)
     );
     assert!(text.contains("test result: ok. 4 passed"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn directories_of_sponde_are_hidden_at_every_level_or_the_kernel_does_not_start() {
+    let host = Host::new();
+    let hidden = host.project().join("data");
+    std::fs::create_dir(&hidden).unwrap();
+    std::fs::write(hidden.join("journal"), "secret").unwrap();
+    for writes in [true, false] {
+        let options = |tier| {
+            let mut options = host.options(python(), tier);
+            if let Sandbox::Confined(confinement) = &mut options.sandbox {
+                confinement.hidden = vec![hidden.clone()];
+                confinement.writes = writes;
+            }
+            options
+        };
+        let kernel = Kernel::launch(options(bubblewrap())).await.unwrap();
+        let list = "import os; print(os.listdir('data'), os.path.exists('SPONDE.md'))";
+        assert_eq!(printed(&kernel, list).await, "[] True", "{writes}");
+        kernel.shutdown().await;
+        let refused = Kernel::launch(options(Tier::Landlock)).await.unwrap_err();
+        let words = refused.to_string();
+        assert!(words.contains("Landlock cannot hide"), "{words}");
+    }
 }
 
 /// What a person does all day.

@@ -260,6 +260,55 @@ fn a_kernel_that_is_kept_has_everything() {
     sponde.assert_nothing_is_left();
 }
 
+#[test]
+fn a_session_that_goes_on_is_confined_as_before_and_takes_no_looser_kernel() {
+    let sponde = sponde();
+    let first = |output: &Output| text(output).trim_start().to_owned();
+    let begun = chat_and_leave(&sponde, &["--sandbox", "read-only"], "!x = 1\n");
+    assert!(
+        first(&begun).contains("sandbox: read-only"),
+        "{}",
+        text(&begun)
+    );
+    let resumed = chat_and_leave(&sponde, &["resume"], "!open('made', 'w').close()\n");
+    assert!(
+        first(&resumed).contains("sandbox: read-only"),
+        "{}",
+        text(&resumed)
+    );
+    assert!(!sponde.path("made").exists());
+
+    sponde.write("../secret", "hunter2");
+    let full = ["--sandbox", "full", "--keep-kernel"];
+    let kept = chat_and_leave(&sponde, &full, "!x = 41\n");
+    assert!(text(&kept).contains("sandbox: full"), "{}", text(&kept));
+    let lines = "!print('x' in globals()); print(open('../secret').read())\n";
+    let workspace = ["resume", "--sandbox", "workspace"];
+    let confined = chat_and_leave(&sponde, &workspace, lines);
+    let words = text(&confined);
+    assert!(words.contains("sandbox: workspace"), "{words}");
+    assert!(
+        words.contains("may do more than the sandbox permits now"),
+        "{words}"
+    );
+    assert!(
+        words.contains("False") && !words.contains("hunter2"),
+        "{words}"
+    );
+    // The confined one, which was kept in its place, is strict enough for all.
+    let again = chat_and_leave(&sponde, &workspace, "!print('y' in globals())\n");
+    assert!(
+        !text(&again).contains("may do more than"),
+        "{}",
+        text(&again)
+    );
+    sponde
+        .command(&["kernels", "reap", "--kept"])
+        .output()
+        .unwrap();
+    sponde.assert_nothing_is_left();
+}
+
 const PROMPT: &str = "\r\n> ";
 
 /// A kernel that was kept may still run what it was given: the person is told at once, can interrupt it, and is not held by

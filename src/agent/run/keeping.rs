@@ -3,6 +3,7 @@
 use super::disk::Stamp;
 use super::{Edit, Instant, Session, now, random_cell_id};
 use crate::agent::store::{EVERY, Outcome, Store};
+use crate::kernel::Extent;
 use crate::session::CellKind;
 use crate::session::journal::{Entry, RunningKernel};
 
@@ -70,6 +71,7 @@ impl Session {
             name: options.kernel.name.clone(),
             language: options.kernel.spec.language.clone(),
             connection_file: file.to_owned(),
+            sandbox: Some(Extent::of(&options.sandbox)),
         };
         if store.kernels().contains(&kernel) {
             return;

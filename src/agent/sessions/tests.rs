@@ -16,6 +16,7 @@ fn make(dir: &Path, id: &str, question: &str, closed: bool) {
         notebook: dir.join(format!("{id}.ipynb")),
         kernel: KernelChoice::default(),
         forked_from: None,
+        sandbox: None,
     };
     let mut opened = Opened::new(dir, begin, OutputLimits::default());
     let edit = Edit::Say {

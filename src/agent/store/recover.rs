@@ -367,6 +367,7 @@ impl Entries {
                 notebook: notebook.clone(),
                 kernel: KernelChoice::default(),
                 forked_from: None,
+                sandbox: None,
             },
             transcript: Transcript::new(limits),
             summary: Summary::default(),

@@ -33,6 +33,7 @@ fn begin(dir: &Path, id: &str) -> Begin {
         notebook: dir.join(format!("{id}.ipynb")),
         kernel: KernelChoice::default(),
         forked_from: None,
+        sandbox: None,
     }
 }
 

@@ -70,11 +70,12 @@ pub(super) fn options(confinement: &Confinement, view: &View, inside: &Inside<'_
                 None => options.bind("--ro-bind", path),
             },
             Mount::Writable => options.bind("--bind", path),
-            Mount::Hidden => {
-                options.path("--tmpfs", path);
-                options.path("--remount-ro", path);
-            }
+            Mount::Hidden => options.path("--tmpfs", path),
         }
+    }
+    // Only now: an interpreter may be below one.
+    for path in &view.hidden {
+        options.path("--remount-ro", path);
     }
     options.add(&["--size", &size]);
     options.path("--tmpfs", inside.home);

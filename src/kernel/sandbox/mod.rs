@@ -23,4 +23,4 @@ mod seccomp;
 pub(super) use cage::{Cage, Member};
 pub use confine::{CONFINE, confine};
 pub(super) use open::{open, start_caged};
-pub use policy::{Confinement, Level, Network, Sandbox};
+pub use policy::{Confinement, Extent, Level, Network, Sandbox};

@@ -80,6 +80,13 @@ pub(in crate::kernel) fn open(
     let path = env.iter().find(|(name, _)| name == "PATH");
     let path = path.map_or("/usr/local/bin:/usr/bin:/bin", |(_, path)| path.as_str());
     let view = confinement.view(kernel, program, cwd, path);
+    if let (Tier::Landlock, Some(hidden)) = (&confinement.tier, view.hidden.first()) {
+        return Err(format!(
+            "Landlock cannot hide `{}`, which has secrets of Sponde, in a directory that code may read: work in another \
+             directory, or install bubblewrap",
+            hidden.display()
+        ));
+    }
     let shared = files.shared();
     let home = shared.join("home");
     make_private(&home)?;

@@ -17,7 +17,7 @@ use crate::kernel::KernelSource;
 use crate::kernel::files::PREFIX;
 
 /// How much a kernel may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// It reads its working directory and writes nowhere but in temporary places of its own.
@@ -29,7 +29,7 @@ pub enum Level {
 }
 
 /// What a confined kernel reaches over the network.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
     /// Nothing.
@@ -74,6 +74,61 @@ pub enum Sandbox {
     Confined(Box<Confinement>),
 }
 
+/// How far a kernel's code may go, as it is written down: a session that goes on gets the same again, and a kernel that
+/// was kept is not taken for a stricter one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extent {
+    /// How much it may do.
+    pub level: Level,
+    /// What it reaches, if it is confined.
+    #[serde(default)]
+    pub network: Network,
+    /// More directories that it can write, if it is confined.
+    #[serde(default)]
+    pub add_dirs: Vec<PathBuf>,
+    /// Whether it is confined by the weaker tier.
+    #[serde(default)]
+    pub landlock: bool,
+}
+
+impl Extent {
+    /// What `sandbox` permits.
+    pub fn of(sandbox: &Sandbox) -> Self {
+        match sandbox {
+            Sandbox::Full => Self {
+                level: Level::Full,
+                network: Network::Off,
+                add_dirs: Vec::new(),
+                landlock: false,
+            },
+            Sandbox::Confined(confinement) => Self {
+                level: if confinement.writes {
+                    Level::Workspace
+                } else {
+                    Level::ReadOnly
+                },
+                network: confinement.network,
+                add_dirs: confinement.add_dirs.clone(),
+                landlock: confinement.tier == Tier::Landlock,
+            },
+        }
+    }
+
+    /// Whether what has this extent may do nothing that `wanted` does not permit.
+    pub fn is_within(&self, wanted: &Self) -> bool {
+        let dirs = || {
+            self.add_dirs
+                .iter()
+                .all(|dir| wanted.add_dirs.contains(dir))
+        };
+        wanted.level == Level::Full
+            || self.level <= wanted.level
+                && self.network <= wanted.network
+                && self.landlock <= wanted.landlock
+                && dirs()
+    }
+}
+
 /// The rules for a confined kernel. Directories are values: nothing here reads the environment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Confinement {
@@ -108,9 +163,9 @@ pub(super) struct View {
     pub(super) writable: Vec<PathBuf>,
     /// Inside of `writable`: read-only.
     pub(super) protected: Vec<PathBuf>,
-    /// Inside of `writable`: cannot be moved away, so that what is protected below stays where it is looked for.
+    /// Inside of `writable`: cannot be moved away, so that what is protected or hidden below stays where it is.
     pub(super) pinned: Vec<PathBuf>,
-    /// Inside of `writable`: empty.
+    /// Inside of trees: empty.
     pub(super) hidden: Vec<PathBuf>,
     /// Files of the home directory that save time and tell nothing, with where they are in the kernel's own home.
     pub(super) seeds: Vec<(PathBuf, PathBuf)>,
@@ -177,6 +232,8 @@ const RESOLVER: [&str; 3] = [
     "/run/systemd/resolve",
     "/run/resolvconf",
 ];
+/// How the directory begins, before a person's number, that has the sockets of sessions (`app::attach`).
+const SESSIONS_PREFIX: &str = "sponde.";
 /// How deep repositories are looked for, and among how many directories.
 const REPOSITORY_DEPTH: usize = 3;
 const REPOSITORY_DIRS: usize = 4000;
@@ -219,8 +276,9 @@ impl Confinement {
         for dir in std::iter::once(cwd).chain(self.add_dirs.iter().map(PathBuf::as_path)) {
             let writes = self.writes || dir != cwd;
             for part in self.parts(dir) {
+                self.hide(&part, &mut view);
                 if writes && part.is_dir() {
-                    self.protect(&part, &mut view);
+                    protect(&part, &mut view);
                     view.writable.push(part);
                 } else {
                     view.readable.push(part);
@@ -228,6 +286,7 @@ impl Confinement {
             }
         }
         view.readable.retain(|path| !view.writable.contains(path));
+        pin(&mut view);
         view
     }
 
@@ -243,13 +302,18 @@ impl Confinement {
             let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
             let visible = entries.filter(|entry| {
                 let name = entry.file_name().to_string_lossy().into_owned();
-                let is_private = name.starts_with(PREFIX) || is_home && name.starts_with('.');
+                let is_private = is_ours(&name) || is_home && name.starts_with('.');
                 // A link may lead to anywhere.
                 !is_private && entry.file_type().is_ok_and(|kind| !kind.is_symlink())
             });
             return visible.map(|entry| entry.path()).collect();
         }
-        if self.may_be_seen(&dir) {
+        let is_private = self.sockets.canonicalize().is_ok_and(|sockets| {
+            let below = dir.strip_prefix(sockets).ok();
+            let first = below.and_then(|below| below.iter().next());
+            first.is_some_and(|name| is_ours(&name.to_string_lossy()))
+        });
+        if self.may_be_seen(&dir) && !is_private {
             vec![dir]
         } else {
             Vec::new()
@@ -265,30 +329,50 @@ impl Confinement {
             && real.is_some_and(|real| !holds_home(&real) && real != Path::new("/"))
     }
 
-    /// What of a tree that can be written cannot.
-    fn protect(&self, tree: &Path, view: &mut View) {
-        let mut protected = Vec::new();
-        repositories(tree, &mut |repository| {
-            view.pinned.push(repository.to_owned());
-            let hooks = repository.join("hooks");
-            // Every repository has one; without it there would be nothing to protect.
-            let _ = std::fs::create_dir(&hooks);
-            protected.extend([
-                hooks,
-                repository.join("config"),
-                repository.join("config.worktree"),
-            ]);
-        });
-        protected.push(tree.join("SPONDE.md"));
-        // A link is not followed: what it leads to is not what is meant.
-        protected
-            .retain(|path| std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink()));
-        view.protected.extend(protected);
+    /// What of a tree is not shown.
+    fn hide(&self, tree: &Path, view: &mut View) {
         let hidden = self.hidden.iter().chain([&self.sockets]);
         let inside = hidden.filter_map(|dir| dir.canonicalize().ok());
-        view.hidden
-            .extend(inside.filter(|dir| dir.starts_with(tree) && dir != tree));
+        let inside = inside.filter(|dir| dir.starts_with(tree) && dir != tree);
+        view.hidden.extend(inside);
     }
+}
+
+/// Whether a name where the sockets are is one of ours: of kernels, or of sessions that can be attached to.
+fn is_ours(name: &str) -> bool {
+    let of_person = name.strip_prefix(SESSIONS_PREFIX);
+    name.starts_with(PREFIX)
+        || of_person.is_some_and(|uid| uid.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// What of a tree that can be written cannot. Of a repository that is everything: files all over it say what `git` runs.
+fn protect(tree: &Path, view: &mut View) {
+    let mut protected = Vec::new();
+    repositories(tree, &mut |repository| protected.push(repository));
+    protected.push(tree.join("SPONDE.md"));
+    // A link is not followed: what it leads to is not what is meant.
+    protected.retain(|path| std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink()));
+    view.protected.extend(protected);
+}
+
+/// Who moves a directory moves the mounts below it as well, and can put another in its place: those between a tree
+/// that can be written and what cannot be written in there get a mount of their own, which cannot be moved.
+fn pin(view: &mut View) {
+    let readable = view.readable.iter().filter_map(|it| it.canonicalize().ok());
+    let closed: Vec<PathBuf> = readable
+        .chain(view.protected.iter().chain(&view.hidden).cloned())
+        .collect();
+    for tree in &view.writable {
+        let inside = || closed.iter().filter(|path| path.starts_with(tree));
+        for path in inside() {
+            let above = path.ancestors().skip(1);
+            let between = above.take_while(|dir| dir.starts_with(tree) && dir != tree);
+            let between = between.filter(|dir| !inside().any(|closed| dir.starts_with(closed)));
+            view.pinned.extend(between.map(Path::to_owned));
+        }
+    }
+    view.pinned.sort();
+    view.pinned.dedup();
 }
 
 /// What a kernelspec's argument names, if that is a file: with what is beside it.
@@ -300,8 +384,8 @@ fn script(argument: &str) -> Option<PathBuf> {
     Some(dir.to_owned())
 }
 
-/// The `.git` directories of a tree, not too deep.
-fn repositories(tree: &Path, found: &mut impl FnMut(&Path)) {
+/// Each `.git` of a tree, not too deep: a directory, or the file of a worktree or submodule.
+fn repositories(tree: &Path, found: &mut impl FnMut(PathBuf)) {
     let mut left = REPOSITORY_DIRS;
     let mut level = vec![tree.to_owned()];
     for _ in 0..=REPOSITORY_DEPTH {
@@ -312,11 +396,10 @@ fn repositories(tree: &Path, found: &mut impl FnMut(&Path)) {
             };
             left = fewer;
             for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
-                if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    continue;
-                }
+                let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
                 match entry.file_name().to_str() {
-                    Some(".git") => found(&entry.path()),
+                    Some(".git") => found(entry.path()),
+                    _ if !is_dir => {}
                     Some("node_modules" | "__pycache__") => {}
                     Some(name) if name.starts_with('.') => {}
                     Some(_) | None => next.push(entry.path()),
@@ -371,22 +454,23 @@ mod tests {
             "project/.git",
             "project/a/b/.git/hooks",
             "project/data",
+            "project/c",
             ".ssh",
         ] {
             fs::create_dir_all(home.path().join(dir)).unwrap();
         }
-        fs::write(project.join(".git/config"), "").unwrap();
+        fs::write(project.join("c/.git"), "gitdir: /elsewhere").unwrap();
         fs::write(project.join("SPONDE.md"), "").unwrap();
         let found = view(&confinement(home.path()), &project);
         assert_eq!(
             found,
             View {
                 writable: vec![project.clone()],
-                pinned: vec![project.join(".git"), project.join("a/b/.git")],
+                pinned: vec![project.join("a"), project.join("a/b"), project.join("c")],
                 protected: vec![
-                    project.join(".git/hooks"),
-                    project.join(".git/config"),
-                    project.join("a/b/.git/hooks"),
+                    project.join(".git"),
+                    project.join("c/.git"),
+                    project.join("a/b/.git"),
                     project.join("SPONDE.md"),
                 ],
                 hidden: vec![project.join("data")],
@@ -400,10 +484,65 @@ mod tests {
         assert_eq!(
             view(&read_only, &project),
             View {
+                hidden: vec![project.join("data")],
                 readable: vec![project],
                 ..View::default()
             }
         );
+    }
+
+    #[test]
+    fn sockets_of_sessions_and_kernels_are_never_seen() {
+        let home = tempfile::tempdir().unwrap();
+        let sockets = home.path().canonicalize().unwrap().join("run");
+        for dir in ["sponde.0", "sponde-1a/k", "mine"] {
+            fs::create_dir_all(sockets.join(dir)).unwrap();
+        }
+        let confinement = Confinement {
+            sockets: sockets.clone(),
+            home: None,
+            ..confinement(home.path())
+        };
+        let seen = view(&confinement, &sockets).writable;
+        assert_eq!(seen, [sockets.join("mine")]);
+        for dir in ["sponde.0", "sponde-1a", "sponde-1a/k"] {
+            assert_eq!(view(&confinement, &sockets.join(dir)), View::default());
+        }
+        let above = view(&confinement, home.path());
+        assert_eq!(above.hidden, [sockets]);
+    }
+
+    #[test]
+    fn only_what_is_at_least_as_strict_is_within() {
+        let home = Path::new("/home/x");
+        let strict = Extent::of(&Sandbox::Confined(Box::new(confinement(home))));
+        let full = Extent::of(&Sandbox::Full);
+        assert!(strict.is_within(&strict) && strict.is_within(&full));
+        assert!(full.is_within(&full) && !full.is_within(&strict));
+        let looser = [
+            Extent {
+                network: Network::On,
+                ..strict.clone()
+            },
+            Extent {
+                add_dirs: vec!["/data".into()],
+                ..strict.clone()
+            },
+        ];
+        for looser in looser {
+            assert!(strict.is_within(&looser) && !looser.is_within(&strict));
+        }
+        let read_only = Extent {
+            level: Level::ReadOnly,
+            landlock: false,
+            ..strict.clone()
+        };
+        assert!(read_only.is_within(&strict) && !strict.is_within(&read_only));
+        let caged = Extent {
+            landlock: false,
+            ..strict.clone()
+        };
+        assert!(caged.is_within(&strict) && !strict.is_within(&caged));
     }
 
     #[test]

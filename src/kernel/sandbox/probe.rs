@@ -42,7 +42,7 @@ impl Tier {
             Self::Landlock => &[
                 "code can connect to unix sockets that have a path, such as Docker's, where its user may",
                 "names, sizes and modes of files anywhere can be seen, and modes of the person's own changed",
-                "`.git/hooks`, `.git/config` and `SPONDE.md` in the working directory can be changed",
+                "`.git` and `SPONDE.md` in the working directory can be changed",
                 "names and command lines of other processes can be seen",
                 "`/dev/shm` is shared and has no limit of its own",
             ],
