@@ -72,7 +72,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 view.send(Command::Continue { go_on: false }).await?;
             }
             EventKind::TurnFinished { end, .. } => {
-                println!("\n[{end:?}; the notebook is {}]", session.notebook.display());
+                println!(
+                    "\n[{end:?}; the notebook is {}]",
+                    session.notebook.display()
+                );
                 break;
             }
             _ => {}

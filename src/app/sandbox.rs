@@ -8,8 +8,8 @@ use super::session::current_dir;
 use super::workspace::{KernelAt, Workspace};
 use crate::error::{Exit, Failure};
 use crate::kernel::sandbox::limits::Limits;
-use crate::kernel::sandbox::{CONFINE, confine};
 use crate::kernel::sandbox::probe::{Found, probe};
+use crate::kernel::sandbox::{CONFINE, confine};
 use crate::kernel::{Confinement, Level, Network, Sandbox};
 
 /// What code in a kernel may do; what is `None` is the configuration's, or usual.
