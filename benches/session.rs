@@ -56,6 +56,7 @@ fn measure(
         notebook: dir.join("s.ipynb"),
         kernel: KernelChoice::default(),
         forked_from: None,
+        sandbox: None,
     };
     let Opened {
         mut store,

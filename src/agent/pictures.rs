@@ -5,7 +5,7 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::kernel::folder::Folder;
+use crate::kernel::folder::{Folder, make_dirs};
 use crate::session::limits::Place;
 
 /// Writes pictures as `DIR/plot-N.EXT`, the next free N.
@@ -40,7 +40,7 @@ impl PictureFiles {
                 "it cannot be decoded",
             ));
         }
-        std::fs::create_dir_all(&self.dir)?;
+        make_dirs(&self.dir, 0o777)?;
         loop {
             let path = self.dir.join(format!("plot-{}.{extension}", self.next));
             self.next += 1;
@@ -111,5 +111,16 @@ mod tests {
             )
         );
         assert_eq!(place("other").for_code, second.display().to_string());
+    }
+
+    #[test]
+    fn no_folder_for_pictures_is_made_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = dir.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        std::os::unix::fs::symlink(&outside, dir.path().join("work")).unwrap();
+        let mut files = PictureFiles::beside(&dir.path().join("work/rain.ipynb"));
+        assert!(files.write("png", b"x").is_err());
+        assert!(std::fs::read_dir(&outside).unwrap().next().is_none());
     }
 }

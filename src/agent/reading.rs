@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::kernel::folder::open_file;
+use crate::kernel::folder::{list, open_file};
 use crate::llm::types::ToolSpec;
 use crate::session::context::READ_OUTPUT;
 use crate::session::limits::Whole;
@@ -160,7 +160,7 @@ pub fn answer(source: Source, asked: &Asked, limit: usize) -> Result<String, Str
 /// The names of some files of a cell, with their sizes.
 fn listed(dir: &Path) -> String {
     const NAMED: usize = 20;
-    let mut names: Vec<(String, u64)> = std::fs::read_dir(dir)
+    let mut names: Vec<(String, u64)> = list(dir)
         .into_iter()
         .flatten()
         .flatten()
@@ -305,6 +305,13 @@ mod tests {
         assert_eq!(
             ask(r#"{"cell": "ab12", "file": "1.html"}"#),
             Err("there is no such file; there are: stdout.txt (43893 bytes)".to_owned())
+        );
+        // The names of what is elsewhere are not told either.
+        std::fs::remove_dir_all(&folder).unwrap();
+        std::os::unix::fs::symlink(dir.path(), &folder).unwrap();
+        assert_eq!(
+            ask(r#"{"cell": "ab12"}"#),
+            Err("there is no such file; there are: ".to_owned())
         );
     }
 }

@@ -10,14 +10,14 @@
 //! Deliberately not here: when a limit is passed and what stays in the notebook (`session::outputs`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::jupyter::mime::{self, MimeBundle, joined};
 use crate::jupyter::nbformat::Output;
-use crate::kernel::folder::Folder as OpenFolder;
+use crate::kernel::folder::{self, Folder as OpenFolder, make_dir};
 use crate::kernel::{OutputEvent, Oversize};
 use crate::session::OutputLimits;
 use crate::session::limits::{Place, Whole};
@@ -219,7 +219,7 @@ impl CellFiles {
 
     /// Everything so far.
     fn begin(&mut self, folder: &Folder, outputs: &Outputs, left: &mut u64) {
-        let made = make_dir(&folder.dir).and_then(|()| make_dir(&self.dir));
+        let made = make_dir(&folder.dir, 0o755).and_then(|()| make_dir(&self.dir, 0o755));
         if let Err(error) = made {
             self.failed = Some(error.to_string());
             return;
@@ -428,13 +428,13 @@ impl CellFiles {
     fn remove(self, left: &mut u64) {
         // What cannot be removed stays and is counted.
         for (path, bytes) in &self.written {
-            if std::fs::remove_file(path).is_ok() {
+            if folder::remove_file(path).is_ok() {
                 *left += bytes;
             }
         }
-        let _ = std::fs::remove_dir(&self.dir);
+        let _ = folder::remove_dir(&self.dir);
         if let Some(parent) = self.dir.parent() {
-            let _ = std::fs::remove_dir(parent);
+            let _ = folder::remove_dir(parent);
         }
     }
 }
@@ -455,15 +455,6 @@ enum Mode {
 }
 
 const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-
-/// Makes a directory that is there afterwards and no link.
-fn make_dir(path: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o755).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        Ok(()) | Err(_) if std::fs::symlink_metadata(path)?.is_dir() => Ok(()),
-        Ok(()) | Err(_) => Err(io::Error::other("the folder is a link or a file")),
-    }
-}
 
 /// What the name of a file with this MIME type ends in.
 fn ending(mime: &str) -> &'static str {

@@ -1,10 +1,13 @@
 //! What is piped into a question: kept as a file of the session, which the model is told about as about files that are
 //! named.
 
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Notify;
 use crate::error::Failure;
+use crate::kernel::folder::{Folder, make_dirs};
 
 /// What came, in a file of its own until the session is there.
 #[derive(Debug, Clone)]
@@ -30,18 +33,34 @@ impl Piped {
     /// A directory that cannot be written.
     pub(super) fn keep(&self, notebook: &Path, notify: &Notify) -> Result<PathBuf, Failure> {
         let dir = super::session::pictures_dir(notebook);
-        let kept = free(&dir, self.suffix);
-        std::fs::create_dir_all(&dir)
-            // The notebook may be on another disk.
-            .and_then(|()| std::fs::copy(&self.path, &kept).map(|_| ()))
-            .map_err(|error| {
-                let shown = kept.display();
-                Failure::usage(format!(
-                    "could not keep what was piped in as `{shown}`: {error}"
-                ))
-            })?;
+        let kept = self.copy_to(&dir).map_err(|error| {
+            let shown = dir.display();
+            Failure::usage(format!(
+                "could not keep what was piped in, in `{shown}`: {error}"
+            ))
+        })?;
         notify.info(format!("stdin: {} bytes in {}", self.bytes, kept.display()));
         Ok(kept)
+    }
+
+    /// Under a name that nothing has: a notebook can go on several times. Code that ran then may have put links there.
+    fn copy_to(&self, dir: &Path) -> io::Result<PathBuf> {
+        let mut from = File::open(&self.path)?;
+        make_dirs(dir, 0o777)?;
+        for number in 1_u32.. {
+            let name = match number {
+                1 => format!("stdin.{}", self.suffix),
+                _ => format!("stdin-{number}.{}", self.suffix),
+            };
+            let path = dir.join(name);
+            match File::create_new(Folder::of(&path)?.file()) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+                // The notebook may be on another disk.
+                Ok(mut file) => return io::copy(&mut from, &mut file).map(|_| path),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
     }
 }
 
@@ -51,10 +70,24 @@ impl Drop for Piped {
     }
 }
 
-/// A name that nothing has: a notebook can go on several times.
-fn free(dir: &Path, suffix: &str) -> PathBuf {
-    let first = dir.join(format!("stdin.{suffix}"));
-    let others = (2..).map(|number| dir.join(format!("stdin-{number}.{suffix}")));
-    let mut names = std::iter::once(first.clone()).chain(others);
-    names.find(|path| !path.exists()).unwrap_or(first)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_piped_in_does_not_go_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::write(path("came"), "a,b").unwrap();
+        let piped = Piped::new(path("came"), 3, "csv");
+        std::fs::create_dir_all(path("n_files")).unwrap();
+        // A link that leads to nothing yet.
+        std::os::unix::fs::symlink(path("outside"), path("n_files/stdin.csv")).unwrap();
+        let kept = piped.copy_to(&path("n_files")).unwrap();
+        assert_eq!(kept, path("n_files/stdin-2.csv"));
+        assert_eq!(std::fs::read_to_string(kept).unwrap(), "a,b");
+        assert!(!path("outside").exists());
+        std::os::unix::fs::symlink(path("n_files"), path("m_files")).unwrap();
+        assert!(piped.copy_to(&path("m_files")).is_err());
+    }
 }

@@ -3,9 +3,10 @@
 //! A path that was resolved before the code ran has no link in it. If one is there later, it is not ours to follow.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
@@ -28,6 +29,8 @@ impl Folder {
             let message = "not a file name";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         };
+        let is_here = dir.as_os_str().is_empty();
+        let dir = if is_here { Path::new(".") } else { dir };
         Ok(Self {
             fd: open(dir)?,
             name,
@@ -41,11 +44,66 @@ impl Folder {
 
     /// The same for another file there.
     pub fn beside(&self, name: impl AsRef<OsStr>) -> PathBuf {
-        // What /proc has of our own files is open to us, whatever it is to others (proc(5)).
-        Path::new("/proc/self/fd")
-            .join(self.fd.as_raw_fd().to_string())
-            .join(name.as_ref())
+        path_of(&self.fd).join(name.as_ref())
     }
+}
+
+/// A path to an open directory, as long as it is open.
+pub fn path_of(dir: &impl AsFd) -> PathBuf {
+    // What /proc has of our own files is open to us, whatever it is to others (proc(5)).
+    Path::new("/proc/self/fd").join(dir.as_fd().as_raw_fd().to_string())
+}
+
+/// Makes a directory with these permissions, if it is not there; afterwards it is there and no link.
+///
+/// # Errors
+/// What the operating system said; also that a link or a file is in the way.
+pub fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
+    let folder = Folder::of(path)?;
+    let path = folder.file();
+    match DirBuilder::new().mode(mode).create(&path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Ok(()) | Err(_) if std::fs::symlink_metadata(&path)?.is_dir() => Ok(()),
+        Ok(()) | Err(_) => Err(io::Error::other("the folder is a link or a file")),
+    }
+}
+
+/// The same with those above it.
+///
+/// # Errors
+/// As [`make_dir`].
+pub fn make_dirs(path: &Path, mode: u32) -> io::Result<()> {
+    match (make_dir(path, mode), path.parent()) {
+        (Err(error), Some(above)) if error.kind() == io::ErrorKind::NotFound => {
+            make_dirs(above, mode)?;
+            make_dir(path, mode)
+        }
+        (made, _) => made,
+    }
+}
+
+/// Removes a file, or the link in its place.
+///
+/// # Errors
+/// What the operating system said; also that a link is on the way.
+pub fn remove_file(path: &Path) -> io::Result<()> {
+    std::fs::remove_file(Folder::of(path)?.file())
+}
+
+/// Removes an empty directory.
+///
+/// # Errors
+/// What the operating system said; also that a link is on the way.
+pub fn remove_dir(path: &Path) -> io::Result<()> {
+    std::fs::remove_dir(Folder::of(path)?.file())
+}
+
+/// What is in a directory that is no link.
+///
+/// # Errors
+/// What the operating system said; also that it is a link, or one is on the way.
+pub fn list(dir: &Path) -> io::Result<std::fs::ReadDir> {
+    std::fs::read_dir(path_of(&open(dir)?))
 }
 
 /// Opens a plain file for reading; a link is not followed, and a pipe does not keep us waiting.
@@ -85,7 +143,11 @@ const FLAGS: OFlags = OFlags::DIRECTORY
     .union(OFlags::RDONLY);
 
 #[cfg(target_os = "linux")]
-fn open(dir: &Path) -> io::Result<OwnedFd> {
+/// Opens a directory; a link is not followed, on the way or at the end.
+///
+/// # Errors
+/// What the operating system said; also that there is a link.
+pub fn open(dir: &Path) -> io::Result<OwnedFd> {
     use rustix::fs::{ResolveFlags, openat2};
     use rustix::io::Errno;
     match openat2(CWD, dir, FLAGS, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
@@ -101,7 +163,11 @@ fn open(dir: &Path) -> io::Result<OwnedFd> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open(dir: &Path) -> io::Result<OwnedFd> {
+/// Opens a directory.
+///
+/// # Errors
+/// What the operating system said.
+pub fn open(dir: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(CWD, dir, FLAGS, Mode::empty())?)
 }
 
@@ -136,5 +202,27 @@ mod tests {
         );
         assert!(std::fs::read_dir(&outside).unwrap().next().is_none());
         assert_eq!(resolved(&path), outside.join("a.ipynb"));
+    }
+
+    #[test]
+    fn nothing_is_made_removed_or_listed_through_a_link() {
+        let root = tempfile::tempdir().unwrap();
+        let root = std::fs::canonicalize(root.path()).unwrap();
+        let outside = root.join("outside");
+        make_dirs(&outside.join("empty/er"), 0o700).unwrap();
+        std::fs::write(outside.join("file"), "theirs").unwrap();
+        let link = root.join("link");
+        std::os::unix::fs::symlink(&outside, &link).unwrap();
+        assert!(make_dir(&link, 0o700).is_err());
+        assert!(make_dirs(&link.join("new/er"), 0o700).is_err());
+        assert!(remove_file(&link.join("file")).is_err());
+        assert!(remove_dir(&link.join("empty/er")).is_err());
+        assert!(list(&link).is_err());
+        assert_eq!(list(&outside).unwrap().count(), 2);
+        assert_eq!(list(&outside.join("empty")).unwrap().count(), 1);
+        // The link itself is ours to remove.
+        remove_file(&link).unwrap();
+        remove_dir(&outside.join("empty/er")).unwrap();
+        assert!(outside.join("file").exists());
     }
 }

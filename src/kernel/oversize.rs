@@ -3,13 +3,13 @@
 //! It is written while it comes and never collected. A file that could not be written whole is removed. What is in it
 //! was not verified by its signature.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::folder::Folder;
+use super::folder::{Folder, make_dir, remove_file};
 
 /// Names that are tried when one is taken.
 const NAMES: u32 = 1000;
@@ -64,12 +64,8 @@ impl Oversize {
     }
 
     fn open(&self) -> io::Result<(File, PathBuf)> {
-        match fs::create_dir(&self.dir) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            // Code in the kernel may have put a link there.
-            Ok(()) | Err(_) if fs::symlink_metadata(&self.dir)?.is_dir() => {}
-            Ok(()) | Err(_) => return Err(io::Error::other("the folder is a link or a file")),
-        }
+        // Code in the kernel may have put a link there.
+        make_dir(&self.dir, 0o777)?;
         for _ in 0..NAMES {
             let number = self.state.next.fetch_add(1, Ordering::Relaxed);
             let path = self.dir.join(format!("large-{number}.json"));
@@ -99,7 +95,7 @@ impl Oversized {
             Ok(()) => Some(self),
             Err(error) => {
                 tracing::warn!(path = %self.path.display(), %error, "could not write a large output");
-                let _ = fs::remove_file(&self.path);
+                let _ = remove_file(&self.path);
                 None
             }
         }
@@ -128,6 +124,8 @@ pub(super) fn too_large(bytes: u64, file: Option<&Path>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -145,5 +143,32 @@ mod tests {
         assert_eq!(write(b"123"), Some(place.join("large-3.json")));
         assert_eq!(fs::read(place.join("large-1.json")).unwrap(), b"1234567");
         assert_eq!(fs::read(place.join("large-2.json")).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn nothing_is_made_or_removed_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (work, outside) = (dir.path().join("work"), dir.path().join("outside"));
+        fs::create_dir(&outside).unwrap();
+        fs::create_dir(&work).unwrap();
+        let oversize = Oversize::new(work.join("a.outputs"), 100);
+        let begun = oversize.begin(1).unwrap();
+        // Code puts a link in the place of the directory above.
+        fs::rename(&work, dir.path().join("old")).unwrap();
+        std::os::unix::fs::symlink(&outside, &work).unwrap();
+        assert!(oversize.begin(1).is_none());
+        assert!(fs::read_dir(&outside).unwrap().next().is_none());
+        // What could not be written whole is removed, but nothing that is elsewhere.
+        let theirs = outside.join("a.outputs/large-1.json");
+        fs::create_dir(outside.join("a.outputs")).unwrap();
+        fs::write(&theirs, "theirs").unwrap();
+        let path = begun.path.clone();
+        let read_only = File::open(dir.path().join("old/a.outputs/large-1.json")).unwrap();
+        let broken = Oversized {
+            file: read_only,
+            path,
+        };
+        assert!(broken.write(b"x").is_none());
+        assert!(theirs.exists());
     }
 }

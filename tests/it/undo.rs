@@ -342,3 +342,20 @@ async fn a_cell_that_waits_for_its_checkpoint_can_be_interrupted() {
     ));
     // A kernel that stands still is killed with the session.
 }
+
+#[tokio::test]
+async fn what_is_taken_back_is_not_kept_through_a_link() {
+    let outside = tempfile::tempdir().unwrap();
+    let link = format!(
+        "import os\nos.symlink({:?}, '../session.undone')\nopen('made.txt', 'w').close()",
+        outside.path()
+    );
+    let mut session = start([call(&link), Reply::text("Done.")]);
+    session.ask("link it").await;
+    let undone = undone(session.undo(UndoTo::Turns(1), true).await);
+    let kept = session.dir.path().join("session.undone-2/1");
+    assert_eq!(undone.kept_in, Some(kept.display().to_string()));
+    assert_eq!(undone.removed, ["made.txt"]);
+    assert!(kept.join("taken-back.ipynb").is_file() && kept.join("files/made.txt").is_file());
+    assert!(std::fs::read_dir(outside.path()).unwrap().next().is_none());
+}

@@ -9,10 +9,11 @@ use tokio::sync::mpsc;
 use super::again::Replayed;
 use super::{Edit, EventKind, MAIN, Session, random_cell_id};
 use crate::agent::event::{CheckpointInfo, Command, Undone};
-use crate::agent::save::write_atomically_with;
+use crate::agent::save::write_beside_code;
 use crate::agent::stream::client::{Request, Wanted};
 use crate::agent::turn::State;
 use crate::agent::undo::{FilePlan, FilesUndone, Span, UndoTo, Way, Workspace};
+use crate::kernel::folder::make_dirs;
 use crate::session::notebook;
 use crate::session::transcript::{Author, Cell, CellKind};
 
@@ -353,8 +354,8 @@ impl Session {
         let shown = path.display().to_string();
         let dir = attic.to_owned();
         let written = tokio::task::spawn_blocking(move || {
-            std::fs::create_dir_all(dir)?;
-            write_atomically_with(&path, |file| part.write_to(file))
+            make_dirs(&dir, 0o700)?;
+            write_beside_code(&path, |file| part.write_to(file))
         })
         .await;
         let kept = match written {
@@ -433,13 +434,20 @@ async fn apply_files(
 
 /// Where what is taken back is kept: `NAME.undone/N` beside the notebook.
 fn attic(notebook: &Path, number: u32) -> PathBuf {
-    let dir = notebook.with_extension("undone");
-    let mut number = number;
-    // Another session may have been here.
-    while dir.join(number.to_string()).exists() {
-        number += 1;
+    let found = |path: &Path| std::fs::symlink_metadata(path).ok();
+    let mut dir = notebook.with_extension("undone");
+    // Code may have put a link or a file there.
+    for other in 2.. {
+        if found(&dir).is_none_or(|it| it.is_dir()) {
+            break;
+        }
+        dir = notebook.with_extension(format!("undone-{other}"));
     }
-    dir.join(number.to_string())
+    // Another session may have been here.
+    let mut paths = (number..).map(|number| dir.join(number.to_string()));
+    paths
+        .find(|path| found(path).is_none())
+        .unwrap_or_else(|| dir.join(number.to_string()))
 }
 
 fn cells_only(why: &str) -> Way {

@@ -200,6 +200,22 @@ fn a_link_in_the_way_is_not_followed() {
 }
 
 #[test]
+fn files_are_not_removed_through_a_link() {
+    let mut bench = Bench::new(10_000);
+    bench.take(&text(&"x\n".repeat(500)));
+    let dir = bench.dir.path().join("a.outputs");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let theirs = elsewhere.path().join("c1/stdout.txt");
+    std::fs::create_dir(elsewhere.path().join("c1")).unwrap();
+    std::fs::write(&theirs, "theirs").unwrap();
+    assert!(dir.join("c1/stdout.txt").is_file());
+    std::fs::rename(&dir, bench.dir.path().join("old")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), &dir).unwrap();
+    bench.spill.cells.remove("c/1").unwrap().remove(&mut 0);
+    assert!(theirs.exists());
+}
+
+#[test]
 fn without_a_notebook_nothing_is_written() {
     let mut spill = Spill::none();
     let mut outputs = Outputs::default();

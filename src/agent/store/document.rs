@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::agent::save::write_beside_code;
 use crate::jupyter::nbformat::{Cell, Notebook};
-use crate::kernel::folder::Folder;
+use crate::kernel::folder::{Folder, open_file};
 use crate::session::journal::Saved;
 
 /// A link that code has put in the place of the notebook is not followed.
@@ -338,8 +338,12 @@ pub(super) fn is_the_same(path: &Path, notebook: &Notebook) -> io::Result<bool> 
             Ok(())
         }
     }
+    // A link or a pipe that has taken its place is another file.
+    if !std::fs::symlink_metadata(path)?.is_file() {
+        return Ok(false);
+    }
     let mut compare = Compare {
-        with: io::BufReader::with_capacity(1 << 20, File::open(path)?),
+        with: io::BufReader::with_capacity(1 << 20, open_file(path)?),
         buffer: Vec::new(),
     };
     match notebook.write_to(&mut compare) {

@@ -1,7 +1,7 @@
 //! Opens a session that is on disk: everything that is whole in its journal is there again.
 
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use super::document::{Document, Found, is_the_same};
@@ -9,6 +9,7 @@ use super::journal_file::JournalFile;
 use super::{Journal, Lock, Store, journal_path, mark};
 use crate::jupyter::nbformat::{Notebook, random_cell_id};
 use crate::kernel::Verdict;
+use crate::kernel::folder::open_file;
 use crate::session::journal::{self, Begin, Entry, KernelChoice, Saved, Summary, VERSION};
 use crate::session::notebook::render;
 use crate::session::{CellKind, CodeStatus, Edit, OutputLimits, Transcript};
@@ -435,8 +436,9 @@ fn look(
         document.is_torn();
         return Ok((false, false));
     }
-    if extending {
-        let bytes = std::fs::read(document.path())?;
+    if extending && let Ok(mut file) = open_file(document.path()) {
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
         if Notebook::read(&bytes, &mut random_cell_id).is_err() {
             document.is_torn();
             return Ok((false, false));

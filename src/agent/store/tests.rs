@@ -367,6 +367,32 @@ fn a_file_that_we_left_half_written_is_written_anew() {
 }
 
 #[test]
+fn a_link_or_pipe_in_the_place_of_the_notebook_is_another_file() {
+    for kind in ["link", "pipe"] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.ipynb");
+        let mut session = Session::new(dir.path());
+        session.say("u");
+        session.assert_saved();
+        session.run("a");
+        session.store.note(&Entry::Extending { from: 100 });
+        assert_eq!(session.store.flush(), Outcome::Saved(None));
+        drop(session);
+        let elsewhere = dir.path().join("elsewhere");
+        std::fs::rename(&path, &elsewhere).unwrap();
+        if kind == "link" {
+            std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        } else {
+            let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+            rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)
+                .unwrap();
+        }
+        let opened = Opened::open(dir.path(), "s", OutputLimits::default(), NOW).unwrap();
+        assert!(opened.mended.notebook_changed, "{kind}");
+    }
+}
+
+#[test]
 fn a_journal_of_much_that_is_gone_gets_short_again() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = Session::new(dir.path());

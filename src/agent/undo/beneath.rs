@@ -11,6 +11,8 @@ use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, renameat, symlinkat, unlinkat,
 };
 
+use crate::kernel::folder;
+
 /// A directory that is worked in.
 #[derive(Debug)]
 pub(super) struct Beneath {
@@ -32,19 +34,37 @@ impl Beneath {
         Ok(Self { root })
     }
 
+    /// One at `root`, which is made if it is not there. No link is followed on the way to it.
+    ///
+    /// # Errors
+    /// What the operating system said; also that there is a link.
+    pub(super) fn make(root: &Path) -> io::Result<Self> {
+        folder::make_dirs(root, 0o700)?;
+        let root = folder::open(root)?;
+        Ok(Self { root })
+    }
+
     /// Goes down to the directory of `path` (relative).
     fn place<'a>(&self, path: &'a Path) -> io::Result<Place<'a>> {
-        let outside = || io::Error::new(io::ErrorKind::InvalidInput, "not a path in the workspace");
         let name = path.file_name().ok_or_else(outside)?;
+        let dir = self.dir(path.parent().unwrap_or(Path::new("")))?;
+        Ok(Place { dir, name })
+    }
+
+    /// Opens a directory; that with an empty path is the root.
+    ///
+    /// # Errors
+    /// What the operating system said.
+    pub(super) fn dir(&self, path: &Path) -> io::Result<OwnedFd> {
         let mut dir = self.root.try_clone()?;
-        for component in path.parent().into_iter().flat_map(Path::components) {
+        for component in path.components() {
             let Component::Normal(step) = component else {
                 return Err(outside());
             };
             let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
             dir = openat(&dir, step, flags, Mode::empty())?;
         }
-        Ok(Place { dir, name })
+        Ok(dir)
     }
 
     /// Whether a directory is there, or something else; `None` is nothing.
@@ -98,6 +118,23 @@ impl Beneath {
         Ok(mkdirat(&dir, name, Mode::RWXU)?)
     }
 
+    /// Makes what is not there of the directories down to `path`.
+    ///
+    /// # Errors
+    /// What the operating system said.
+    fn make_dirs(&self, path: &Path) -> io::Result<()> {
+        let mut above: Vec<&Path> = path.ancestors().collect();
+        // The last is the root.
+        above.pop();
+        for dir in above.into_iter().rev() {
+            match self.make_dir(dir) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
     /// # Errors
     /// What the operating system said.
     pub(super) fn link(&self, path: &Path, target: &Path) -> io::Result<()> {
@@ -134,30 +171,38 @@ impl Beneath {
         Ok(unlinkat(&dir, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Takes a file or link out, to `to`, which is outside and in a directory that is there.
+    /// Takes a file or link out, to the same path below `attic`.
     ///
     /// # Errors
     /// What the operating system said; then it is where it was.
-    pub(super) fn take_out(&self, path: &Path, to: &Path) -> io::Result<()> {
+    pub(super) fn take_out(&self, path: &Path, attic: &Self) -> io::Result<()> {
         let Place { dir, name } = self.place(path)?;
-        match renameat(&dir, name, CWD, to) {
+        attic.make_dirs(path.parent().unwrap_or(Path::new("")))?;
+        let to = attic.place(path)?.dir;
+        match renameat(&dir, name, &to, name) {
             Ok(()) => return Ok(()),
             Err(rustix::io::Errno::XDEV) => {}
             Err(error) => return Err(error.into()),
         }
         // Another file system.
         if let Ok(target) = rustix::fs::readlinkat(&dir, name, Vec::new()) {
-            symlinkat(target, CWD, to)?;
+            symlinkat(target, &to, name)?;
         } else {
-            let mut copy = File::create_new(to)?;
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::WRONLY;
+            let mode = Mode::RUSR | Mode::WUSR;
+            let mut copy = File::from(openat(&to, name, flags, mode)?);
             let copied = self
                 .read(path)
                 .and_then(|mut file| io::copy(&mut file, &mut copy));
             if copied.is_err() {
-                let _ = std::fs::remove_file(to);
+                let _ = unlinkat(&to, name, AtFlags::empty());
             }
             copied?;
         }
         Ok(unlinkat(&dir, name, AtFlags::empty())?)
     }
+}
+
+fn outside() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "not a path in the workspace")
 }

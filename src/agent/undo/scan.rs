@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use super::beneath::Beneath;
+use crate::kernel::folder::path_of;
+
 /// Directories that belong to a tool.
 const TOOLS: [&str; 9] = [
     ".git",
@@ -74,10 +77,14 @@ impl Scan {
     /// Looks through `root`, but for `skip` (absolute), until there are `most` entries.
     pub(super) fn of(root: &Path, skip: &dyn Fn(&Path) -> bool, most: usize) -> Self {
         let mut scan = Self::default();
-        let device = std::fs::symlink_metadata(root).map(|found| found.dev());
+        let beneath = Beneath::open(root);
+        let device = std::fs::metadata(root).map(|found| found.dev());
         let mut dirs = VecDeque::from([PathBuf::new()]);
         while let Some(dir) = dirs.pop_front() {
-            let Ok(entries) = std::fs::read_dir(root.join(&dir)) else {
+            // A link may have taken the place of a directory since it was seen.
+            let opened = beneath.as_ref().ok().and_then(|it| it.dir(&dir).ok());
+            let read = opened.and_then(|it| Some((std::fs::read_dir(path_of(&it)).ok()?, it)));
+            let Some((entries, opened)) = read else {
                 scan.unseen.push(dir);
                 continue;
             };
@@ -97,13 +104,14 @@ impl Scan {
                 let kind = metadata.file_type();
                 let mode = mode_of(&metadata);
                 if kind.is_dir() {
-                    if is_a_tools(&full) {
+                    if is_a_tools(&path_of(&opened).join(entry.file_name())) {
                         continue;
                     }
                     scan.entries.insert(path.clone(), Found::Dir { mode });
                     dirs.push_back(path);
                 } else if kind.is_symlink() {
-                    if let Ok(target) = std::fs::read_link(&full) {
+                    if let Ok(target) = std::fs::read_link(path_of(&opened).join(entry.file_name()))
+                    {
                         scan.entries.insert(path, Found::Link { target });
                     }
                 } else if kind.is_file() {

@@ -8,7 +8,6 @@
 mod apply;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -266,11 +265,7 @@ impl Workspace {
 
     /// `None` if it cannot be read or changes meanwhile.
     fn copy(&mut self, path: &Path, stamp: &Stamp) -> Option<Hash> {
-        let mut file = std::fs::OpenOptions::new()
-            .read(true)
-            .custom_flags(NOFOLLOW_NONBLOCK)
-            .open(self.root.join(path))
-            .ok()?;
+        let mut file = Beneath::open(&self.root).ok()?.read(path).ok()?;
         let is_same = |file: &std::fs::File| {
             file.metadata()
                 .is_ok_and(|metadata| metadata.is_file() && Stamp::of(&metadata) == *stamp)
@@ -282,12 +277,6 @@ impl Workspace {
         is_same(&file).then_some(hash)
     }
 }
-
-/// A link or a pipe may have taken the place of the file since it was looked at.
-const NOFOLLOW_NONBLOCK: i32 = {
-    let flags = rustix::fs::OFlags::NOFOLLOW.union(rustix::fs::OFlags::NONBLOCK);
-    flags.bits().cast_signed()
-};
 
 /// Whether `path` is `own`, or a file that is named after it.
 fn belongs_to(path: &Path, own: &Path) -> bool {

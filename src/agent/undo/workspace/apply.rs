@@ -8,10 +8,11 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::{FilePlan, FilesUndone, Target, Workspace};
 use crate::agent::undo::beneath::Beneath;
 use crate::agent::undo::scan::Stamp;
-use crate::agent::undo::store::{Hash, make_private_dir};
+use crate::agent::undo::store::Hash;
 
 impl Workspace {
-    /// Carries a plan out. What is replaced or removed goes to `attic`, a directory that is made if it is needed.
+    /// Carries a plan out. What is replaced or removed goes to `attic`, a directory that is made if it is needed;
+    /// no link is followed on the way to it.
     pub fn apply(&self, plan: &FilePlan, attic: &Path) -> FilesUndone {
         let mut done = FilesUndone::default();
         let beneath = match Beneath::open(&self.root) {
@@ -89,11 +90,7 @@ impl Work<'_> {
     }
 
     fn take_out(&mut self, path: &Path) -> io::Result<()> {
-        let to = self.attic.join(path);
-        if let Some(dir) = to.parent() {
-            make_private_dir(dir)?;
-        }
-        self.beneath.take_out(path, &to)?;
+        self.beneath.take_out(path, &Beneath::make(self.attic)?)?;
         self.done.kept_in = Some(self.attic.to_owned());
         Ok(())
     }

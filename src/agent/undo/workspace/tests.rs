@@ -342,3 +342,51 @@ fn tools_directories_and_too_much_are_not_looked_into() {
     assert_eq!(scan(100), ("a a/1 b b/c b/c/1".to_owned(), vec![]));
     assert_eq!(scan(4), ("a a/1 b b/c".to_owned(), paths(&["b/c"])));
 }
+
+#[test]
+fn what_is_taken_out_does_not_go_through_a_link() {
+    let mut f = Fixture::new(1 << 20);
+    f.write("sub/a", "one");
+    let before = f.workspace.take();
+    f.write("sub/a", "two");
+    let outside = f.dir.path().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    // The folder itself, and one of those in it.
+    for link in ["attic", "attic/sub"] {
+        let link = f.dir.path().join(link);
+        symlink(&outside, &link).unwrap();
+        let (_, done) = f.undo(&[(Arc::clone(&before), None)]);
+        assert_eq!(done.failed.len(), 1, "{done:?}");
+        assert!(std::fs::read_dir(&outside).unwrap().next().is_none());
+        assert_eq!(std::fs::read_to_string(f.path("sub/a")).unwrap(), "two");
+        std::fs::remove_file(link).unwrap();
+        let _ = std::fs::create_dir(f.dir.path().join("attic"));
+    }
+    let (_, done) = f.undo(&[(before, None)]);
+    assert_eq!(done.restored, paths(&["sub/a"]));
+}
+
+#[test]
+fn a_directory_that_became_a_link_meanwhile_is_not_looked_into() {
+    let mut f = Fixture::new(1 << 20);
+    f.write("a/sub/file", "mine");
+    let outside = f.dir.path().join("outside");
+    std::fs::create_dir_all(outside.join("sub")).unwrap();
+    std::fs::write(outside.join("sub/file"), "secret").unwrap();
+    // After the directory was seen, and before it is looked into.
+    let (root, a) = (f.path(""), f.path("a"));
+    let exchange = |path: &Path| {
+        if path.ends_with("a/sub") && a.is_dir() && !a.is_symlink() {
+            std::fs::rename(&a, f.dir.path().join("old")).unwrap();
+            symlink(&outside, &a).unwrap();
+        }
+        false
+    };
+    let scan = Scan::of(&root, &exchange, 100);
+    assert_eq!(scan.unseen, paths(&["a/sub"]));
+    assert!(!scan.entries.contains_key(Path::new("a/sub/file")));
+    // Nor is what is behind it copied.
+    let metadata = std::fs::metadata(outside.join("sub/file")).unwrap();
+    let stamp = Stamp::of(&metadata);
+    assert_eq!(f.workspace.copy(Path::new("a/sub/file"), &stamp), None);
+}
