@@ -94,8 +94,8 @@ pub async fn start(
         instructions,
     );
     let goes_on = settings.lifetime == Lifetime::Conversation;
-    let wanted = settings.replay || settings.attended && goes_on;
-    let may_replay = wanted && existing.is_none() && old.as_ref().is_some_and(|old| old.has_run);
+    let is_wanted = settings.replay || settings.attended && goes_on;
+    let may_replay = is_wanted && existing.is_none() && old.as_ref().is_some_and(|old| old.has_run);
     let outfit = models.first(model_name(settings, &origin, context)).await?;
     let (provider, coaching) = (outfit.provider, outfit.coaching);
     let budgets = budgets(settings, provider.info(), context)?;
@@ -111,12 +111,8 @@ pub async fn start(
     let words = words.map(|old| old.words(existing.is_some(), may_replay));
     let facts = workspace.facts(named_files, &kernels);
     let offers = kernels.iter().copied().map(offer).collect();
-    let (sandbox, sandbox_line) = sandbox::session(
-        &settings.sandbox.or_as_before(origin.sandbox.as_ref()),
-        &workspace,
-        &files,
-        context,
-    )?;
+    let wanted = settings.sandbox.or_as_before(origin.sandbox.as_ref());
+    let (sandbox, sandbox_line) = sandbox::session(&wanted, &workspace, &files, context)?;
     let main = LaunchOptions {
         sandbox,
         oversize: spill::oversize(&notebook, &limits),
