@@ -188,6 +188,24 @@ pub(super) fn surplus(
     gone
 }
 
+/// Where what is taken back is kept: `NAME.undone/N` beside the notebook.
+pub(super) fn attic(notebook: &Path, number: u32) -> PathBuf {
+    let found = |path: &Path| std::fs::symlink_metadata(path).ok();
+    let mut dir = notebook.with_extension("undone");
+    // Code may have put a link or a file there.
+    for other in 2.. {
+        if found(&dir).is_none_or(|it| it.is_dir()) {
+            break;
+        }
+        dir = notebook.with_extension(format!("undone-{other}"));
+    }
+    // Another session may have been here.
+    let mut paths = (number..).map(|number| dir.join(number.to_string()));
+    paths
+        .find(|path| found(path).is_none())
+        .unwrap_or_else(|| dir.join(number.to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

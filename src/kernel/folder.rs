@@ -78,7 +78,7 @@ pub fn make_dirs(path: &Path, mode: u32) -> io::Result<()> {
             make_dirs(above, mode)?;
             make_dir(path, mode)
         }
-        (made, _) => made,
+        (result, _) => result,
     }
 }
 

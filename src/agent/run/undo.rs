@@ -12,7 +12,7 @@ use crate::agent::event::{CheckpointInfo, Command, Undone};
 use crate::agent::save::write_beside_code;
 use crate::agent::stream::client::{Request, Wanted};
 use crate::agent::turn::State;
-use crate::agent::undo::{FilePlan, FilesUndone, Span, UndoTo, Way, Workspace};
+use crate::agent::undo::{FilePlan, FilesUndone, Span, UndoTo, Way, Workspace, attic};
 use crate::kernel::folder::make_dirs;
 use crate::session::notebook;
 use crate::session::transcript::{Author, Cell, CellKind};
@@ -430,24 +430,6 @@ async fn apply_files(
     }
     let applied = with(workspace, move |workspace| workspace.apply(&plan, &attic)).await;
     applied.unwrap_or_default()
-}
-
-/// Where what is taken back is kept: `NAME.undone/N` beside the notebook.
-fn attic(notebook: &Path, number: u32) -> PathBuf {
-    let found = |path: &Path| std::fs::symlink_metadata(path).ok();
-    let mut dir = notebook.with_extension("undone");
-    // Code may have put a link or a file there.
-    for other in 2.. {
-        if found(&dir).is_none_or(|it| it.is_dir()) {
-            break;
-        }
-        dir = notebook.with_extension(format!("undone-{other}"));
-    }
-    // Another session may have been here.
-    let mut paths = (number..).map(|number| dir.join(number.to_string()));
-    paths
-        .find(|path| found(path).is_none())
-        .unwrap_or_else(|| dir.join(number.to_string()))
 }
 
 fn cells_only(why: &str) -> Way {
