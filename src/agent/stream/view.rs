@@ -106,14 +106,12 @@ impl View {
             if looked_at >= MOST {
                 return std::future::pending().await;
             }
-            match self.client.next().await {
-                Some(received) => self.take(&received),
+            let Some(received) = self.client.next().await else {
                 // The next one to receive finds out.
-                None => {
-                    self.is_over = true;
-                    return;
-                }
-            }
+                self.is_over = true;
+                return;
+            };
+            self.take(&received);
         }
     }
 
