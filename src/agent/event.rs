@@ -66,7 +66,7 @@ pub enum EventKind {
         /// Connection file, for `jupyter console --existing`.
         connection_file: String,
     },
-    /// The kernel that a resumed session left running does not answer, for it is busy. It is waited for.
+    /// The kernel that a resumed session left running does not answer because it is busy. It is waited for.
     KernelBusy {
         /// Name of the kernelspec.
         kernel: String,

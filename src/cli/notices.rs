@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::style::{DIM, WARN, paint, stderr_colours};
+use super::style::{DIM, WARN, paint, stderr_colours, wrapped_for_stderr};
 use super::{eprint, filter};
 use crate::app::{Notice, Notify};
 
@@ -25,12 +25,18 @@ fn show(notice: Notice, spinner: &mut Option<ProgressBar>) {
     let colours = stderr_colours();
     match notice {
         Notice::Info(text) => {
-            let text = paint(DIM, &filter::plain(&text), colours);
-            eprint(&format!("{text}\n"));
+            let text = filter::plain(&text);
+            eprint(&format!(
+                "{}\n",
+                paint(DIM, &wrapped_for_stderr(&text), colours)
+            ));
         }
         Notice::Warning(text) => {
-            let text = paint(WARN, &format!("note: {}", filter::plain(&text)), colours);
-            eprint(&format!("{text}\n"));
+            let text = format!("note: {}", filter::plain(&text));
+            eprint(&format!(
+                "{}\n",
+                paint(WARN, &wrapped_for_stderr(&text), colours)
+            ));
         }
         Notice::StepBegan { what } => *spinner = Some(spinning(&what)),
         Notice::StepOutput { line, .. } => {

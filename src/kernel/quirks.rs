@@ -90,6 +90,8 @@ impl Quirks {
             "ijavascript" | "javascript" => Self {
                 after_interrupt: AfterInterrupt::Unanswered,
                 worker: true,
+                // libzmq's queue, which Node.js fills before the thread that sends gets its turn on a busy machine.
+                drops_beyond: Some(1000),
                 ..usual
             },
             "deno kernel" | "deno" => Self {

@@ -18,7 +18,7 @@ const MISSING: [&str; 18] = [
     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan",
 ];
 
-/// Whether a value is none.
+/// Whether a value counts as missing.
 pub(super) fn is_missing(value: &str) -> bool {
     MISSING.contains(&value) || value == "null"
 }

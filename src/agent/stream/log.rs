@@ -175,7 +175,7 @@ impl Log {
     }
 
     fn items(&self) -> MutexGuard<'_, Items> {
-        // Whole after every change, whoever panicked.
+        // Whole after every change, also after a panic.
         self.shared
             .items
             .lock()

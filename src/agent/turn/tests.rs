@@ -399,7 +399,7 @@ fn a_cell_of_ones_own_brings_the_question_back() {
             cell: "own".to_owned(),
         };
         assert_eq!(turn.step(own), [execute("own")]);
-        // A decision that comes meanwhile is none.
+        // A decision that comes meanwhile does not count.
         assert_eq!(turn.step(decide("a", Decision::Run)), []);
         assert_eq!(turn.step(ran(verdict)), [ask("a")]);
         assert_eq!(turn.state.waits_for(), Some("a"));

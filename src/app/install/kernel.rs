@@ -120,7 +120,7 @@ pub async fn install_one(recipe: &Recipe, context: &Context) -> Result<PathBuf, 
                 again = true;
             }
             Err(failure) => {
-                // Nobody shall be offered a kernel that does not work.
+                // A kernel that does not work is not offered.
                 let _ = std::fs::remove_file(dir.join("kernel.json"));
                 return Err(failure);
             }
