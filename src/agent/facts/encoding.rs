@@ -27,7 +27,7 @@ pub(super) struct Survey {
     pub(super) lines: u64,
     /// The beginning of a character at the end of what was seen.
     open: Vec<u8>,
-    /// Characters beyond ASCII, and bytes that are none, as UTF-8.
+    /// Characters beyond ASCII, and bytes that are not, as UTF-8.
     characters: u64,
     wrong: u64,
     /// Bytes that Windows-1252 lacks.

@@ -19,7 +19,7 @@ pub(super) struct Layout {
     pub(super) skipped: usize,
     /// The first line has data, and columns have no names.
     pub(super) no_header: bool,
-    /// What begins lines between the data that are none.
+    /// What begins a line that is a comment and not data.
     pub(super) comment: Option<char>,
     /// Blanks follow the delimiter.
     pub(super) blanks: bool,

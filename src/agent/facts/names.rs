@@ -1,6 +1,6 @@
 //! Names and values of the person's files, written so that they can be nothing but names and values.
 //!
-//! Whoever makes a file chooses its name, and whoever makes a table its columns: a line break in one would write lines of
+//! The names of files and columns come from strangers: a line break in one would write lines of
 //! its own into what the model reads, and what cannot be seen could say anything. What is plain stays as it is; the
 //! rest is quoted, with the escapes of a Python string, so that a model can copy it into code.
 

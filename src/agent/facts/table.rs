@@ -33,7 +33,7 @@ pub(super) struct File<'a> {
     pub(super) arguments: &'a [String],
 }
 
-/// Describes a table, or `None` if it is none.
+/// Describes a table, or `None` if it is not one.
 pub(super) fn describe(text: &str, file: &File<'_>) -> Option<String> {
     if text.contains('\0') {
         return None;
