@@ -36,6 +36,7 @@ mod nbformat_corpora;
 mod notebook_in;
 mod notebook_out;
 mod notebooks;
+mod once;
 mod parity;
 mod proxy;
 mod recorder;
