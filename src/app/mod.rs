@@ -19,6 +19,7 @@ mod prompt_cache;
 pub mod python;
 pub mod remote_kernels;
 pub mod sandbox;
+pub mod schema;
 pub mod session;
 pub mod settings;
 mod step;

@@ -43,6 +43,7 @@ mod recorder;
 mod run;
 mod rust_source;
 mod sandbox;
+mod schema;
 mod sees;
 mod sessions;
 mod shown;
