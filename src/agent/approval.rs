@@ -23,6 +23,22 @@ pub enum Requirement {
     Ask,
 }
 
+/// Why code may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Grounds {
+    /// A person was asked, and said so.
+    Decided,
+    /// Nobody had to be asked.
+    Policy,
+    /// It is a person's own code.
+    Own,
+    /// A person wanted the code of a resumed session to run again.
+    Replay,
+    /// It ran before and runs again, because what came after it is taken back.
+    Undo,
+}
+
 /// What happens when a limit is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtLimit {
@@ -40,6 +56,14 @@ impl AtLimit {
 }
 
 impl Approval {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::Never => "never",
+        }
+    }
+
     /// What a cell of the model needs.
     pub fn requirement(self) -> Requirement {
         match self {

@@ -5,22 +5,20 @@
 
 mod command;
 mod end;
+mod output;
 mod questions;
 mod size;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
-use super::approval::Approval;
+use super::approval::{Approval, Grounds};
 use super::restored::{KernelMemory, RestoredBy};
 use super::stdin::AnsweredBy;
 use super::totals::Totals;
-use crate::jupyter::mime::MimeBundle;
-use crate::jupyter::nbformat::Output;
-use crate::kernel::OutputEvent;
 pub use command::{Command, Decision};
 pub use end::TurnEnd;
+pub use output::OutputChange;
 pub(super) use size::send;
 
 /// Something that happened.
@@ -275,6 +273,28 @@ pub enum EventKind {
         /// The client that decided.
         by: String,
     },
+    /// Code is about to be given to a kernel: no further question is asked. Not shown on screens.
+    CodeApproved {
+        /// Which cell.
+        cell: String,
+        /// SHA-256 of the code.
+        sha256: String,
+        /// Why it may run.
+        grounds: Grounds,
+        /// The client that wants it so, if a person does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
+    /// A model is asked. Not shown on screens.
+    ModelAsked {
+        /// What for: `reply`, `summary` of the conversation, `input` that code asked for.
+        purpose: String,
+        /// `provider/name`.
+        model: String,
+        /// The host that it is asked at.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+    },
     /// From now on a person is asked before code of the model runs, or not.
     ApprovalChanged {
         /// When.
@@ -423,70 +443,4 @@ pub enum CompactionReason {
     Refused,
     /// The person wants it.
     Requested,
-}
-
-/// A change to a cell's outputs, in the notebook's terms.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "change", rename_all = "snake_case")]
-pub enum OutputChange {
-    /// A new output; text of a stream continues the last one of that stream.
-    Append {
-        /// As nbformat has it.
-        output: Output,
-        /// Its name for updates.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        display_id: Option<String>,
-    },
-    /// New data for the displays of that name, in any cell.
-    Update {
-        /// Which displays.
-        display_id: String,
-        /// The representations.
-        data: MimeBundle,
-        /// Metadata for each of them.
-        metadata: Map<String, Value>,
-    },
-    /// Clear the outputs of the cell.
-    Clear {
-        /// When the next output comes, not now.
-        wait: bool,
-    },
-}
-
-impl From<OutputEvent> for OutputChange {
-    fn from(event: OutputEvent) -> Self {
-        let append = |output, display_id| Self::Append { output, display_id };
-        match event {
-            OutputEvent::Stream(stream) => append(Output::stream(stream.name, stream.text), None),
-            OutputEvent::Display {
-                data,
-                metadata,
-                display_id,
-            } => append(Output::display(data, metadata), display_id),
-            OutputEvent::Result {
-                data,
-                metadata,
-                count,
-                display_id,
-            } => append(Output::result(count, data, metadata), display_id),
-            OutputEvent::Error(error) => append(
-                Output::error(error.ename, error.evalue, error.traceback),
-                None,
-            ),
-            OutputEvent::Update {
-                data,
-                metadata,
-                display_id,
-            } => Self::Update {
-                display_id,
-                data,
-                metadata,
-            },
-            OutputEvent::Clear { wait } => Self::Clear { wait },
-            OutputEvent::Lost(what) => append(
-                Output::stream("stderr", format!("[sponde: {what}]\n")),
-                None,
-            ),
-        }
-    }
 }

@@ -4,6 +4,7 @@
 //! all of them share these two types.
 
 pub mod approval;
+pub mod audit;
 pub mod budget;
 pub mod coach;
 pub mod event;

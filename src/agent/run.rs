@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::approval::{Approval, AtLimit};
+use super::audit::AuditOptions;
 use super::budget::Budgets;
 use super::coach::{self, Coaching, Novelty, Topic};
 use super::event::{Command, EventKind, KernelOffer, TurnEnd};
@@ -44,6 +45,7 @@ use crate::session::{CodeStatus, Edit, OutputLimits, Transcript, context};
 mod again;
 mod agent;
 mod answering;
+mod auditing;
 mod busy;
 mod compacting;
 mod discretion;
@@ -67,6 +69,7 @@ mod waiting;
 
 pub use agent::Agent;
 use answering::{Answering, next_answer};
+use auditing::{Auditing, next_audited};
 use compacting::{Room, next_draft};
 use discretion::Passwords;
 use disk::Stamp;
@@ -127,6 +130,8 @@ pub struct AgentOptions {
     pub undo: Option<UndoOptions>,
     /// Whether a spare kernel stands ready, so that a restart costs nothing but the memory.
     pub spare: bool,
+    /// Where it is written down who decided what, and what ran; `None` is nowhere.
+    pub audit: Option<AuditOptions>,
 }
 
 /// The state of a session's task.
@@ -185,6 +190,7 @@ struct Session {
     /// When to say that its kernel is busy.
     busy_at: Option<Instant>,
     held: VecDeque<Wanted>,
+    auditing: Option<Auditing>,
 }
 
 /// The cell that is in the kernel, or waits for it.
@@ -261,6 +267,7 @@ impl Session {
             restoring,
             busy_at,
             held: VecDeque::new(),
+            auditing: None,
             options,
         }
     }
@@ -315,6 +322,7 @@ impl Session {
                 draft = next_draft(&mut self.room) => self.compacted(draft).await,
                 (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,
                 made = next_point(self.past.as_mut()) => self.point_made(made).await,
+                audited = next_audited(self.auditing.as_mut()) => self.audited(audited).await,
                 Some(late) = self.late.1.recv() => self.came_late(late).await,
                 () = sleep_until(announce_at.unwrap_or_else(Instant::now)), if announce_at.is_some() => {
                     self.announce();

@@ -5,6 +5,7 @@
 //! working directory of the process are read once, at the top, and handed down ([`Environment`](crate::paths::Environment)).
 
 pub mod attach;
+pub mod audit;
 pub mod existing;
 pub mod install;
 pub mod kernels;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Context;
 use super::attach::{self, Listener};
+use super::audit;
 use super::existing;
 use super::kernels::{self, launch_options};
 use super::model::Switchboard;
@@ -125,6 +126,7 @@ pub async fn start(
     let can_have_spare = remote.is_none() && main.existing.is_none() && !origin.keeps_kernels();
     let others = others_like(&main, others, &origin, context);
     let id = origin.id().to_owned();
+    let audit = audit::options(&id, &main, approval(settings, context), context);
     let opened = origin.open(&main, &notebook, old, may_replay, limits, context);
     let agent = Agent::start(AgentOptions {
         provider: Some(provider),
@@ -150,6 +152,7 @@ pub async fn start(
         temperature: None,
         undo: goes_on.then(|| undo_options(context)),
         spare: settings.attended && can_have_spare,
+        audit: Some(audit),
     });
     let listener = goes_on.then(|| listen(&agent, &id, context)).flatten();
     Ok(Session {

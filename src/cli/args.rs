@@ -1,5 +1,6 @@
 //! The command line, as clap parses it. Nothing is decided here.
 
+mod audit;
 mod run;
 mod sandbox;
 mod sessions;
@@ -12,6 +13,7 @@ use crate::agent::StdinPolicy;
 use crate::app::{Lifetime, SessionSettings};
 use crate::llm::mode::CodeMode;
 
+pub use audit::{AuditArgs, AuditCommand, AuditFormat};
 pub use run::{ProgressArg, RunArgs};
 pub use sandbox::SandboxArgs;
 pub use sessions::{
@@ -82,6 +84,8 @@ pub enum Command {
     Fork(ForkArgs),
     /// Completions for a shell, of commands, options and sessions.
     Completions(CompletionsArgs),
+    /// Who decided what on which code, what ran, and whether the record of it is whole (docs/audit.md).
+    Audit(AuditArgs),
     /// Turn a notebook into a web page, Markdown, a script or a clean notebook.
     Export(ExportArgs),
     /// Stand in for a kernel: Jupyter front ends talk to us, we talk to the real kernel (docs/proxy.md).

@@ -95,7 +95,7 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
         && found.summary.code_cells == 0
         && found.summary.usage.output == 0
         && found.summary.kernels.is_empty()
-        && let Err(error) = sessions::remove(&dir, &found)
+        && let Err(error) = sessions::remove(&dir, &context.paths.state, &found)
     {
         tracing::warn!(%error, "a session with nothing in it stays");
     }

@@ -3,6 +3,7 @@
 pub mod args;
 mod ask;
 mod attach;
+mod audit;
 mod chat;
 mod compaction;
 mod completions;
@@ -105,6 +106,7 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
         Some(Command::Attach(args)) => block_on(attach::attach(args, context)),
         Some(Command::Fork(args)) => sessions::fork(&args, context),
         Some(Command::Completions(args)) => completions::completions(&args),
+        Some(Command::Audit(args)) => audit::audit(args, context),
         Some(Command::Export(args)) => export::export(&args, context),
         Some(Command::KernelProxy(args)) => block_on(proxy::proxy(args, context)),
         Some(Command::Doctor) => block_on(doctor::doctor(context)),

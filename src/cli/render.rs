@@ -112,6 +112,8 @@ impl Renderer {
             | EventKind::SessionResumed { .. }
             | EventKind::InputAnswered { .. }
             | EventKind::RunFinished { .. }
+            | EventKind::CodeApproved { .. }
+            | EventKind::ModelAsked { .. }
             // Whoever asked for them shows them.
             | EventKind::Undone(_)
             | EventKind::UndoAsks { .. }

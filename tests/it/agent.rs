@@ -75,6 +75,7 @@ pub(crate) fn start_with(
         spare: false,
         undo: None,
         temperature: None,
+        audit: None,
     };
     change(&mut options, dir.path());
     let agent = Agent::start(options);

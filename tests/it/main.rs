@@ -10,6 +10,7 @@ mod agent;
 mod agent_http;
 mod aimock;
 mod approval;
+mod audit;
 mod change_model;
 mod chat;
 mod check;

@@ -88,6 +88,7 @@ impl Session {
         if let Some(why) = self.too_dear_aside(&prompt) {
             return self.refuse(&format!("the model is not asked: {why}")).await;
         }
+        self.tell_asked("input").await;
         self.answering = Some(Answering {
             stream: provider.stream(prompt),
             text: String::new(),

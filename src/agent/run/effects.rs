@@ -38,7 +38,10 @@ impl Drive for Session {
             Effect::Ask { cell } => self.tell(EventKind::ApprovalRequested { cell }).await,
             Effect::AskToGoOn(end) => self.tell(EventKind::ContinueRequested { end }).await,
             Effect::RaiseBudget => self.raise_budget(),
-            Effect::Execute { cell } => return self.execute(cell).await,
+            Effect::Execute { cell } => {
+                self.approve_for_turn(&cell).await;
+                return self.execute(cell).await;
+            }
             Effect::Change { cell, source } => self.edit_by(Edit::Change { cell, source }),
             Effect::Decline { cell, reason } => {
                 self.end_cell(&cell, CodeStatus::Declined(reason));
@@ -98,6 +101,7 @@ impl Session {
         let step = self.steps;
         self.between_cells();
         self.tell(EventKind::StepStarted { step }).await;
+        self.tell_asked("reply").await;
         self.room.asking(&prompt);
         self.sampling = Some(Sampling::new(provider.stream(prompt), step));
         None
@@ -128,7 +132,7 @@ impl Session {
             }
             Some(KernelSlot::Ready(kernel)) => {
                 let kernel = kernel.clone();
-                if !self.before_cell(&running.cell, index) {
+                if !self.is_audited() || !self.before_cell(&running.cell, index) {
                     self.running = Some(running);
                     return None;
                 }

@@ -172,6 +172,8 @@ impl View {
                             self.streamed.insert(cell.clone());
                         }
                         EventKind::TurnFinished { .. } => self.in_turn = false,
+                        // For whoever keeps the books.
+                        EventKind::CodeApproved { .. } | EventKind::ModelAsked { .. } => return,
                         // Whoever decided knows.
                         EventKind::ApprovalResolved { by, .. }
                         | EventKind::ApprovalChanged { by, .. }
