@@ -18,6 +18,7 @@ use super::sandbox::{self, SandboxLine};
 use super::settings::{Lifetime, SessionSettings};
 use super::workspace::{self, KernelAt, Workspace};
 use crate::agent::approval::Approval;
+use crate::agent::coach::Coaching;
 use crate::agent::store::Opened;
 use crate::agent::undo::UndoOptions;
 use crate::agent::{
@@ -66,6 +67,7 @@ pub async fn start(
 ) -> Result<Session, Failure> {
     let stdin = stdin_policy(settings.stdin, context.config.stdin, settings.attended)?;
     let limits = context.config.limits.resolve();
+    let approval = approval(settings, context);
     let origin = Origin::of(resumed, settings, context)?;
     let NotebookFile {
         path: notebook,
@@ -95,18 +97,13 @@ pub async fn start(
         instructions,
     );
     let goes_on = settings.lifetime == Lifetime::Conversation;
-    let is_wanted = settings.replay || settings.attended && goes_on;
-    let may_replay = is_wanted && existing.is_none() && old.as_ref().is_some_and(|old| old.has_run);
+    let is_wanted = existing.is_none() && (settings.replay || settings.attended && goes_on);
+    let may_replay = is_wanted && old.as_ref().is_some_and(|old| old.has_run);
     let outfit = models.first(model_name(settings, &origin, context)).await?;
     let (provider, coaching) = (outfit.provider, outfit.coaching);
     let budgets = budgets(settings, provider.info(), context)?;
-    let workspace = Workspace {
-        cwd: &cwd,
-        home: context.paths.environment.get("HOME").map(Path::new),
-        kernel: KernelAt::of(remote.is_some(), existing.is_some()),
-        coaching,
-        own: models.has_own(),
-    };
+    let at = KernelAt::of(remote.is_some(), existing.is_some());
+    let workspace = workspace_in(&cwd, at, coaching, models.has_own(), context);
     let kernels: Vec<&KernelSource> = std::iter::once(&kernel).chain(&others).collect();
     let words = old.as_ref();
     let words = words.map(|old| old.words(existing.is_some(), may_replay));
@@ -126,7 +123,6 @@ pub async fn start(
     let can_have_spare = remote.is_none() && main.existing.is_none() && !origin.keeps_kernels();
     let others = others_like(&main, others, &origin, context);
     let id = origin.id().to_owned();
-    let audit = audit::options(&id, &main, approval(settings, context), context);
     let opened = origin.open(&main, &notebook, old, may_replay, limits, context);
     let agent = Agent::start(AgentOptions {
         provider: Some(provider),
@@ -137,11 +133,12 @@ pub async fn start(
         before: words,
         coaching,
         others,
+        audit: Some(audit::options(&id, &main, approval, context)),
         kernel: main,
         notebook: notebook.clone(),
         transcript: None,
         opened: Some(opened),
-        approval: approval(settings, context),
+        approval,
         max_steps: max_steps(settings, context),
         budgets,
         at_limit: AtLimit::with_person(settings.attended),
@@ -152,7 +149,6 @@ pub async fn start(
         temperature: None,
         undo: goes_on.then(|| undo_options(context)),
         spare: settings.attended && can_have_spare,
-        audit: Some(audit),
     });
     let listener = goes_on.then(|| listen(&agent, &id, context)).flatten();
     Ok(Session {
@@ -160,12 +156,29 @@ pub async fn start(
         id,
         notebook,
         sandbox: sandbox_line,
-        approval: approval(settings, context),
+        approval,
         kernels: offers,
         models,
         may_replay,
         listener,
     })
+}
+
+/// What is known of the place it works in.
+fn workspace_in<'a>(
+    cwd: &'a Path,
+    kernel: KernelAt,
+    coaching: Coaching,
+    own: bool,
+    context: &'a Context,
+) -> Workspace<'a> {
+    Workspace {
+        cwd,
+        home: context.paths.environment.get("HOME").map(Path::new),
+        kernel,
+        coaching,
+        own,
+    }
 }
 
 /// Where its kernels work.

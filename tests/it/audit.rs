@@ -101,6 +101,94 @@ async fn decide(session: &mut Session, decision: Decision) {
     session.send(Command::Decide { cell, decision }).await;
 }
 
+fn code(kind: &str, cell: u32, source: &str) -> Value {
+    let mut value = json!({"kind": kind, "cell": cell});
+    match kind {
+        "code_proposed" => value["author"] = "model".into(),
+        "code_changed" => value["by"] = "test".into(),
+        _ => {}
+    }
+    value["language"] = "python".into();
+    value["sha256"] = sha256(source.as_bytes()).into();
+    value["bytes"] = source.len().into();
+    value
+}
+
+fn decision(cell: u32, source: &str, rest: &Value) -> Value {
+    let sha256 = sha256(source.as_bytes());
+    let mut value = json!({"kind": "decision", "cell": cell, "sha256": sha256});
+    for (name, field) in rest.as_object().unwrap() {
+        value[name] = field.clone();
+    }
+    value
+}
+
+fn outcome(cell: u32, status: &str) -> Value {
+    json!({"kind": "outcome", "cell": cell, "status": status})
+}
+
+fn expected_records() -> Vec<Value> {
+    let asked = json!({"kind": "model_asked", "purpose": "reply", "model": "scripted/model"});
+    let answered = json!({"kind": "model_answered", "input_tokens": 10, "cached_tokens": 0, "output_tokens": 5});
+    let own = {
+        let mut own = code("code_proposed", 5, "'mine'");
+        own["author"] = "person".into();
+        own
+    };
+    let header = json!({"kind": "begun", "version": 1, "session": "s", "sponde": "test", "directory": "/work",
+        "approval": "ask", "sandbox": {"level": "full", "network": "on"}});
+    let decided = json!({"decision": "change", "grounds": "decided", "by": "test"});
+    vec![
+        header,
+        asked.clone(),
+        answered.clone(),
+        code("code_proposed", 1, "'one'"),
+        decision(1, "'one'", &json!({"decision": "decline", "by": "test"})),
+        outcome(1, "declined"),
+        asked.clone(),
+        answered.clone(),
+        code("code_proposed", 2, "'two'"),
+        code("code_changed", 2, "'changed'"),
+        decision(2, "'changed'", &decided),
+        code("ran", 2, "'changed'"),
+        outcome(2, "ok"),
+        asked.clone(),
+        answered.clone(),
+        code("code_proposed", 3, "1 / 0"),
+        decision(
+            3,
+            "1 / 0",
+            &json!({"decision": "always", "grounds": "decided", "by": "test"}),
+        ),
+        json!({"kind": "approval_changed", "approval": "never", "by": "test"}),
+        code("ran", 3, "1 / 0"),
+        outcome(3, "error"),
+        asked.clone(),
+        answered.clone(),
+        code("code_proposed", 4, "'four'"),
+        decision(
+            4,
+            "'four'",
+            &json!({"decision": "run", "grounds": "policy"}),
+        ),
+        code("ran", 4, "'four'"),
+        outcome(4, "ok"),
+        asked,
+        answered,
+        json!({"kind": "turn_finished", "end": "done"}),
+        own,
+        decision(
+            5,
+            "'mine'",
+            &json!({"decision": "run", "grounds": "own", "by": "test"}),
+        ),
+        code("ran", 5, "'mine'"),
+        outcome(5, "ok"),
+        json!({"kind": "turn_finished", "end": "done"}),
+        json!({"kind": "ended"}),
+    ]
+}
+
 #[tokio::test]
 async fn a_session_leaves_exactly_these_records() {
     let mut session = audited_session(
@@ -135,84 +223,7 @@ async fn a_session_leaves_exactly_these_records() {
 
     let files = files(session.dir.path());
     let found = without_kernels(records(&files));
-    let code = |kind: &str, cell: u32, source: &str| {
-        let mut value = json!({"kind": kind, "cell": cell});
-        if kind == "code_proposed" {
-            value["author"] = "model".into();
-        }
-        if kind == "code_changed" {
-            value["by"] = "test".into();
-        }
-        value["language"] = "python".into();
-        value["sha256"] = sha256(source.as_bytes()).into();
-        value["bytes"] = source.len().into();
-        value
-    };
-    let decision = |cell: u32, source: &str, rest: Value| {
-        let mut value =
-            json!({"kind": "decision", "cell": cell, "sha256": sha256(source.as_bytes())});
-        for (name, field) in rest.as_object().unwrap() {
-            value[name] = field.clone();
-        }
-        value
-    };
-    let outcome =
-        |cell: u32, status: &str| json!({"kind": "outcome", "cell": cell, "status": status});
-    let asked = json!({"kind": "model_asked", "purpose": "reply", "model": "scripted/model"});
-    let answered = json!({"kind": "model_answered", "input_tokens": 10, "cached_tokens": 0, "output_tokens": 5});
-    let own = {
-        let mut own = code("code_proposed", 5, "'mine'");
-        own["author"] = "person".into();
-        own
-    };
-    let header = json!({"kind": "begun", "version": 1, "session": "s", "sponde": "test", "directory": "/work",
-        "approval": "ask", "sandbox": {"level": "full", "network": "on"}});
-    let decided = json!({"decision": "change", "grounds": "decided", "by": "test"});
-    let expected = [
-        header,
-        asked.clone(),
-        answered.clone(),
-        code("code_proposed", 1, "'one'"),
-        decision(1, "'one'", json!({"decision": "decline", "by": "test"})),
-        outcome(1, "declined"),
-        asked.clone(),
-        answered.clone(),
-        code("code_proposed", 2, "'two'"),
-        code("code_changed", 2, "'changed'"),
-        decision(2, "'changed'", decided),
-        code("ran", 2, "'changed'"),
-        outcome(2, "ok"),
-        asked.clone(),
-        answered.clone(),
-        code("code_proposed", 3, "1 / 0"),
-        decision(
-            3,
-            "1 / 0",
-            json!({"decision": "always", "grounds": "decided", "by": "test"}),
-        ),
-        json!({"kind": "approval_changed", "approval": "never", "by": "test"}),
-        code("ran", 3, "1 / 0"),
-        outcome(3, "error"),
-        asked.clone(),
-        answered.clone(),
-        code("code_proposed", 4, "'four'"),
-        decision(4, "'four'", json!({"decision": "run", "grounds": "policy"})),
-        code("ran", 4, "'four'"),
-        outcome(4, "ok"),
-        asked,
-        answered,
-        json!({"kind": "turn_finished", "end": "done"}),
-        own,
-        decision(
-            5,
-            "'mine'",
-            json!({"decision": "run", "grounds": "own", "by": "test"}),
-        ),
-        code("ran", 5, "'mine'"),
-        outcome(5, "ok"),
-        json!({"kind": "turn_finished", "end": "done"}),
-        json!({"kind": "ended"}),
-    ];
+    let expected = expected_records();
     for (found, expected) in found.iter().zip(&expected) {
         assert_eq!(found, expected);
     }

@@ -1,6 +1,7 @@
 //! What was written is read again, and what was changed is found.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
 use crate::agent::audit::file::AuditFile;
@@ -87,7 +88,6 @@ fn what_was_written_is_read_again() {
     assert_eq!(read, records());
     assert_eq!((verified.lines, verified.behind_head), (20, 0));
     assert_eq!(verified.fault, None);
-    use std::os::unix::fs::PermissionsExt as _;
     for path in [&files.log, &files.head, &files.key] {
         let mode = std::fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{}", path.display());
@@ -203,13 +203,14 @@ fn every_byte_and_every_line_counts() {
     let verified = |log: &[u8]| verify(log, SESSION, key.as_ref(), head.as_ref(), |_| {}).unwrap();
     assert_eq!(verified(&log).fault, None);
     let mut changed = log.clone();
+    let mut line = 1;
     for at in 0..log.len() {
         let bit = 1 << (at % 8);
         changed[at] ^= bit;
-        let line = log[..at].iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
         let found = verified(&changed).fault.map(|fault| fault.line);
         assert_eq!(found, Some(line), "byte {at}");
         changed[at] ^= bit;
+        line += u64::from(log[at] == b'\n');
     }
     let lines: Vec<&[u8]> = log.split_inclusive(|byte| *byte == b'\n').collect();
     for at in 0..lines.len() {
