@@ -21,4 +21,6 @@ pub mod cli;
 
 pub mod config;
 pub mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzz;
 pub mod paths;

@@ -9,6 +9,8 @@ pub mod budget;
 pub mod coach;
 pub mod event;
 pub mod facts;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 pub mod models;
 pub mod pictures;
 pub mod project;

@@ -11,6 +11,8 @@ mod confine;
 mod doctor;
 mod export;
 mod filter;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod human;
 mod interact;
 mod kernels;

@@ -8,6 +8,8 @@
 mod decode;
 mod encode;
 mod errors;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 pub(super) mod models;
 mod native;
 #[cfg(test)]

@@ -10,6 +10,8 @@
 //! Deliberately not here: files, locks, when something is written (`agent::store`). What changes in [`Edit`] may and may
 //! not do is said in [`super::transcript`].
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod summary;
 
 use std::io::{self, BufRead};

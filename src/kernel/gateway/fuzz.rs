@@ -1,0 +1,38 @@
+//! Websocket frames of a Jupyter server, for the fuzzer: what was read is no larger than its frame, and what we write
+//! of it reads the same.
+#![expect(clippy::panic, reason = "a property that does not hold is a panic")]
+
+use bytes::Bytes;
+
+use super::frame::{self, Dialect, Frame};
+
+/// The first byte says what kind of frame the rest is.
+pub(crate) fn websocket(data: &[u8]) {
+    let Some((kind, frame)) = data.split_first() else {
+        return;
+    };
+    let frame = Bytes::copy_from_slice(frame);
+    let decoded = match kind % 3 {
+        0 => frame::decode_binary(Dialect::V1, &frame),
+        1 => frame::decode_binary(Dialect::Json, &frame),
+        _ => frame::decode_text(&frame),
+    };
+    let Ok(decoded) = decoded else {
+        return;
+    };
+    let buffers: usize = decoded.message.buffers.iter().map(Bytes::len).sum();
+    assert!(buffers <= frame.len());
+    for dialect in [Dialect::V1, Dialect::Json] {
+        let again = match frame::encode(dialect, decoded.channel, &decoded.message) {
+            Frame::Binary(frame) => frame::decode_binary(dialect, &frame),
+            Frame::Text(text) => frame::decode_text(text.as_bytes()),
+        };
+        let Ok(again) = again else {
+            panic!("{dialect:?}: {again:?}");
+        };
+        assert_eq!(
+            (again.channel, &again.message),
+            (decoded.channel, &decoded.message)
+        );
+    }
+}
