@@ -5,6 +5,7 @@
 use bytes::Bytes;
 
 use super::frame::{self, Dialect, Frame};
+use crate::jupyter::content::Content;
 
 /// The first byte says what kind of frame the rest is.
 pub(crate) fn websocket(data: &[u8]) {
@@ -22,7 +23,15 @@ pub(crate) fn websocket(data: &[u8]) {
     };
     let buffers: usize = decoded.message.buffers.iter().map(Bytes::len).sum();
     assert!(buffers <= frame.len());
-    for dialect in [Dialect::V1, Dialect::Json] {
+    // Of what only kernels say we write nothing.
+    let is_written = matches!(
+        decoded.message.content,
+        Content::Other { .. } | Content::ExecuteRequest(_)
+    );
+    for dialect in [Dialect::V1, Dialect::Json]
+        .into_iter()
+        .filter(|_| is_written)
+    {
         let again = match frame::encode(dialect, decoded.channel, &decoded.message) {
             Frame::Binary(frame) => frame::decode_binary(dialect, &frame),
             Frame::Text(text) => frame::decode_text(text.as_bytes()),

@@ -13,6 +13,7 @@ use super::GuardLimits;
 use super::collect::{Batch, Collector};
 use super::zmtp::{GREETING, Note, Refusal, Scanner, Violation};
 use crate::fuzz::seeded;
+use crate::jupyter::raw::RawMessage;
 use crate::jupyter::wire::{self, Signer};
 
 const LIMITS: GuardLimits = GuardLimits {
@@ -56,9 +57,23 @@ pub(crate) fn wire(data: &[u8]) {
         let size: usize = message.iter().map(Bytes::len).sum();
         assert!(size as u64 <= LIMITS.message && message.len() <= LIMITS.frames_per_message);
         assert!(wire::weight(&message) >= size);
-        if let Ok(read) = wire::decode(&message, &signer) {
-            let again = wire::decode(&wire::encode(&read, &signer), &signer);
-            assert_eq!(again.as_ref(), Ok(&read), "written and read again");
+        if let Ok(raw) = RawMessage::open(&message, &signer) {
+            assert_eq!(
+                RawMessage::open(&raw.seal(&signer), &signer).as_ref(),
+                Ok(&raw)
+            );
+            let mut sealed = raw.seal(&Signer::new("key"));
+            let key = Signer::new("key");
+            assert_eq!(RawMessage::open(&sealed, &key).as_ref(), Ok(&raw));
+            assert_eq!(raw.decode().ok(), wire::decode(&sealed, &key).ok());
+            let content = raw.prefix.len() + 5;
+            if let Some(frame) = sealed.get_mut(content) {
+                *frame = [frame, b" ".as_slice()].concat().into();
+            }
+            assert!(
+                RawMessage::open(&sealed, &key).is_err(),
+                "changed behind its signature"
+            );
         }
     }
 }

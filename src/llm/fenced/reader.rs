@@ -473,17 +473,25 @@ impl Reader {
         self.say(&new, pieces);
     }
 
-    /// Tells words. White space at their end waits for more words.
+    /// Tells words. White space at their end waits for more words; blank lines before the first are dropped.
     fn say(&mut self, words: &str, pieces: &mut Vec<Piece>) {
+        let first;
         let mut words = words;
         if self.fresh {
-            words = words.trim_start_matches('\n');
-            if words.trim().is_empty() {
+            // They may come in pieces.
+            self.blank.push_str(words);
+            let indented = self.blank.trim_start();
+            if indented.is_empty() {
                 return;
             }
+            let space = self.blank.len() - indented.len();
+            let line = self.blank.get(..space).and_then(|it| it.rfind('\n'));
+            first = self.blank.split_off(line.map_or(0, |at| at + 1));
+            words = &first;
             self.fresh = false;
+            self.blank.clear();
             if self.told {
-                "\n\n".clone_into(&mut self.blank);
+                self.blank.push_str("\n\n");
             }
         }
         let mut text = std::mem::take(&mut self.blank);
