@@ -51,6 +51,8 @@ pub struct Config {
     pub cell_timeout: Option<u64>,
     /// What is kept of outputs.
     pub limits: Limits,
+    /// What a confined kernel may take of the machine.
+    pub kernel_limits: KernelLimits,
     /// Servers of models: those of one's own, and what is different about the known ones.
     pub providers: AllSettings,
     /// What is kept so that turns can be taken back.
@@ -95,6 +97,28 @@ pub struct Limits {
     pub session: Option<u32>,
     /// Files beside a notebook with what does not fit into it; 0 for none.
     pub files: Option<u32>,
+}
+
+/// `[kernel-limits]`: what a confined kernel may take of the machine. Sizes are in MiB.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct KernelLimits {
+    /// Memory of all its processes together, or of each where there are no control groups.
+    pub memory: Option<u32>,
+    /// Processes and threads.
+    pub processes: Option<u32>,
+    /// Seconds of processor time of a process.
+    pub cpu_seconds: Option<u32>,
+    /// Size of one file.
+    pub file: Option<u32>,
+    /// Files that a process has open.
+    pub open_files: Option<u32>,
+    /// What it may take of the disk that the working directory is on.
+    pub disk: Option<u32>,
+    /// Each of `/tmp`, `/dev/shm` and its home directory.
+    pub temporary: Option<u32>,
+    /// How long it may have nothing to do, in minutes.
+    pub idle: Option<u32>,
 }
 
 impl Limits {

@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::Context;
 use super::session::current_dir;
 use super::workspace::{KernelAt, Workspace};
+use crate::config::KernelLimits;
 use crate::error::{Exit, Failure};
 use crate::kernel::sandbox::limits::Limits;
 use crate::kernel::sandbox::probe::{Found, probe};
@@ -135,8 +137,27 @@ pub fn sandbox(
         ]
         .map(Clone::clone)
         .into(),
-        limits: Limits::default(),
+        limits: limits(&config.kernel_limits),
     })))
+}
+
+/// With the defaults for what is not said.
+fn limits(said: &KernelLimits) -> Limits {
+    let default = Limits::default();
+    let size = |said: Option<u32>| said.map(|size| u64::from(size) << 20);
+    let count = |said: Option<u32>, default| said.map_or(default, u64::from);
+    Limits {
+        processes: count(said.processes, default.processes),
+        file: size(said.file).unwrap_or(default.file),
+        open_files: count(said.open_files, default.open_files),
+        memory: size(said.memory).unwrap_or(default.memory),
+        temporary: size(said.temporary).unwrap_or(default.temporary),
+        cpu: said.cpu_seconds.map(u64::from),
+        disk: size(said.disk),
+        idle: said
+            .idle
+            .map(|minutes| Duration::from_secs(60 * u64::from(minutes))),
+    }
 }
 
 /// What works on this machine.

@@ -10,6 +10,7 @@ use crate::app::sandbox::{self, CodeOf, SandboxSettings};
 use crate::app::session::current_dir;
 use crate::app::{kernels, model};
 use crate::error::{Exit, Failure};
+use crate::kernel::sandbox::limits::together;
 use crate::kernel::{ExecuteOptions, Kernel, LaunchOptions, Level, OutputEvent, Sandbox};
 use crate::llm::catalog::Setup;
 use crate::llm::detect::{self, Found};
@@ -43,6 +44,7 @@ pub(super) async fn doctor(context: &Context) -> Result<Exit, Failure> {
         writable(context),
         python(context),
         sandboxed(context),
+        limited(context),
         kernel,
         models,
     ];
@@ -128,6 +130,21 @@ fn sandboxed(context: &Context) -> Finding {
             ),
             hint,
         ),
+    }
+}
+
+/// Whether a confined kernel's processes are limited together.
+fn limited(context: &Context) -> Finding {
+    const HINT: &str = "run Sponde as `systemd-run --user --scope sponde`, or in a container with a cgroup of its own; \
+        without it memory is limited for each process, and processes are not for root";
+    if context.config.sandbox == Some(Level::Full) {
+        return Finding::Good("limits: none, for nothing is confined".to_owned());
+    }
+    match together() {
+        Ok(()) => Finding::Good(
+            "limits: memory and processes of a kernel together, by a control group".to_owned(),
+        ),
+        Err(reason) => Finding::Poor(format!("limits: only for each process: {reason}"), HINT),
     }
 }
 

@@ -7,6 +7,7 @@ mod asked;
 mod gap;
 mod inbox;
 mod life;
+mod limits;
 mod numbers;
 mod open;
 mod worker;

@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use super::asked::Asked;
 use super::gap::Gap;
 use super::inbox::Inbox;
+use super::limits::{Because, LimitWatch};
 use super::numbers::Numbers;
 use super::open::{Opened, Target};
 use super::worker::{self, Worker};
@@ -62,6 +63,7 @@ pub(super) struct Life {
     /// Messages that were emptied for their size and will not be readable.
     emptied: u32,
     worker: Option<Worker>,
+    limits: Option<LimitWatch>,
     adopted: bool,
     // In the order in which they are to be dropped.
     link: Link,
@@ -88,6 +90,7 @@ impl Life {
             disconnected: None,
             emptied: 0,
             worker: Worker::of(&opened.quirks, opened.host.pid()),
+            limits: LimitWatch::of(target, opened.host.pid()),
             adopted: opened.adopted,
             link: opened.link,
             host: opened.host,
@@ -118,10 +121,17 @@ impl Life {
                 self.send(Channel::Shell, request);
             }
             let wake = self.table.next_wake();
+            let runs = !self.table.is_empty();
+            let idle = self
+                .limits
+                .as_ref()
+                .and_then(LimitWatch::idle_end)
+                .filter(|_| !runs);
             tokio::select! {
                 command = inbox.recv() => match command {
                     None => return End::Shutdown(None),
                     Some(command) => {
+                        self.limits.iter_mut().for_each(|limits| limits.note(runs));
                         if let Some(end) = self.obey(command) {
                             return end;
                         }
@@ -146,10 +156,17 @@ impl Life {
                     }
                 }
                 reason = self.host.wait() => return End::Died(reason),
-                _ = look.tick(), if self.worker.is_some() && !self.table.is_empty() => {
+                _ = look.tick(), if (self.worker.is_some() || self.limits.is_some()) && runs => {
+                    if let Some(reason) = self.look_at_limits() {
+                        return End::Died(self.kill(reason).await);
+                    }
                     if self.worker.as_mut().is_some_and(Worker::is_gone) {
                         return End::Died(self.kill(ExitReason::WorkerEnded).await);
                     }
+                }
+                () = passed(idle) => {
+                    let reason = self.limits.as_ref().map_or(ExitReason::Unknown, LimitWatch::idle);
+                    return End::Died(self.kill(reason).await);
                 }
                 () = passed(self.disconnected) => {
                     return End::Died(self.kill(ExitReason::Disconnected).await);
@@ -287,9 +304,23 @@ impl Life {
                         "the connection to the gateway broke while this cell ran: some of its output may be missing",
                     );
                 }
+                let behind = match (&self.limits, &message.content) {
+                    (Some(limits), Content::Error(error)) => limits.behind(error),
+                    _ => None,
+                };
+                if channel == Channel::Shell {
+                    // Before the cell is over: a limit that it came to belongs to it.
+                    let _ = self.look_at_limits();
+                }
                 let routed = self.table.route(channel, *message, permit, Instant::now());
                 if let Err((stray, permit)) = routed {
                     self.stray(channel, *stray, raw, permit);
+                } else {
+                    let runs = !self.table.is_empty();
+                    self.limits.iter_mut().for_each(|limits| limits.note(runs));
+                    behind
+                        .iter()
+                        .for_each(|words| self.table.lost_output(words));
                 }
                 None
             }
@@ -331,6 +362,27 @@ impl Life {
             }
             Incoming::Lost(loss) => Some(loss),
         }
+    }
+
+    /// Tells and interrupts as limits want it; the reason, if the kernel has to end.
+    fn look_at_limits(&mut self) -> Option<ExitReason> {
+        for because in self.limits.as_mut()?.look() {
+            match because {
+                Because::Tell(hit) => self
+                    .table
+                    .lost_output(&format!("limit of this kernel: {hit}")),
+                Because::Interrupt(hit) => {
+                    self.table.lost_output(&format!(
+                        "limit of this kernel: {hit}, so it was interrupted"
+                    ));
+                    if self.table.interrupt(Instant::now()) {
+                        self.interrupt();
+                    }
+                }
+                Because::End(hit) => return Some(ExitReason::Limit(hit.to_string())),
+            }
+        }
+        None
     }
 
     fn lost_large(&mut self, words: &str) {
@@ -399,7 +451,11 @@ impl Life {
         let reason = match &end {
             End::Died(reason) => {
                 self.last_words().await;
-                reason.clone()
+                let reason = reason.clone();
+                match &mut self.limits {
+                    Some(limits) => limits.cause(reason),
+                    None => reason,
+                }
             }
             End::Shutdown(_) | End::Restart(_) if !self.host.is_ours() => ExitReason::Requested,
             End::Shutdown(None) if self.host.is_kept() => ExitReason::Requested,
@@ -411,6 +467,11 @@ impl Life {
         let stays = matches!(end, End::Shutdown(None)) && self.host.is_kept();
         self.files.iter_mut().for_each(|files| files.keep(stays));
         self.table.kernel_died(&reason);
+        self.limits.iter().for_each(LimitWatch::end);
+        let end = match end {
+            End::Died(_) => End::Died(reason),
+            end => end,
+        };
         (end, self.listener.into_sender())
     }
 

@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustix::process::{DumpableBehavior, WaitOptions, set_dumpable_behavior, wait};
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bridge::Bridge;
 use super::landlock::{self, Reach};
-use super::limits::Limits;
+use super::limits::{Limits, processes_of_this_user};
 use super::seccomp::{self, Internet};
 
 /// The first argument by which our program knows that this is wanted of it.
@@ -34,6 +35,8 @@ pub(super) enum How {
     First(Option<Bridge>),
     /// In the place of this process.
     InPlace(Reach),
+    /// Joins control groups by these files, and becomes the command, which confines itself then.
+    Join(Vec<PathBuf>),
 }
 
 impl Order {
@@ -57,7 +60,20 @@ pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, Stri
     let program = arguments.next().ok_or("there is no command")?;
     let mut command = Command::new(&program);
     command.args(arguments);
-    order.limits.apply();
+    let others = match &order.how {
+        How::Join(files) => {
+            for file in files {
+                // Where it is refused there are still the limits of each process.
+                let _ = std::fs::write(file, "0");
+            }
+            return Err(failed(&program, &command.exec()));
+        }
+        // In namespaces of their own users have only what is started there.
+        How::First(_) => 0,
+        // Their other programs count too, and must not keep the kernel from starting.
+        How::InPlace(_) => processes_of_this_user(),
+    };
+    order.limits.apply(others);
     // Root's power over other processes and files would go round both tiers.
     let nothing = CapabilitySet::empty();
     let none = CapabilitySets {
@@ -67,6 +83,7 @@ pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, Stri
     };
     set_capabilities(None, none).map_err(|error| error.to_string())?;
     match order.how {
+        How::Join(_) => Err("it has joined".to_owned()),
         How::InPlace(reach) => {
             landlock::apply(&reach)?;
             seccomp::apply(order.internet)?;

@@ -11,6 +11,7 @@
 mod bridge;
 mod bubblewrap;
 mod cage;
+pub(super) mod cgroup;
 mod confine;
 mod interpreter;
 mod landlock;

@@ -8,6 +8,7 @@ use tokio::process::ChildStderr;
 use super::bridge::Bridge;
 use super::bubblewrap::{self, Inside, PROGRAM};
 use super::cage::{Cage, Member};
+use super::cgroup::Group;
 use super::confine::{How, Order};
 use super::landlock::Reach;
 use super::policy::{Confinement, Network, View};
@@ -142,6 +143,17 @@ pub(in crate::kernel) fn open(
         Tier::Landlock => command.push(words(&confinement.program)),
     }
     command.extend(confined);
+    let groups = Group::make(&confinement.limits);
+    if !groups.is_empty() {
+        let order = Order {
+            how: How::Join(groups),
+            limits: confinement.limits.clone(),
+            internet,
+        };
+        let mut joining = vec![words(&confinement.program)];
+        joining.extend(order.arguments(&command)?);
+        command = joining;
+    }
     Ok(Confined {
         command,
         env,

@@ -418,7 +418,10 @@ impl Reader {
         if ended {
             pieces.push(Piece::End);
         }
-        self.ran_something();
+        // A fence alone is nothing that ran.
+        if open.begun {
+            self.ran_something();
+        }
     }
 
     fn ran_something(&mut self) {
