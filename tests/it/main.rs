@@ -25,6 +25,7 @@ mod kernel;
 mod kernel_life;
 mod kernel_requests;
 mod languages;
+mod limits;
 mod line_editor;
 mod llm_wire;
 mod llmock;

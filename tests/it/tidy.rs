@@ -280,6 +280,15 @@ const RULES: &[Rule] = &[
         crates: Crates::Only(&["serde", "thiserror", "toml"]),
         never: &[],
     },
+    // Properties for the fuzzer and the tests; nothing of them is in the program.
+    Rule {
+        files: &["fuzz.rs", "fuzz"],
+        may: &[
+            "agent", "cli", "export", "jupyter", "kernel", "llm", "session",
+        ],
+        crates: Crates::Only(&[]),
+        never: &[],
+    },
     Rule {
         files: &["paths.rs"],
         may: &["kernel::Types"],
@@ -540,7 +549,7 @@ fn tracked() -> Vec<PathBuf> {
 /// Whether all of the file is tests: `tests.rs`, or in a directory `tests`.
 fn is_test_file(file: &Path) -> bool {
     file.iter()
-        .any(|part| part == "tests" || part == "tests.rs")
+        .any(|part| part == "tests" || part == "tests.rs" || part == "fuzz.rs")
 }
 
 fn rust_files(dir: &str) -> Vec<PathBuf> {
