@@ -23,6 +23,8 @@ pub struct SandboxSettings {
     pub network: Option<Network>,
     /// Directories that it can write besides the working directory.
     pub add_dirs: Vec<PathBuf>,
+    /// Files that it can read wherever they are: those that were named when the session began.
+    pub reads: Vec<PathBuf>,
 }
 
 impl SandboxSettings {
@@ -33,6 +35,8 @@ impl SandboxSettings {
             settings.level = settings.level.or(Some(before.level));
             // Of one that was not confined nobody said what it may reach.
             if before.level != Level::Full {
+                let reads = before.reads.iter().filter(|file| file.exists());
+                settings.reads.extend(reads.cloned());
                 settings.network = settings.network.or(Some(before.network));
                 if settings.add_dirs.is_empty() {
                     let dirs = before.add_dirs.iter().filter(|dir| dir.is_dir());
@@ -118,6 +122,13 @@ pub fn sandbox(
         }
         add_dirs.push(dir);
     }
+    let mut reads = settings.reads.clone();
+    for file in files {
+        let file = named(file, &here, cwd)?;
+        if !reads.contains(&file) {
+            reads.push(file);
+        }
+    }
     let paths = &context.paths;
     Ok(Sandbox::Confined(Box::new(Confinement {
         tier,
@@ -125,7 +136,7 @@ pub fn sandbox(
         writes: level == Level::Workspace,
         network: settings.network.or(config.network).unwrap_or_default(),
         add_dirs,
-        reads: files.iter().map(|file| here.join(file)).collect(),
+        reads,
         home: context.paths.environment.get("HOME").map(PathBuf::from),
         sockets: paths.sockets.clone(),
         hidden: [
@@ -139,6 +150,28 @@ pub fn sandbox(
         .into(),
         limits: limits(&config.kernel_limits),
     })))
+}
+
+/// The file that a person named. A link in the working directory may have been made by code, so it names nothing outside.
+fn named(file: &Path, here: &Path, cwd: &Path) -> Result<PathBuf, Failure> {
+    let file = here.join(file);
+    let (Ok(real), Ok(dir)) = (file.canonicalize(), cwd.canonicalize()) else {
+        return Ok(file);
+    };
+    let above = file.parent().and_then(|dir| dir.canonicalize().ok());
+    let is_there = file.starts_with(cwd) || above.is_some_and(|above| above.starts_with(&dir));
+    if is_there && !real.starts_with(&dir) {
+        let message = format!(
+            "`{}` is a link that leads out of the working directory, to `{}`",
+            file.display(),
+            real.display()
+        );
+        return Err(Failure::usage(message).hint(format!(
+            "if code shall read that file, name it: `--file {}`",
+            real.display()
+        )));
+    }
+    Ok(file)
 }
 
 /// With the defaults for what is not said.

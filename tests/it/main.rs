@@ -17,6 +17,7 @@ mod check;
 mod checkpoint;
 mod cli;
 mod context;
+mod danger;
 mod eval;
 mod first_start;
 mod gateway;

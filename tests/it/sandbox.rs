@@ -13,8 +13,8 @@ use sponde::jupyter::kernelspec::KernelSpec;
 use sponde::kernel::sandbox::limits::{Limits, together};
 use sponde::kernel::sandbox::probe::Tier;
 use sponde::kernel::{
-    Checkpoints, Confinement, ExecuteOptions, Kernel, KernelSource, LaunchOptions, Network,
-    Outcome, OutputEvent, Sandbox, Verdict,
+    Checkpoints, Confinement, ExecuteOptions, ExitReason, Kernel, KernelSource, LaunchOptions,
+    Network, Outcome, OutputEvent, Sandbox, Verdict,
 };
 
 use crate::support::{
@@ -455,7 +455,7 @@ def attempt(code):
 pub(crate) struct Host {
     pub(crate) home: tempfile::TempDir,
     victim: Child,
-    tcp: TcpListener,
+    pub(crate) tcp: TcpListener,
     udp: UdpSocket,
     abstract_name: String,
     _sockets: [UnixListener; 2],
@@ -1038,6 +1038,99 @@ async fn a_port_of_a_confined_kernel_is_reached_through_a_bridge() {
         text.len()
     );
     interrupt(&kernel, "import time; time.sleep(60)").await;
+    kernel.shutdown().await;
+}
+
+/// Nine bytes to the guard through the kernel's own sockets, which would cost a naive reader 32 TB.
+#[tokio::test(flavor = "multi_thread")]
+async fn forged_frames_of_a_confined_kernel_end_it_and_not_us() {
+    for tier in [bubblewrap(), Tier::Landlock] {
+        let host = Host::new();
+        let kernel = Kernel::launch(host.options(python(), tier)).await.unwrap();
+        let code = "import os, struct, stat\nfor fd in range(3, 300):\n  try:\n    if stat.S_ISSOCK(os.fstat(fd).st_mode): os.write(fd, b'\\x02' + struct.pack('>Q', 2**45) + b'x')\n  except OSError: pass";
+        let (_, outcome) = run(&kernel, code).await;
+        let is_hostile = |reason: &ExitReason| matches!(reason, ExitReason::Hostile(_));
+        assert!(
+            matches!(&outcome.verdict, Verdict::KernelDied(reason) if is_hostile(reason)),
+            "{outcome:?}"
+        );
+        kernel.restart().await.unwrap();
+        assert_eq!(printed(&kernel, "print(6 * 7)").await, "42");
+        // Nor is there a door to it for anybody else: the guard listens where a kernel sees nothing.
+        let doors = "import glob, os; here = os.path.dirname(os.path.dirname(os.environ['HOME'])); print([f for f in glob.glob(here + '/**', recursive=True) if 'guard' in f])";
+        assert_eq!(printed(&kernel, doors).await, "[]");
+        kernel.shutdown().await;
+    }
+}
+
+/// A copy of a kernel that was woken is confined as the kernel was.
+#[tokio::test(flavor = "multi_thread")]
+async fn attempts_from_a_copy_that_was_woken_are_stopped() {
+    for tier in [bubblewrap(), Tier::Landlock] {
+        let host = Host::new();
+        let kernel = Kernel::launch(host.options(python(), tier)).await.unwrap();
+        run(&kernel, PRELUDE).await;
+        run(&kernel, &host.names()).await;
+        let checkpoints = Checkpoints::new(&std::env::temp_dir());
+        let before = kernel.checkpoint(&checkpoints).await.unwrap();
+        kernel.restore(&checkpoints, before.id).await.unwrap();
+        for name in [
+            "read a key",
+            "read another session's connection file",
+            "write into the home directory",
+            "connect by TCP",
+            "open a vsock socket",
+            "connect to an abstract socket",
+            "kill Sponde",
+            "trace a process",
+            "mount",
+            "use io_uring",
+            "type into a terminal",
+            "take all memory",
+        ] {
+            let code = ATTEMPTS.iter().find(|attempt| attempt.0 == name).unwrap().1;
+            let what = printed(&kernel, &format!("attempt({code:?})")).await;
+            assert!(what.starts_with("stopped"), "{name}: {what}");
+        }
+        assert_eq!(printed(&kernel, "print(6 * 7)").await, "42");
+        kernel.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jupyter_console_joins_a_confined_kernel() {
+    let host = Host::new();
+    let kernel = Kernel::launch(host.options(python(), bubblewrap()))
+        .await
+        .unwrap();
+    run(&kernel, "x = 6").await;
+    let file = kernel.connection_file().await.unwrap();
+    let mut console = Command::new(tools().join("python/bin/jupyter-console"))
+        .args(["--simple-prompt", "--existing"])
+        .arg(&file)
+        .env("HOME", host.home.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = console.stdin.take().unwrap();
+    stdin
+        .write_all(b"print('it is', x * 7)\ny = 8\nexit\n")
+        .unwrap();
+    drop(stdin);
+    let output = tokio::task::spawn_blocking(move || console.wait_with_output().unwrap());
+    let output = tokio::time::timeout(Duration::from_mins(2), output)
+        .await
+        .unwrap()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("it is 42"),
+        "{text}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(printed(&kernel, "print(y)").await, "8");
     kernel.shutdown().await;
 }
 

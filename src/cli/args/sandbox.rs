@@ -29,6 +29,7 @@ impl SandboxArgs {
             level: self.sandbox,
             network: self.network,
             add_dirs: self.add_dirs.clone(),
+            reads: Vec::new(),
         }
     }
 }

@@ -86,6 +86,9 @@ pub struct Extent {
     /// More directories that it can write, if it is confined.
     #[serde(default)]
     pub add_dirs: Vec<PathBuf>,
+    /// More files that it can read, if it is confined: those that were named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<PathBuf>,
     /// Whether it is confined by the weaker tier.
     #[serde(default)]
     pub landlock: bool,
@@ -99,6 +102,7 @@ impl Extent {
                 level: Level::Full,
                 network: Network::Off,
                 add_dirs: Vec::new(),
+                reads: Vec::new(),
                 landlock: false,
             },
             Sandbox::Confined(confinement) => Self {
@@ -109,6 +113,7 @@ impl Extent {
                 },
                 network: confinement.network,
                 add_dirs: confinement.add_dirs.clone(),
+                reads: confinement.reads.clone(),
                 landlock: confinement.tier == Tier::Landlock,
             },
         }
@@ -125,6 +130,7 @@ impl Extent {
             || self.level <= wanted.level
                 && self.network <= wanted.network
                 && self.landlock <= wanted.landlock
+                && self.reads.iter().all(|file| wanted.reads.contains(file))
                 && dirs()
     }
 }
@@ -526,6 +532,10 @@ mod tests {
             },
             Extent {
                 add_dirs: vec!["/data".into()],
+                ..strict.clone()
+            },
+            Extent {
+                reads: vec!["/data.csv".into()],
                 ..strict.clone()
             },
         ];

@@ -25,7 +25,10 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 impl Life {
     /// Ends this life in good order and tells everybody who still waits.
-    pub(in crate::kernel::actor) async fn finish(mut self, end: End) -> (End, Option<mpsc::Sender<Tapped>>) {
+    pub(in crate::kernel::actor) async fn finish(
+        mut self,
+        end: End,
+    ) -> (End, Option<mpsc::Sender<Tapped>>) {
         let reason = match &end {
             End::Died(reason) => {
                 self.last_words().await;
