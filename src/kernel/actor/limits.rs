@@ -14,15 +14,24 @@ use crate::kernel::Sandbox;
 use crate::kernel::host::ExitReason;
 use crate::kernel::sandbox::cgroup::Group;
 use crate::kernel::sandbox::limits::{Hit, Limits};
+use crate::kernel::task;
 
 /// After an interrupt because of the disk, until the kernel is ended.
 const DISK_GRACE: Duration = Duration::from_secs(5);
+
+/// How long before its end a kernel's memory is the likely reason of it.
+const LATELY: Duration = Duration::from_secs(10);
+/// How often a group is tried to be removed, while what is in it ends.
+const GROUP_GOES: usize = 100;
+const GROUP_GOES_EVERY: Duration = Duration::from_millis(100);
 
 /// What is watched of one life of a kernel.
 #[derive(Debug)]
 pub(super) struct LimitWatch {
     limits: Limits,
     group: Option<Group>,
+    /// When processes were killed for memory last: the kernel may be seen to have ended only later.
+    killed: Option<(Instant, Hit)>,
     disk: Option<Disk>,
     /// When there was something to do last.
     busy: Instant,
@@ -62,6 +71,7 @@ impl LimitWatch {
         let before = free(&options.cwd);
         Some(Self {
             group: pid.and_then(Group::of),
+            killed: None,
             disk: before.map(|before| Disk {
                 dir: options.cwd.clone(),
                 before,
@@ -94,7 +104,7 @@ impl LimitWatch {
 
     /// What was hit since this was asked last.
     pub(super) fn look(&mut self) -> Vec<Because> {
-        let hits = self.group.as_mut().map(Group::hits).unwrap_or_default();
+        let hits = self.hits();
         let mut all: Vec<Because> = hits.into_iter().map(Because::Tell).collect();
         if let Some(disk) = &mut self.disk {
             all.extend(disk.look());
@@ -112,8 +122,9 @@ impl LimitWatch {
     pub(super) fn cause(&mut self, reason: ExitReason) -> ExitReason {
         const CPU: i32 = 24;
         const FILE: i32 = 25;
-        let killed = self.group.as_mut().map(Group::hits).unwrap_or_default();
-        let memory = killed.into_iter().find(|hit| matches!(hit, Hit::Memory(_)));
+        self.hits();
+        let killed = self.killed.take().filter(|(at, _)| at.elapsed() < LATELY);
+        let memory = killed.map(|(_, hit)| hit);
         let hit = match reason {
             ExitReason::Signalled(CPU) => Some(Hit::Cpu(self.limits.cpu)),
             ExitReason::Signalled(FILE) => Some(Hit::File(Some(self.limits.file))),
@@ -132,11 +143,29 @@ impl LimitWatch {
         hit.map_or(reason, |hit| ExitReason::Limit(hit.to_string()))
     }
 
-    /// The kernel has ended: its group goes, if nothing else is in it.
-    pub(super) fn end(&self) {
-        if let Some(group) = &self.group {
-            group.remove();
+    fn hits(&mut self) -> Vec<Hit> {
+        let hits = self.group.as_mut().map(Group::hits).unwrap_or_default();
+        if let Some(hit) = hits.iter().find(|hit| matches!(hit, Hit::Memory(_))) {
+            self.killed = Some((Instant::now(), hit.clone()));
         }
+        hits
+    }
+
+    /// The kernel has ended: its group goes as soon as nothing is in it. Copies to go back to may still be.
+    pub(super) fn end(&mut self) {
+        let Some(group) = self.group.take() else {
+            return;
+        };
+        let remove = async move {
+            for _ in 0..GROUP_GOES {
+                if group.remove() {
+                    return;
+                }
+                tokio::time::sleep(GROUP_GOES_EVERY).await;
+            }
+        };
+        // What is left then is removed by who makes the next group when we are gone.
+        task::spawn("control group", remove).detach();
     }
 }
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::frame::{self, Dialect, Frame};
 use crate::jupyter::content::Content;
+use crate::jupyter::message::Message;
 
 /// The first byte says what kind of frame the rest is.
 pub(crate) fn websocket(data: &[u8]) {
@@ -39,9 +40,20 @@ pub(crate) fn websocket(data: &[u8]) {
         let Ok(again) = again else {
             panic!("{dialect:?}: {again:?}");
         };
-        assert_eq!(
-            (again.channel, &again.message),
-            (decoded.channel, &decoded.message)
+        // A name that an object has twice is there once when it is written, which may make another content of it.
+        let content = match (&decoded.message.content, again.message.content) {
+            (Content::Other { .. }, content) if !matches!(content, Content::Other { .. }) => {
+                decoded.message.content.clone()
+            }
+            (_, content) => content,
+        };
+        let again = (
+            again.channel,
+            Message {
+                content,
+                ..again.message
+            },
         );
+        assert_eq!(again, (decoded.channel, decoded.message.clone()));
     }
 }

@@ -152,11 +152,14 @@ impl Group {
         hits
     }
 
-    /// Removes it, if nothing is in it any more.
-    pub(in crate::kernel) fn remove(&self) {
+    /// Removes it, if nothing is in it any more; whether it is gone.
+    pub(in crate::kernel) fn remove(&self) -> bool {
+        let mut is_gone = true;
         for (_, dir) in self.memory.iter().chain(&self.processes) {
             let _ = std::fs::remove_dir(dir);
+            is_gone &= !dir.exists();
         }
+        is_gone
     }
 
     /// How often a process was killed for memory, and how often one could not be made.

@@ -6,6 +6,8 @@
 
 mod words;
 
+use std::borrow::Cow;
+
 use super::blocks::{self, Block, Reply};
 use super::habits::{self, Written};
 use super::info::{self, Kind};
@@ -30,6 +32,8 @@ pub(crate) struct Reader {
     text: String,
     /// The line that is being written.
     line: String,
+    /// Whether a carriage return came last: it may be half of a line's end.
+    returned: bool,
     /// How much of `line` was told as words.
     partial: usize,
     /// How much of `text` was told or dropped.
@@ -70,6 +74,7 @@ impl Reader {
             accept,
             text: String::new(),
             line: String::new(),
+            returned: false,
             partial: 0,
             done: 0,
             looked: 0,
@@ -92,6 +97,7 @@ impl Reader {
             return pieces;
         }
         let mut lines = false;
+        let fragment = self.with_line_feeds(fragment);
         for part in fragment.split_inclusive('\n') {
             if self.stopped {
                 break;
@@ -117,7 +123,7 @@ impl Reader {
             return pieces;
         }
         let mut line = std::mem::take(&mut self.line);
-        if !line.is_empty() {
+        if !line.is_empty() || self.returned {
             // CommonMark treats the end of the text as the end of a line.
             line.push('\n');
             self.take(line, &mut pieces);
@@ -128,6 +134,24 @@ impl Reader {
         self.cut_off(cut, &mut pieces);
         self.stopped = true;
         pieces
+    }
+
+    /// The same with one kind of line end. CommonMark knows three, and a fence may stand behind each.
+    fn with_line_feeds<'a>(&mut self, fragment: &'a str) -> Cow<'a, str> {
+        if !self.returned && !fragment.contains('\r') {
+            return Cow::Borrowed(fragment);
+        }
+        let mut text = String::with_capacity(fragment.len() + 1);
+        for c in fragment.chars() {
+            if std::mem::take(&mut self.returned) && c != '\n' {
+                text.push('\n');
+            }
+            match c {
+                '\r' => self.returned = true,
+                c => text.push(c),
+            }
+        }
+        Cow::Owned(text)
     }
 
     fn has_grown(&self) -> bool {

@@ -48,7 +48,7 @@ impl Life {
         let stays = matches!(end, End::Shutdown(None)) && self.host.is_kept();
         self.files.iter_mut().for_each(|files| files.keep(stays));
         self.table.kernel_died(&reason);
-        self.limits.iter().for_each(LimitWatch::end);
+        self.limits.iter_mut().for_each(LimitWatch::end);
         let end = match end {
             End::Died(_) => End::Died(reason),
             end => end,
