@@ -66,6 +66,7 @@ mod sampled;
 mod telling;
 mod undo;
 mod waiting;
+mod watching;
 
 pub use agent::Agent;
 use answering::{Answering, next_answer};
@@ -81,6 +82,7 @@ use own::next_execution_event;
 use points::next_point;
 use restoring::{Restoring, next_replayed};
 use sampled::next_delta;
+use watching::Watching;
 
 /// What a session needs.
 pub struct AgentOptions {
@@ -191,6 +193,7 @@ struct Session {
     busy_at: Option<Instant>,
     held: VecDeque<Wanted>,
     auditing: Option<Auditing>,
+    watching: Option<Watching>,
 }
 
 /// The cell that is in the kernel, or waits for it.
@@ -268,6 +271,7 @@ impl Session {
             busy_at,
             held: VecDeque::new(),
             auditing: None,
+            watching: Watching::new(&options),
             options,
         }
     }

@@ -12,6 +12,7 @@ mod aimock;
 mod approval;
 mod audit;
 mod change_model;
+mod changed_files;
 mod chat;
 mod check;
 mod checkpoint;

@@ -136,6 +136,7 @@ impl Session {
                     self.running = Some(running);
                     return None;
                 }
+                self.look_before().await;
                 let options = ExecuteOptions {
                     allow_stdin: self.options.stdin != StdinPolicy::Refuse,
                     timeout: self.options.cell_timeout,
@@ -353,6 +354,7 @@ impl Session {
             });
         }
         self.save_pictures(&cell).await;
+        self.look_after(&cell).await;
         // Nobody hears of the end of a cell before it is kept.
         self.is_saving = true;
         self.end_cell(&cell, CodeStatus::Finished(verdict.clone()));
