@@ -192,8 +192,8 @@ struct Session {
     /// When to say that its kernel is busy.
     busy_at: Option<Instant>,
     held: VecDeque<Wanted>,
-    auditing: Option<Auditing>,
-    watching: Option<Watching>,
+    auditing: Option<Box<Auditing>>,
+    watching: Option<Box<Watching>>,
 }
 
 /// The cell that is in the kernel, or waits for it.
@@ -271,7 +271,7 @@ impl Session {
             busy_at,
             held: VecDeque::new(),
             auditing: None,
-            watching: Watching::new(&options),
+            watching: Watching::new(&options).map(Box::new),
             options,
         }
     }
@@ -326,7 +326,7 @@ impl Session {
                 draft = next_draft(&mut self.room) => self.compacted(draft).await,
                 (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,
                 made = next_point(self.past.as_mut()) => self.point_made(made).await,
-                audited = next_audited(self.auditing.as_mut()) => self.audited(audited).await,
+                audited = next_audited(self.auditing.as_deref_mut()) => self.audited(audited).await,
                 Some(late) = self.late.1.recv() => self.came_late(late).await,
                 () = sleep_until(announce_at.unwrap_or_else(Instant::now)), if announce_at.is_some() => {
                     self.announce();
