@@ -4,7 +4,7 @@
 //! wait; outputs are coalesced to at most 20 events a second. The notebook is written after every cell and at the end of
 //! every turn.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +21,7 @@ use super::event::{Command, EventKind, KernelOffer, TurnEnd};
 use super::models::Models;
 use super::pictures::PictureFiles;
 use super::reading as read_output;
+use super::redacted::redacted;
 use super::sampling::Sampling;
 use super::spill::Spill;
 use super::stdin::StdinPolicy;
@@ -32,9 +33,10 @@ use super::turn::{Input, State, Turn};
 use super::undo::UndoOptions;
 use crate::jupyter::content::InputRequest;
 use crate::jupyter::nbformat::random_cell_id;
+use crate::kernel::redact::TextStream;
 use crate::kernel::{
-    ExecuteOptions, Execution, ExitReason, KernelError, Late, LaunchOptions, OutputEvent, Verdict,
-    late_outputs,
+    ExecuteOptions, Execution, ExitReason, KernelError, Late, LaunchOptions, OutputEvent, Redactor,
+    Verdict, late_outputs,
 };
 use crate::llm::types::{Prompt, Provider, ToolChoice};
 use crate::session::notebook::verdict_name;
@@ -59,6 +61,7 @@ mod output_files;
 mod own;
 mod points;
 mod reading;
+mod redacting;
 mod reply;
 mod requests;
 mod restoring;
@@ -132,9 +135,14 @@ pub struct AgentOptions {
     pub undo: Option<UndoOptions>,
     /// Whether a spare kernel stands ready, so that a restart costs nothing but the memory.
     pub spare: bool,
+    /// Takes secrets out of outputs, and out of what a model is told.
+    pub redactor: Redactor,
     /// Where it is written down who decided what, and what ran; `None` is nowhere.
     pub audit: Option<AuditOptions>,
 }
+
+/// What a person is told who has typed a secret.
+const SECRET_ASKED: &str = "what looks like a secret in your question is not sent to the model";
 
 /// The state of a session's task.
 struct Session {
@@ -194,6 +202,8 @@ struct Session {
     held: VecDeque<Wanted>,
     auditing: Option<Box<Auditing>>,
     watching: Option<Box<Watching>>,
+    /// The streams of text of the cell that runs.
+    streams: BTreeMap<String, TextStream>,
 }
 
 /// The cell that is in the kernel, or waits for it.
@@ -208,6 +218,8 @@ struct Running {
 
 impl Session {
     fn new(mut options: AgentOptions, log: Log, joins: mpsc::Receiver<Joining>) -> Self {
+        let provider = options.provider.take();
+        options.provider = provider.map(|provider| redacted(provider, &options.redactor));
         let opened = options.opened.take();
         let opened = opened.unwrap_or_else(|| {
             Opened::without_journal(
@@ -272,6 +284,7 @@ impl Session {
             held: VecDeque::new(),
             auditing: None,
             watching: Watching::new(&options).map(Box::new),
+            streams: BTreeMap::new(),
             options,
         }
     }
@@ -358,6 +371,9 @@ impl Session {
         match command {
             Command::Submit { text } if self.waits_for_model(&text) => {}
             Command::Submit { text } => {
+                if self.options.redactor.finds_any(&text) {
+                    self.notice(SECRET_ASKED).await;
+                }
                 self.begin_turn(text);
                 self.drive(Input::Submit).await;
             }

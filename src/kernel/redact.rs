@@ -141,16 +141,23 @@ impl Redactor {
         }
         let rest = whole.get(at..).unwrap_or_default();
         let keep = begun(&known.values, rest);
-        let (now, held) = rest.split_at_checked(rest.len() - keep).unwrap_or((rest, ""));
+        let (now, held) = rest
+            .split_at_checked(rest.len() - keep)
+            .unwrap_or((rest, ""));
         shown.push_str(now);
         held.clone_into(&mut stream.held);
         // Too short to be held back, and remembered all the same.
         let short = (1..HELD).rev().find(|length| {
-            let end = now.len().checked_sub(*length).and_then(|from| now.get(from..));
+            let end = now
+                .len()
+                .checked_sub(*length)
+                .and_then(|from| now.get(from..));
             end.is_some_and(|end| known.values.iter().any(|value| value.starts_with(end)))
         });
         let from = now.len() - short.unwrap_or(0);
-        now.get(from..).unwrap_or_default().clone_into(&mut stream.before);
+        now.get(from..)
+            .unwrap_or_default()
+            .clone_into(&mut stream.before);
         if !stream.held.is_empty() {
             stream.before.clear();
         }

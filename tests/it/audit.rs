@@ -27,6 +27,7 @@ fn files(dir: &Path) -> AuditFiles {
 pub(crate) fn audited(options: &mut AgentOptions, dir: &Path) {
     options.audit = Some(AuditOptions {
         files: files(dir),
+        redactor: options.redactor.clone(),
         header: Header {
             version: VERSION,
             session: "s".to_owned(),

@@ -46,6 +46,7 @@ mod run;
 mod rust_source;
 mod sandbox;
 mod schema;
+mod secrets;
 mod sees;
 mod sessions;
 mod shown;

@@ -309,6 +309,13 @@ impl Session {
 
     /// Adds an output to a cell, without a copy. What does not fit goes to files first.
     pub(super) async fn emit(&mut self, cell: String, output: OutputEvent) {
+        if let Some(output) = self.redacted(&cell, output) {
+            self.emit_as_it_is(cell, output).await;
+        }
+    }
+
+    /// The same for what may be seen.
+    pub(super) async fn emit_as_it_is(&mut self, cell: String, output: OutputEvent) {
         let edit = Edit::Emit { cell, output };
         self.note_edit(&edit);
         let Edit::Emit { cell, output } = edit else {
@@ -346,6 +353,7 @@ impl Session {
 
     async fn cell_finished(&mut self, cell: String, outcome: Outcome) {
         let Outcome { verdict, count } = outcome;
+        self.let_go(&cell).await;
         self.close_files(&cell).await;
         if let Some(count) = count {
             self.edit(Edit::Number {

@@ -23,8 +23,14 @@ fn known_values_are_taken_out() {
         ("a hunter2-hunter3.", "a [redacted]."),
         ("hunter2-hunter3hunter2-hunter3", "[redacted][redacted]"),
         ("hunter2-hunter", "hunter2-hunter"),
-        ("postgres://ada:lovelace-1815@h/db", "postgres://ada:[redacted]@h/db"),
-        ("abc not-secret-at-all /home/ada/.ssh/id_ed25519", "abc not-secret-at-all /home/ada/.ssh/id_ed25519"),
+        (
+            "postgres://ada:lovelace-1815@h/db",
+            "postgres://ada:[redacted]@h/db",
+        ),
+        (
+            "abc not-secret-at-all /home/ada/.ssh/id_ed25519",
+            "abc not-secret-at-all /home/ada/.ssh/id_ed25519",
+        ),
         ("pa55-w0rd!", "[redacted]"),
     ] {
         assert_eq!(redactor.values(text), expected);
@@ -41,13 +47,27 @@ fn forms_are_taken_out_where_they_are_asked_for() {
     let github = format!("{}{random}", "ghp_");
     let amazon = format!("{}{}", "AKIA", "ABCDEFGH12345678");
     let jwt = ["eyJhbGciOiJIUzI1NiJ9", "eyJzdWIiOiIxIn0", "c2ln"].join(".");
-    let pem = ["-----BEGIN RSA", "PRIVATE KEY-----\nMIIE\n-----END RSA", "PRIVATE KEY-----"].join(" ");
+    let pem = [
+        "-----BEGIN RSA",
+        "PRIVATE KEY-----\nMIIE\n-----END RSA",
+        "PRIVATE KEY-----",
+    ]
+    .join(" ");
     for (text, expected) in [
-        (format!("use {github}, please"), "use [redacted], please".to_owned()),
+        (
+            format!("use {github}, please"),
+            "use [redacted], please".to_owned(),
+        ),
         (format!("key={amazon}."), "key=[redacted].".to_owned()),
         (format!("Bearer {jwt}\n"), "Bearer [redacted]\n".to_owned()),
-        (format!("a\n{pem}\nb {github}"), "a\n[redacted]\nb [redacted]".to_owned()),
-        ("https://u:pw@h/x".to_owned(), "https://u:[redacted]@h/x".to_owned()),
+        (
+            format!("a\n{pem}\nb {github}"),
+            "a\n[redacted]\nb [redacted]".to_owned(),
+        ),
+        (
+            "https://u:pw@h/x".to_owned(),
+            "https://u:[redacted]@h/x".to_owned(),
+        ),
     ] {
         assert_eq!(redactor.all(&text), expected);
         assert_eq!(redactor.values(&text), text);
@@ -81,7 +101,10 @@ fn a_secret_in_pieces_is_found() {
         assert!(!shown.contains("hunter2-hunter3"), "{length}: {shown}");
         // What was shown before it could be known is three characters at most.
         assert!(!shown.contains("hunt"), "{length}: {shown}");
-        assert!(shown.contains("x ") && shown.contains(" y "), "{length}: {shown}");
+        assert!(
+            shown.contains("x ") && shown.contains(" y "),
+            "{length}: {shown}"
+        );
     }
 }
 
@@ -107,7 +130,10 @@ fn strings_of_json_are_looked_into() {
     let mut value = serde_json::json!({"a": ["hunter2-hunter3", 1], "b": {"c": "https://u:pw@h"}});
     let redactor = redactor();
     redactor.values_in(&mut value);
-    assert_eq!(value, serde_json::json!({"a": ["[redacted]", 1], "b": {"c": "https://u:pw@h"}}));
+    assert_eq!(
+        value,
+        serde_json::json!({"a": ["[redacted]", 1], "b": {"c": "https://u:pw@h"}})
+    );
     redactor.all_in(&mut value);
     assert_eq!(value["b"]["c"], "https://u:[redacted]@h");
 }
@@ -116,7 +142,14 @@ fn strings_of_json_are_looked_into() {
 #[test]
 fn long_texts_are_read_once() {
     let redactor = redactor();
-    for unit in ["hunter2-hunter", "://", "-----BEGIN ", "eyJ.", "a:b@", "sk-"] {
+    for unit in [
+        "hunter2-hunter",
+        "://",
+        "-----BEGIN ",
+        "eyJ.",
+        "a:b@",
+        "sk-",
+    ] {
         let text = unit.repeat((2 << 20) / unit.len());
         assert!(matches!(redactor.values(&text), Cow::Borrowed(_)));
         let _ = redactor.all(&text);
