@@ -30,6 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let paths = Paths::of(Environment::of_process())?;
     let context = Context {
         config: Config::load(&paths.config, None)?,
+        redactor: paths.environment.redactor(),
         paths,
         notify: Notify::new(|notice| {
             if let Notice::Info(text) | Notice::Warning(text) = notice {

@@ -19,6 +19,8 @@ mod watch;
 
 use std::path::PathBuf;
 
+use crate::kernel::Redactor;
+
 pub use chain::{Fault, Key, Line, Verified, sha256, verify};
 pub use file::AuditFiles;
 pub use record::{Header, Record};
@@ -31,6 +33,8 @@ pub struct AuditOptions {
     pub files: AuditFiles,
     /// What is known of the session before anything happens.
     pub header: Header,
+    /// Takes secrets out of names and reasons.
+    pub redactor: Redactor,
 }
 
 /// The log of session `id`, where the sessions are in `sessions`.

@@ -16,6 +16,7 @@ use super::approval::{Approval, Grounds};
 use super::restored::{KernelMemory, RestoredBy};
 use super::stdin::AnsweredBy;
 use super::totals::Totals;
+use crate::session::changes::FilesChanged;
 pub use command::{Command, Decision};
 pub use end::TurnEnd;
 pub use output::OutputChange;
@@ -330,6 +331,14 @@ pub enum EventKind {
         cell: String,
         /// The files.
         files: Vec<String>,
+    },
+    /// Files of the workspace are not what they were before the cell.
+    FilesChanged {
+        /// Which cell.
+        cell: String,
+        /// Which files.
+        #[serde(flatten)]
+        files: FilesChanged,
     },
     /// The model read more of an output than it was shown.
     OutputRead {

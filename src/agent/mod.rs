@@ -16,6 +16,7 @@ pub mod pictures;
 pub mod project;
 pub mod prompt;
 pub mod reading;
+mod redacted;
 pub mod repetition;
 pub mod replay;
 mod restored;

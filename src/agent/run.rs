@@ -4,7 +4,7 @@
 //! wait; outputs are coalesced to at most 20 events a second. The notebook is written after every cell and at the end of
 //! every turn.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +21,7 @@ use super::event::{Command, EventKind, KernelOffer, TurnEnd};
 use super::models::Models;
 use super::pictures::PictureFiles;
 use super::reading as read_output;
+use super::redacted::redacted;
 use super::sampling::Sampling;
 use super::spill::Spill;
 use super::stdin::StdinPolicy;
@@ -32,9 +33,10 @@ use super::turn::{Input, State, Turn};
 use super::undo::UndoOptions;
 use crate::jupyter::content::InputRequest;
 use crate::jupyter::nbformat::random_cell_id;
+use crate::kernel::redact::TextStream;
 use crate::kernel::{
-    ExecuteOptions, Execution, ExitReason, KernelError, Late, LaunchOptions, OutputEvent, Verdict,
-    late_outputs,
+    ExecuteOptions, Execution, ExitReason, KernelError, Late, LaunchOptions, OutputEvent, Redactor,
+    Verdict, late_outputs,
 };
 use crate::llm::types::{Prompt, Provider, ToolChoice};
 use crate::session::notebook::verdict_name;
@@ -59,6 +61,7 @@ mod output_files;
 mod own;
 mod points;
 mod reading;
+mod redacting;
 mod reply;
 mod requests;
 mod restoring;
@@ -66,6 +69,7 @@ mod sampled;
 mod telling;
 mod undo;
 mod waiting;
+mod watching;
 
 pub use agent::Agent;
 use answering::{Answering, next_answer};
@@ -81,6 +85,7 @@ use own::next_execution_event;
 use points::next_point;
 use restoring::{Restoring, next_replayed};
 use sampled::next_delta;
+use watching::Watching;
 
 /// What a session needs.
 pub struct AgentOptions {
@@ -130,9 +135,14 @@ pub struct AgentOptions {
     pub undo: Option<UndoOptions>,
     /// Whether a spare kernel stands ready, so that a restart costs nothing but the memory.
     pub spare: bool,
+    /// Takes secrets out of outputs, and out of what a model is told.
+    pub redactor: Redactor,
     /// Where it is written down who decided what, and what ran; `None` is nowhere.
     pub audit: Option<AuditOptions>,
 }
+
+/// What a person is told who has typed a secret.
+const SECRET_ASKED: &str = "what looks like a secret in your question is not sent to the model";
 
 /// The state of a session's task.
 struct Session {
@@ -190,7 +200,10 @@ struct Session {
     /// When to say that its kernel is busy.
     busy_at: Option<Instant>,
     held: VecDeque<Wanted>,
-    auditing: Option<Auditing>,
+    auditing: Option<Box<Auditing>>,
+    watching: Option<Box<Watching>>,
+    /// The streams of text of the cell that runs.
+    streams: BTreeMap<String, TextStream>,
 }
 
 /// The cell that is in the kernel, or waits for it.
@@ -205,6 +218,8 @@ struct Running {
 
 impl Session {
     fn new(mut options: AgentOptions, log: Log, joins: mpsc::Receiver<Joining>) -> Self {
+        let provider = options.provider.take();
+        options.provider = provider.map(|provider| redacted(provider, &options.redactor));
         let opened = options.opened.take();
         let opened = opened.unwrap_or_else(|| {
             Opened::without_journal(
@@ -268,6 +283,8 @@ impl Session {
             busy_at,
             held: VecDeque::new(),
             auditing: None,
+            watching: Watching::new(&options).map(Box::new),
+            streams: BTreeMap::new(),
             options,
         }
     }
@@ -322,7 +339,7 @@ impl Session {
                 draft = next_draft(&mut self.room) => self.compacted(draft).await,
                 (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,
                 made = next_point(self.past.as_mut()) => self.point_made(made).await,
-                audited = next_audited(self.auditing.as_mut()) => self.audited(audited).await,
+                audited = next_audited(self.auditing.as_deref_mut()) => self.audited(audited).await,
                 Some(late) = self.late.1.recv() => self.came_late(late).await,
                 () = sleep_until(announce_at.unwrap_or_else(Instant::now)), if announce_at.is_some() => {
                     self.announce();
@@ -354,6 +371,9 @@ impl Session {
         match command {
             Command::Submit { text } if self.waits_for_model(&text) => {}
             Command::Submit { text } => {
+                if self.options.redactor.finds_any(&text) {
+                    self.notice(SECRET_ASKED).await;
+                }
                 self.begin_turn(text);
                 self.drive(Input::Submit).await;
             }

@@ -49,6 +49,7 @@ pub(super) fn options(
     let extent = is_ours.then(|| Extent::of(&main.sandbox));
     AuditOptions {
         files: files(id, context),
+        redactor: context.redactor.clone(),
         header: Header {
             version: VERSION,
             session: id.to_owned(),

@@ -27,6 +27,7 @@ mod step;
 pub mod workspace;
 
 use crate::config::Config;
+use crate::kernel::Redactor;
 use crate::paths::Paths;
 pub use notice::{Notice, Notify};
 pub use session::Session;
@@ -41,4 +42,6 @@ pub struct Context {
     pub config: Config,
     /// Takes what a person should know.
     pub notify: Notify,
+    /// Knows the secrets of this person that no model, log or notebook gets.
+    pub redactor: Redactor,
 }

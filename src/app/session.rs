@@ -133,6 +133,7 @@ pub async fn start(
         before: words,
         coaching,
         others,
+        redactor: context.redactor.clone(),
         audit: Some(audit::options(&id, &main, approval, context)),
         kernel: main,
         notebook: notebook.clone(),

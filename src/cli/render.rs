@@ -166,6 +166,7 @@ impl Renderer {
             EventKind::Output { cell, change } => self.output(cell, change),
             EventKind::StillRunning { .. }
             | EventKind::PicturesSaved { .. }
+            | EventKind::FilesChanged { .. }
             | EventKind::OutputRead { .. } => self.cell_event(event),
             EventKind::CodeFinished { cell, status, .. } => self.cell_finished(cell, status),
             EventKind::Notice { message } => {
@@ -202,6 +203,12 @@ impl Renderer {
             EventKind::PicturesSaved { files, .. } => {
                 for file in files {
                     self.note(GOOD, &filter::plain(&format!("plot: {file}")));
+                }
+            }
+            EventKind::FilesChanged { files, .. } => {
+                self.note(DIM, &filter::plain(&files.line()));
+                for line in notes::runs_later(files) {
+                    self.note(WARN, &filter::plain(&line));
                 }
             }
             EventKind::OutputRead { arguments, .. } => {

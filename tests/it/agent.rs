@@ -76,6 +76,7 @@ pub(crate) fn start_with(
         undo: None,
         temperature: None,
         audit: None,
+        redactor: sponde::kernel::Redactor::default(),
     };
     change(&mut options, dir.path());
     let agent = Agent::start(options);

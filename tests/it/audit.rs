@@ -27,6 +27,7 @@ fn files(dir: &Path) -> AuditFiles {
 pub(crate) fn audited(options: &mut AgentOptions, dir: &Path) {
     options.audit = Some(AuditOptions {
         files: files(dir),
+        redactor: options.redactor.clone(),
         header: Header {
             version: VERSION,
             session: "s".to_owned(),
@@ -375,10 +376,17 @@ fn a_log_whose_session_is_killed_is_whole() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_program_writes_shows_checks_and_exports_it() {
-    let mock = model_that_runs("print('hello')").await;
+    let code = "import os\nprint([os.path.exists(f'../{dir}/sponde') for dir in ('data', 'state')], 'hello')";
+    let mock = model_that_runs(code).await;
     let sponde = Sponde::new().with_model(&mock);
     let asked = sponde.run(&["ask", "go", "--model", "gpt-4o", "--yes"]);
     assert_eq!(asked.code, Some(0), "{}", asked.stderr);
+    // Code sees neither the log nor its key.
+    assert!(
+        asked.stderr.contains("[False, False] hello"),
+        "{}",
+        asked.stderr
+    );
     mock.stop().await;
     let host = mock_host(&asked_log(&sponde));
     assert!(host.starts_with("127.0.0.1:"), "{host}");

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::agent::approval::Grounds;
-use crate::kernel::{Extent, Network};
+use crate::kernel::{Extent, Network, Redactor};
 
 /// The version of the format: raised when a reader of the version before would misread something.
 pub const VERSION: u32 = 1;
@@ -326,6 +326,15 @@ impl Code {
 }
 
 impl Record {
+    /// The same without secrets.
+    pub(super) fn redacted(self, redactor: &Redactor) -> Self {
+        let Ok(mut value) = serde_json::to_value(&self) else {
+            return self;
+        };
+        redactor.all_in(&mut value);
+        serde_json::from_value(value).unwrap_or(self)
+    }
+
     /// Whether it has to be on the disk before the session goes on.
     pub(super) fn wants_disk(&self) -> bool {
         matches!(

@@ -147,6 +147,7 @@ impl Writer {
             if self.waiting.len() >= WAITING {
                 self.lost += 1;
             } else {
+                let record = record.redacted(&self.options.redactor);
                 self.waiting.push((now.clone(), record));
             }
         }

@@ -7,6 +7,7 @@ use crate::agent::event::{Decision, EventKind, TurnEnd, Undone};
 use crate::agent::restored::RestoredBy;
 use crate::agent::stdin::AnsweredBy;
 use crate::agent::stream::{Body, Received, Snapshot};
+use crate::session::changes::{ChangedFile, FilesChanged};
 use crate::session::notebook::status_name;
 use crate::session::transcript::Author;
 use crate::session::{CellKind, CodeStatus, Edit, Transcript};
@@ -119,6 +120,7 @@ impl Watcher {
                 known.is_over = true;
                 Some(outcome(cell, status))
             }
+            Edit::Files { cell, files } => Some(files_record(cell, files)),
             Edit::Spend(usage) => Some(Record::ModelAnswered {
                 input_tokens: usage.input,
                 cached_tokens: usage.cached,
@@ -296,6 +298,18 @@ impl Known {
             ran: false,
             is_over: false,
         }
+    }
+}
+
+fn files_record(cell: &str, files: &FilesChanged) -> Record {
+    let paths = |files: &[ChangedFile]| files.iter().map(|file| file.path.clone()).collect();
+    Record::Files {
+        cell: cell.to_owned(),
+        created: paths(&files.created),
+        changed: paths(&files.changed),
+        deleted: files.deleted.clone(),
+        more: files.more,
+        incomplete: files.incomplete,
     }
 }
 

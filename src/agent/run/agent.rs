@@ -34,7 +34,7 @@ impl Agent {
             let client = handle.from_start("audit log");
             let (audit, written) =
                 audit::start(options, client, &session.language(), &session.transcript);
-            session.auditing = Some(Auditing::new(written));
+            session.auditing = Some(Box::new(Auditing::new(written)));
             audit
         });
         let task = task::spawn("session", session.run(inbox, end.clone()));

@@ -156,7 +156,12 @@ impl Session {
             return;
         };
         let (cell, id) = (cell.clone(), execution.id.clone());
-        let shown = if password { "········" } else { &line };
+        let shown = self.options.redactor.values(&line);
+        let shown = if password {
+            "········"
+        } else {
+            &*shown
+        };
         let output = OutputEvent::Stream(Stream {
             name: "stdout".to_owned(),
             text: format!("{prompt}{shown}\n"),

@@ -136,6 +136,7 @@ impl Session {
                     self.running = Some(running);
                     return None;
                 }
+                self.look_before().await;
                 let options = ExecuteOptions {
                     allow_stdin: self.options.stdin != StdinPolicy::Refuse,
                     timeout: self.options.cell_timeout,
@@ -308,6 +309,13 @@ impl Session {
 
     /// Adds an output to a cell, without a copy. What does not fit goes to files first.
     pub(super) async fn emit(&mut self, cell: String, output: OutputEvent) {
+        if let Some(output) = self.redacted(&cell, output) {
+            self.emit_as_it_is(cell, output).await;
+        }
+    }
+
+    /// The same for what may be seen.
+    pub(super) async fn emit_as_it_is(&mut self, cell: String, output: OutputEvent) {
         let edit = Edit::Emit { cell, output };
         self.note_edit(&edit);
         let Edit::Emit { cell, output } = edit else {
@@ -345,6 +353,7 @@ impl Session {
 
     async fn cell_finished(&mut self, cell: String, outcome: Outcome) {
         let Outcome { verdict, count } = outcome;
+        self.let_go(&cell).await;
         self.close_files(&cell).await;
         if let Some(count) = count {
             self.edit(Edit::Number {
@@ -353,6 +362,7 @@ impl Session {
             });
         }
         self.save_pictures(&cell).await;
+        self.look_after(&cell).await;
         // Nobody hears of the end of a cell before it is kept.
         self.is_saving = true;
         self.end_cell(&cell, CodeStatus::Finished(verdict.clone()));

@@ -268,6 +268,10 @@ impl View {
                     files,
                 }
             }
+            Edit::Files { cell, files } => EventKind::FilesChanged {
+                cell: cell.clone(),
+                files: files.clone(),
+            },
             Edit::Read {
                 cell,
                 arguments,

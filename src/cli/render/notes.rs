@@ -4,6 +4,7 @@ use super::{BAD, DIM, EventKind, Renderer, Section, WARN, filter};
 use crate::agent::Decision;
 use crate::agent::approval::Approval;
 use crate::cli::style::HINT;
+use crate::session::changes::{FilesChanged, quoted};
 
 impl Renderer {
     /// Another model answers, or was to answer.
@@ -107,6 +108,15 @@ pub(super) fn of_others(event: &EventKind) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// What is pointed out of files that a cell created or changed.
+pub(super) fn runs_later(files: &FilesChanged) -> Vec<String> {
+    let words = files.running_later().filter_map(|file| {
+        let (path, runs) = (quoted(&file.path), file.runs.as_ref()?);
+        Some(format!("note: {path} {runs}: look at it first"))
+    });
+    words.collect()
 }
 
 #[cfg(test)]
