@@ -9,6 +9,7 @@ mod inbox;
 mod life;
 mod numbers;
 mod open;
+mod refused;
 mod worker;
 
 use tokio::sync::{mpsc, oneshot, watch};

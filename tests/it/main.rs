@@ -44,6 +44,7 @@ mod recorder;
 mod run;
 mod rust_source;
 mod sandbox;
+mod sandbox_net;
 mod schema;
 mod sees;
 mod sessions;

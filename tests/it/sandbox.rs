@@ -14,7 +14,7 @@ use sponde::kernel::sandbox::limits::Limits;
 use sponde::kernel::sandbox::probe::Tier;
 use sponde::kernel::{
     Checkpoints, Confinement, ExecuteOptions, Kernel, KernelSource, LaunchOptions, Network,
-    Outcome, OutputEvent, Sandbox, Verdict,
+    NetworkContext, Outcome, OutputEvent, Sandbox, Verdict,
 };
 
 use crate::support::{
@@ -564,12 +564,13 @@ pub(crate) fn workspace(home: &Path) -> Sandbox {
     confined(bubblewrap(), &nobody_is_home, Limits::default())
 }
 
-fn confined(tier: Tier, home: &Path, limits: Limits) -> Sandbox {
+pub(crate) fn confined(tier: Tier, home: &Path, limits: Limits) -> Sandbox {
     Sandbox::Confined(Box::new(Confinement {
         tier,
         program: program(),
         writes: true,
         network: Network::Off,
+        network_context: NetworkContext::default(),
         add_dirs: Vec::new(),
         reads: Vec::new(),
         home: Some(home.to_owned()),
@@ -594,7 +595,7 @@ fn program() -> PathBuf {
     )
 }
 
-fn bubblewrap() -> Tier {
+pub(crate) fn bubblewrap() -> Tier {
     let program = std::env::split_paths(&path_with_bubblewrap())
         .map(|dir| dir.join("bwrap"))
         .find(|bwrap| bwrap.is_file());
@@ -604,7 +605,7 @@ fn bubblewrap() -> Tier {
 }
 
 /// ipykernel, with an interpreter that everybody may run where the test runs as somebody else.
-fn python() -> KernelSource {
+pub(crate) fn python() -> KernelSource {
     if std::env::var_os("SPONDE_TEST_PROGRAM").is_none() {
         return ipykernel();
     }
@@ -623,7 +624,7 @@ fn python() -> KernelSource {
     }
 }
 
-async fn run(kernel: &Kernel, code: &str) -> (Vec<OutputEvent>, Outcome) {
+pub(crate) async fn run(kernel: &Kernel, code: &str) -> (Vec<OutputEvent>, Outcome) {
     let options = ExecuteOptions {
         timeout: Some(Duration::from_mins(1)),
         ..ExecuteOptions::cell(code)
@@ -631,7 +632,7 @@ async fn run(kernel: &Kernel, code: &str) -> (Vec<OutputEvent>, Outcome) {
     kernel.execute(options).await.unwrap().collect().await
 }
 
-async fn printed(kernel: &Kernel, code: &str) -> String {
+pub(crate) async fn printed(kernel: &Kernel, code: &str) -> String {
     let (outputs, outcome) = run(kernel, code).await;
     assert_eq!(outcome.verdict, Verdict::Ok, "{code}: {outputs:?}");
     let text = outputs.iter().filter_map(|output| match output {
@@ -690,10 +691,23 @@ async fn attempts_under_landlock_are_stopped_or_known_to_be_open() {
 /// As root the tests above again, as somebody who is not.
 #[test]
 fn attempts_of_an_ordinary_user_are_stopped_as_well() {
+    as_somebody_else(
+        &[
+            "sandbox::attempts_in",
+            "sandbox::attempts_under",
+            "sandbox::a_confined",
+        ],
+        4,
+    );
+}
+
+/// Runs tests of this program as a user without rights, where this one is root.
+pub(crate) fn as_somebody_else(filters: &[&str], tests: usize) {
     if !rustix::process::geteuid().is_root() {
         // They were those of an ordinary user.
         return;
     }
+    let expected = format!("test result: ok. {tests} passed");
     let dir = tempfile::tempdir_in("/tmp").unwrap();
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(dir.path(), open).unwrap();
@@ -705,15 +719,11 @@ fn attempts_of_an_ordinary_user_are_stopped_as_well() {
         near
     };
     let sponde = near(&program(), "sponde");
-    let tests = near(&std::env::current_exe().unwrap(), "tests");
+    let program_of_tests = near(&std::env::current_exe().unwrap(), "tests");
     let output = Command::new("setpriv")
         .args(["--reuid", "54321", "--regid", "54321", "--clear-groups"])
-        .arg(tests)
-        .args([
-            "sandbox::attempts_in",
-            "sandbox::attempts_under",
-            "sandbox::a_confined",
-        ])
+        .arg(program_of_tests)
+        .args(filters)
         .current_dir(dir.path())
         .env("SPONDE_TEST_PROGRAM", sponde)
         .env("SPONDE_TEST_TOOLS", tools())
@@ -727,7 +737,7 @@ fn attempts_of_an_ordinary_user_are_stopped_as_well() {
         "{text}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    assert!(text.contains("test result: ok. 4 passed"), "{text}");
+    assert!(text.contains(&expected), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,7 +11,7 @@ use super::inbox::Inbox;
 use super::numbers::Numbers;
 use super::open::{Opened, Target};
 use super::worker::{self, Worker};
-use super::{About, Command, End, Restore, passed, refuse};
+use super::{About, Command, End, Restore, passed, refuse, refused};
 use crate::jupyter::content::{Content, ExecutionState, KernelInfo};
 use crate::jupyter::kernelspec::InterruptMode;
 use crate::jupyter::message::{Channel, Header, Message};
@@ -146,6 +146,7 @@ impl Life {
                     }
                 }
                 reason = self.host.wait() => return End::Died(reason),
+                words = refused::some(self.files.as_ref(), &self.table) => refused::tell(&mut self.table, &words),
                 _ = look.tick(), if self.worker.is_some() && !self.table.is_empty() => {
                     if self.worker.as_mut().is_some_and(Worker::is_gone) {
                         return End::Died(self.kill(ExitReason::WorkerEnded).await);
@@ -287,6 +288,8 @@ impl Life {
                         "the connection to the gateway broke while this cell ran: some of its output may be missing",
                     );
                 }
+                // Before the cell can be over that caused them.
+                refused::tell_waiting(&mut self.table, self.files.as_ref());
                 let routed = self.table.route(channel, *message, permit, Instant::now());
                 if let Err((stray, permit)) = routed {
                     self.stray(channel, *stray, raw, permit);

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::bridge::Bridge;
 use super::landlock::{self, Reach};
 use super::limits::Limits;
+use super::net::inside;
 use super::seccomp::{self, Internet};
 
 /// The first argument by which our program knows that this is wanted of it.
@@ -30,8 +31,12 @@ pub(super) struct Order {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum How {
-    /// As the first process of namespaces; a kernel that listens at ports is reached through the bridge.
-    First(Option<Bridge>),
+    /// As the first process of namespaces.
+    First {
+        bridge: Option<Bridge>,
+        /// Its end of the network, where names are allowed.
+        network: Option<inside::Order>,
+    },
     /// In the place of this process.
     InPlace(Reach),
 }
@@ -58,6 +63,20 @@ pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, Stri
     let mut command = Command::new(&program);
     command.args(arguments);
     order.limits.apply();
+    let (how, network) = match order.how {
+        How::First { bridge, network } => {
+            let bound = network.map(inside::Order::bind).transpose();
+            let bound = bound.map_err(|error| format!("ports for its network: {error}"))?;
+            (
+                How::First {
+                    bridge,
+                    network: None,
+                },
+                bound,
+            )
+        }
+        how @ How::InPlace(_) => (how, None),
+    };
     // Root's power over other processes and files would go round both tiers.
     let nothing = CapabilitySet::empty();
     let none = CapabilitySets {
@@ -66,13 +85,13 @@ pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, Stri
         inheritable: nothing,
     };
     set_capabilities(None, none).map_err(|error| error.to_string())?;
-    match order.how {
+    match how {
         How::InPlace(reach) => {
             landlock::apply(&reach)?;
             seccomp::apply(order.internet)?;
             Err(failed(&program, &command.exec()))
         }
-        How::First(bridge) => {
+        How::First { bridge, .. } => {
             // Code in the kernel must not read or change this process, which nobody else in there can.
             set_dumpable_behavior(DumpableBehavior::NotDumpable)
                 .map_err(|error| error.to_string())?;
@@ -81,6 +100,11 @@ pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, Stri
                 bridge
                     .open()
                     .map_err(|error| format!("sockets for the kernel: {error}"))?;
+            }
+            if let Some(network) = network {
+                network
+                    .serve()
+                    .map_err(|error| format!("its network: {error}"))?;
             }
             command
                 .stdin(Stdio::null())
