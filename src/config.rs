@@ -39,7 +39,7 @@ pub struct Config {
     pub approval: Option<Approval>,
     /// What a model's code may do: `read-only`, `workspace` or `full`.
     pub sandbox: Option<Level>,
-    /// Whether it reaches the network: `off` or `on`.
+    /// What it reaches over the network: `off`, `on`, or `{ allow = ["HOST", ..] }`.
     pub network: Option<Network>,
     /// Directories that it can write besides the working directory.
     pub add_dirs: Vec<PathBuf>,

@@ -18,6 +18,7 @@ pub mod piped;
 pub mod project;
 mod prompt_cache;
 pub mod python;
+mod registries;
 pub mod remote_kernels;
 pub mod sandbox;
 pub mod schema;

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Context;
+use super::registries;
 use super::session::current_dir;
 use super::workspace::{KernelAt, Workspace};
 use crate::config::KernelLimits;
 use crate::error::{Exit, Failure};
 use crate::kernel::sandbox::limits::{self, Limits};
-use crate::kernel::sandbox::probe::{Found, probe};
+use crate::kernel::sandbox::probe::{Found, Tier, probe};
 use crate::kernel::sandbox::{CONFINE, confine};
 use crate::kernel::{Confinement, Extent, Level, Network, Sandbox};
 
@@ -19,7 +20,7 @@ use crate::kernel::{Confinement, Extent, Level, Network, Sandbox};
 pub struct SandboxSettings {
     /// What it may write and read.
     pub level: Option<Level>,
-    /// Whether it reaches the network.
+    /// What it reaches over the network.
     pub network: Option<Network>,
     /// Directories that it can write besides the working directory.
     pub add_dirs: Vec<PathBuf>,
@@ -37,7 +38,7 @@ impl SandboxSettings {
             if before.level != Level::Full {
                 let reads = before.reads.iter().filter(|file| file.exists());
                 settings.reads.extend(reads.cloned());
-                settings.network = settings.network.or(Some(before.network));
+                settings.network = settings.network.or_else(|| Some(before.network.clone()));
                 if settings.add_dirs.is_empty() {
                     let dirs = before.add_dirs.iter().filter(|dir| dir.is_dir());
                     settings.add_dirs = dirs.cloned().collect();
@@ -73,7 +74,7 @@ pub enum CodeOf {
 ///
 /// # Errors
 /// Nothing works here that could enforce it.
-pub fn sandbox(
+pub async fn sandbox(
     settings: &SandboxSettings,
     code: CodeOf,
     cwd: &Path,
@@ -129,12 +130,16 @@ pub fn sandbox(
             reads.push(file);
         }
     }
+    let network = settings.network.clone().or_else(|| config.network.clone());
+    let network = network.unwrap_or_default();
+    let network_context = registries::context(&network, cwd, context).await?;
     let paths = &context.paths;
     Ok(Sandbox::Confined(Box::new(Confinement {
         tier,
         program: program()?,
         writes: level == Level::Workspace,
-        network: settings.network.or(config.network).unwrap_or_default(),
+        network,
+        network_context,
         add_dirs,
         reads,
         home: context.paths.environment.get("HOME").map(PathBuf::from),
@@ -231,7 +236,7 @@ fn program() -> Result<PathBuf, Failure> {
 ///
 /// # Errors
 /// As [`sandbox`].
-pub fn session(
+pub async fn session(
     settings: &SandboxSettings,
     workspace: &Workspace<'_>,
     files: &[PathBuf],
@@ -242,7 +247,7 @@ pub fn session(
         KernelAt::Running => return Ok((Sandbox::Full, SandboxLine::NotOurs)),
         KernelAt::Far => return Ok((Sandbox::Full, SandboxLine::OfGateway)),
     }
-    let sandbox = sandbox(settings, CodeOf::Model, workspace.cwd, files, context)?;
+    let sandbox = sandbox(settings, CodeOf::Model, workspace.cwd, files, context).await?;
     let line = match &sandbox {
         Sandbox::Full => SandboxLine::Full,
         Sandbox::Confined(confinement) => SandboxLine::Confined(words(confinement)),
@@ -281,9 +286,25 @@ fn words(confinement: &Confinement) -> String {
     } else {
         "read-only, code writes only temporary files"
     };
-    let network = match confinement.network {
-        Network::Off => "no network",
-        Network::On => "with network",
-    };
-    format!("sandbox: {writes}, {network} ({})", confinement.tier.name())
+    let network = network_words(&confinement.network, Some(&confinement.tier));
+    format!("sandbox: {writes}{network} ({})", confinement.tier.name())
+}
+
+/// What is reached over the network, behind other words on a sandbox.
+pub fn network_words(network: &Network, tier: Option<&Tier>) -> String {
+    match network {
+        Network::Off => ", no network".to_owned(),
+        Network::Allow(list) if tier == Some(&Tier::Landlock) => {
+            format!(", network only to {list} and only by HTTP_PROXY")
+        }
+        Network::Allow(list) => format!(", network only to {list}"),
+        Network::On => ", with network".to_owned(),
+    }
+}
+
+/// What a tier cannot stop, of what the better one can.
+pub fn gaps(tier: &Tier, network: Option<&Network>) -> Vec<&'static str> {
+    let allowed = network.and_then(Network::allowed);
+    let of_network = allowed.map_or(&[][..], |_| tier.network_gaps());
+    tier.gaps().iter().chain(of_network).copied().collect()
 }

@@ -110,7 +110,7 @@ pub async fn start(
     let facts = workspace.facts(named_files, &kernels);
     let offers = kernels.iter().copied().map(offer).collect();
     let wanted = settings.sandbox.or_as_before(origin.sandbox.as_ref());
-    let (sandbox, sandbox_line) = sandbox::session(&wanted, &workspace, &files, context)?;
+    let (sandbox, sandbox_line) = sandbox::session(&wanted, &workspace, &files, context).await?;
     let main = LaunchOptions {
         sandbox,
         oversize: spill::oversize(&notebook, &limits),

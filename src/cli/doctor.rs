@@ -10,7 +10,7 @@ use crate::app::sandbox::{self, CodeOf, SandboxSettings};
 use crate::app::session::current_dir;
 use crate::app::{kernels, model};
 use crate::error::{Exit, Failure};
-use crate::kernel::{ExecuteOptions, Kernel, LaunchOptions, Level, OutputEvent, Sandbox};
+use crate::kernel::{ExecuteOptions, Kernel, LaunchOptions, Level, Network, OutputEvent, Sandbox};
 use crate::llm::catalog::Setup;
 use crate::llm::detect::{self, Found};
 use crate::llm::endpoint::KeySource;
@@ -115,17 +115,21 @@ fn sandboxed(context: &Context) -> Finding {
         .map(|(reason, _)| reason.as_str())
         .collect();
     let hint = found.missing.first().map_or(NOTHING, |(_, hint)| *hint);
+    let network = config.network.as_ref().filter(|it| **it != Network::Off);
+    let network = network.map_or_else(String::new, |network| {
+        sandbox::network_words(network, found.tier.as_ref())
+    });
     match found.tier {
         None => Finding::Bad(format!("no sandbox: {}", reasons.join("; ")), hint),
         Some(tier) if tier.gaps().is_empty() => {
-            Finding::Good(format!("sandbox: {level}, by {}", tier.name()))
+            Finding::Good(format!("sandbox: {level}{network}, by {}", tier.name()))
         }
         Some(tier) => Finding::Poor(
             format!(
-                "sandbox: {level}, by {} only ({}), so {}",
+                "sandbox: {level}{network}, by {} only ({}), so {}",
                 tier.name(),
                 reasons.join("; "),
-                tier.gaps().join("; ")
+                sandbox::gaps(&tier, config.network.as_ref()).join("; ")
             ),
             hint,
         ),
@@ -171,7 +175,10 @@ async fn kernel(context: &Context) -> Finding {
     let usual = SandboxSettings::default();
     // What is wrong with it is said by itself; here it is the kernel that counts.
     let sandbox = match &gateway {
-        None => sandbox::sandbox(&usual, CodeOf::Model, &dir, &[], context).unwrap_or_default(),
+        None => {
+            let sandbox = sandbox::sandbox(&usual, CodeOf::Model, &dir, &[], context);
+            sandbox.await.unwrap_or_default()
+        }
         Some(_) => Sandbox::Full,
     };
     let place = gateway

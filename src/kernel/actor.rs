@@ -10,6 +10,7 @@ mod life;
 mod limits;
 mod numbers;
 mod open;
+mod refused;
 mod worker;
 
 use tokio::sync::{mpsc, oneshot, watch};

@@ -51,7 +51,10 @@ pub use pool::Pool;
 pub use proxy::{Proxy, ProxyAsk, ProxyEnd, ProxyError};
 pub use redact::Redactor;
 pub use requests::{Completeness, Completions, Usage, Variable};
-pub use sandbox::{Confinement, Extent, Level, Network, Sandbox};
+pub use sandbox::{
+    AllowList, Confinement, Connection, ConnectionEnd, Connections, Extent, Level, Network,
+    NetworkContext, Registry, Resolve, Resolver, Rule, Sandbox,
+};
 pub use tap::{Tap, TapSender, Tapped};
 
 use crate::jupyter::content::{ExecuteRequest, KernelInfo};

@@ -47,6 +47,7 @@ mod recorder;
 mod run;
 mod rust_source;
 mod sandbox;
+mod sandbox_net;
 mod schema;
 mod secrets;
 mod sees;

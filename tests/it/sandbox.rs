@@ -14,7 +14,7 @@ use sponde::kernel::sandbox::limits::{Limits, together};
 use sponde::kernel::sandbox::probe::Tier;
 use sponde::kernel::{
     Checkpoints, Confinement, ExecuteOptions, ExitReason, Kernel, KernelSource, LaunchOptions,
-    Network, Outcome, OutputEvent, Sandbox, Verdict,
+    Network, NetworkContext, Outcome, OutputEvent, Sandbox, Verdict,
 };
 
 use crate::support::{
@@ -570,6 +570,7 @@ pub(crate) fn confined(tier: Tier, home: &Path, limits: Limits) -> Sandbox {
         program: program(),
         writes: true,
         network: Network::Off,
+        network_context: NetworkContext::default(),
         add_dirs: Vec::new(),
         reads: Vec::new(),
         home: Some(home.to_owned()),
@@ -713,11 +714,13 @@ fn kernels_of_an_ordinary_user_work_as_well() {
     );
 }
 
-fn as_somebody_else(user: u32, tests: &[&str], count: usize) {
+/// Runs tests of this program as a user without rights, where this one is root.
+pub(crate) fn as_somebody_else(user: u32, filters: &[&str], tests: usize) {
     if !rustix::process::geteuid().is_root() {
         // They were those of an ordinary user.
         return;
     }
+    let expected = format!("test result: ok. {tests} passed");
     let dir = tempfile::tempdir_in("/tmp").unwrap();
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(dir.path(), open).unwrap();
@@ -729,12 +732,12 @@ fn as_somebody_else(user: u32, tests: &[&str], count: usize) {
         near
     };
     let sponde = near(&program(), "sponde");
-    let program = near(&std::env::current_exe().unwrap(), "tests");
+    let program_of_tests = near(&std::env::current_exe().unwrap(), "tests");
     let user = user.to_string();
     let output = Command::new("setpriv")
         .args(["--reuid", &user, "--regid", &user, "--clear-groups"])
-        .arg(program)
-        .args(tests)
+        .arg(program_of_tests)
+        .args(filters)
         .current_dir(dir.path())
         .env("SPONDE_TEST_PROGRAM", sponde)
         .env("SPONDE_TEST_TOOLS", tools())
@@ -748,8 +751,7 @@ fn as_somebody_else(user: u32, tests: &[&str], count: usize) {
         "{text}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let ok = format!("test result: ok. {count} passed");
-    assert!(text.contains(&ok), "{text}");
+    assert!(text.contains(&expected), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -80,6 +80,22 @@ const RULES: &[Rule] = &[
         ]),
         never: &["std::env::var", "std::env::vars", "std::env::var_os"],
     },
+    // The proxy of confined kernels is a server of HTTP, which nobody else on that floor is.
+    Rule {
+        files: &["kernel/sandbox/net"],
+        may: &["jupyter", "kernel"],
+        crates: Crates::AllBut(&[
+            "rig",
+            "axum",
+            "crossterm",
+            "clap",
+            "anstyle",
+            "indicatif",
+            "reqwest",
+            "zeromq",
+        ]),
+        never: &["std::env::var", "std::env::vars", "std::env::var_os"],
+    },
     Rule {
         files: &["kernel"],
         may: &["jupyter"],
@@ -91,6 +107,9 @@ const RULES: &[Rule] = &[
             "anstyle",
             "indicatif",
             "reqwest",
+            "hyper",
+            "hyper_util",
+            "http_body_util",
         ]),
         never: &["std::env::var", "std::env::vars", "std::env::var_os"],
     },

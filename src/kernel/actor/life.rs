@@ -14,7 +14,7 @@ use super::limits::{Because, LimitWatch};
 use super::numbers::Numbers;
 use super::open::{Opened, Target};
 use super::worker::{self, Worker};
-use super::{About, Command, End, Restore, passed, refuse};
+use super::{About, Command, End, Restore, passed, refuse, refused};
 use crate::jupyter::content::{Content, ExecutionState, KernelInfo};
 use crate::jupyter::kernelspec::InterruptMode;
 use crate::jupyter::message::{Channel, Header, Message};
@@ -150,6 +150,7 @@ impl Life {
                     }
                 }
                 reason = self.host.wait() => return End::Died(reason),
+                words = refused::some(self.files.as_ref(), &self.table) => refused::tell(&mut self.table, &words),
                 _ = look.tick(), if (self.worker.is_some() || self.limits.is_some()) && runs => {
                     if let Some(reason) = self.look_at_limits() {
                         return End::Died(self.kill(reason).await);
@@ -298,6 +299,8 @@ impl Life {
                         "the connection to the gateway broke while this cell ran: some of its output may be missing",
                     );
                 }
+                // Before the cell can be over that caused them.
+                refused::tell_waiting(&mut self.table, self.files.as_ref());
                 let behind = match (&self.limits, &message.content) {
                     (Some(limits), Content::Error(error)) => limits.behind(error),
                     _ => None,
