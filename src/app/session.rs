@@ -87,7 +87,7 @@ pub async fn start(
     }
     let cwd = workdir(old.as_ref(), &origin, &notebook, &here);
     let files = files(settings, &notebook, context)?;
-    let named_files = workspace::described(&files, &here, &cwd)?;
+    let named_files = workspace::described(&files, &here, &cwd, &kernel)?;
     let instructions = project::instructions(&here, settings, context);
     let added = instructions.iter().map(|it| it.source.clone()).collect();
     let models = Switchboard::new(
