@@ -9,6 +9,7 @@ pub mod budget;
 pub mod coach;
 pub mod event;
 pub mod facts;
+pub mod install;
 pub mod models;
 pub mod pictures;
 pub mod project;

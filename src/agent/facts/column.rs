@@ -275,14 +275,25 @@ impl Column {
         }
     }
 
-
     /// Its type.
     pub(super) fn kind(&self) -> Kind {
         match self.kind {
             Kind::Integer if self.codes => Kind::Text,
             Kind::Date(_) if self.days.contradicts() => Kind::Text,
+            Kind::Text if self.is_truth() => Kind::Named("bool"),
             kind => kind,
         }
+    }
+
+    /// Whether pandas takes all values for truth values.
+    fn is_truth(&self) -> bool {
+        let words = ["True", "TRUE", "true", "False", "FALSE", "false"];
+        self.missing == 0
+            && !self.distinct.is_empty()
+            && self
+                .distinct
+                .iter()
+                .all(|value| words.contains(&value.as_str()))
     }
 
     /// The format of dates that begin with their day, which pandas would not guess.

@@ -130,11 +130,11 @@ pub(super) fn describe(target: &Target<'_>) -> io::Result<Vec<Part>> {
         if alike.count > 1
             && let Some(part) = described.first_mut()
         {
-            let _ = write!(
-                part.head,
-                " (the first of {} files *.{})",
+            part.head = format!(
+                "(the first of {} files {}) {}",
                 alike.count,
-                shown(extension)
+                shown(&format!("*.{extension}")),
+                part.head
             );
         }
         parts.extend(described);

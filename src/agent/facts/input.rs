@@ -57,7 +57,7 @@ pub(super) struct Text {
     pub(super) encoding: &'static str,
     /// Whether some bytes are no characters of it.
     pub(super) is_wrong: bool,
-    /// Line breaks that were counted.
+    /// Line breaks, as far as they are known.
     pub(super) lines: u64,
     /// What broke off the reading of compressed data.
     pub(super) damage: Option<Broken>,
@@ -137,7 +137,10 @@ pub(super) fn from(reader: &mut dyn Read, bytes: Option<u64>, most: u64) -> io::
         Extent::First { rest: Some(0) } if bytes == Some(seen) => Extent::Whole,
         extent => extent,
     };
-    let lines = survey.lines;
+    let lines = match extent {
+        Extent::First { rest: Some(rest) } => before.saturating_add(rest),
+        Extent::Whole | Extent::First { rest: None } => survey.lines,
+    };
     let decoded = survey.decode(&head, extent == Extent::Whole);
     Ok(Text {
         text: decoded.text,

@@ -7,7 +7,6 @@ mod node;
 
 use std::fmt::Write as _;
 
-use super::calls::Language;
 use super::input::{Extent, Packing, Text};
 use super::look::Source;
 use super::names::{python_string, shown, shown_name, shown_path};
@@ -144,8 +143,12 @@ pub(super) fn lines(source: &Source<'_>, text: &Text) -> Part {
     let python = |path: &str| {
         let path = source.open.as_deref().unwrap_or(path);
         let mut arguments = vec![path.to_owned(), "lines=True".to_owned()];
-        arguments.extend(arguments_of(source, text, &root));
-        format!("df = pd.read_json({})", arguments.join(", "))
+        arguments.extend(arguments_of(source, text));
+        format!(
+            "df = pd.read_json({}){}",
+            arguments.join(", "),
+            dates(&root)
+        )
     };
     words.push_str(&source.target.language.recipe(
         source.target.inner,
@@ -235,7 +238,7 @@ fn geo(
     let kinds = kind.in_words(among, "type");
     let python = recipe(source, text, features, false, &["features"]);
     let words = what(&format!(
-        "GeoJSON with {} features; geometry {kinds}. {python}; with geopandas: gpd.read_file(path)",
+        "GeoJSON with {} features; geometry {kinds}. geopandas reads it as a map. {python}",
         features.objects
     ));
     let properties = feature.get("properties")?;
@@ -248,8 +251,12 @@ fn recipe(source: &Source<'_>, text: &Text, records: &Node, flat: bool, keys: &[
         if flat {
             let path = source.open.as_deref().unwrap_or(path);
             let mut arguments = vec![path.to_owned()];
-            arguments.extend(arguments_of(source, text, records));
-            return format!("df = pd.read_json({})", arguments.join(", "));
+            arguments.extend(arguments_of(source, text));
+            return format!(
+                "df = pd.read_json({}){}",
+                arguments.join(", "),
+                dates(records)
+            );
         }
         let keys: String = keys
             .iter()
@@ -300,7 +307,7 @@ fn opened(source: &Source<'_>, text: &Text, path: &str) -> String {
 }
 
 /// What `read_json` must be told: it would make numbers of digits in quotes.
-fn arguments_of(source: &Source<'_>, text: &Text, records: &Node) -> Vec<String> {
+fn arguments_of(source: &Source<'_>, text: &Text) -> Vec<String> {
     let mut arguments = text.arguments();
     arguments.extend(
         source
@@ -308,6 +315,11 @@ fn arguments_of(source: &Source<'_>, text: &Text, records: &Node) -> Vec<String>
             .map(|packed| format!("compression='{packed}'")),
     );
     arguments.push("dtype=False".to_owned());
+    arguments
+}
+
+/// The line that makes dates of texts.
+fn dates(records: &Node) -> String {
     let mut room = 1_200_usize;
     let dates: Vec<String> = (records.keys.iter().flat_map(Keys::iter))
         .filter(|(name, node)| node.is_date() && !is_secret(name))
@@ -318,15 +330,14 @@ fn arguments_of(source: &Source<'_>, text: &Text, records: &Node) -> Vec<String>
             fits
         })
         .collect();
-    let dates = match dates.is_empty() {
-        true => "False".to_owned(),
-        false => format!("[{}]", dates.join(", ")),
-    };
-    arguments.push(format!("convert_dates={dates}"));
-    if source.target.language != Language::Python {
-        arguments.clear();
+    match dates.as_slice() {
+        [] => String::new(),
+        [date] => format!("; df[{date}] = pd.to_datetime(df[{date}])"),
+        dates => {
+            let dates = dates.join(", ");
+            format!("; df[[{dates}]] = df[[{dates}]].apply(pd.to_datetime)")
+        }
     }
-    arguments
 }
 
 /// A text from the file, short and on one line.

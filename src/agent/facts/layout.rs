@@ -42,9 +42,9 @@ impl Layout {
     pub(super) fn of(text: &str, hint: u8) -> Option<Self> {
         let mut left = SAMPLE_BYTES;
         let mut fits = |line: &&str| {
-            let before = left;
+            let fits = line.len() <= left;
             left = left.saturating_sub(line.len());
-            before > 0
+            fits
         };
         let lines: Vec<&str> = (lines_of(text).take(SAMPLE))
             .take_while(|line| fits(line))

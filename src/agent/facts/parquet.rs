@@ -343,7 +343,7 @@ fn group(compact: &mut Compact<'_>, footer: &mut Footer) -> Result<(), Bad> {
 fn chunk(compact: &mut Compact<'_>, footer: &mut Footer) -> Result<(), Bad> {
     let (mut path, mut depth, mut physical) = (String::new(), 0, 0);
     let mut bounds: [Option<&[u8]>; 4] = [None; 4];
-    let mut nulls = 0;
+    let (mut nulls, mut values) = (0, -1);
     compact.fields(|compact, id, kind| {
         match (id, kind) {
             (1, _) => physical = compact.int()?,
@@ -354,6 +354,7 @@ fn chunk(compact: &mut Compact<'_>, footer: &mut Footer) -> Result<(), Bad> {
                     depth += 1;
                 }
             }
+            (5, _) => values = compact.int()?,
             (12, STRUCT) => compact.fields(|compact, id, kind| {
                 let slot = match (id, kind) {
                     // `min_value`, `max_value`; those before them were ordered wrongly for text.
@@ -403,7 +404,8 @@ fn chunk(compact: &mut Compact<'_>, footer: &mut Footer) -> Result<(), Bad> {
     let (least, greatest) = (decoded(least), decoded(greatest));
     let said = footer.statistics.entry(path).or_default();
     said.nulls = said.nulls.saturating_add(nulls.max(0));
-    said.silent |= least.is_none() || greatest.is_none();
+    // A group of nothing but missing values has no bounds.
+    said.silent |= nulls != values && (least.is_none() || greatest.is_none());
     if let Some(least) = least
         && said.least.as_ref().is_none_or(|it| least < *it)
     {
@@ -429,6 +431,18 @@ fn decode(bytes: &[u8], physical: i64, is_text: bool, scale: i64) -> Option<Boun
         2 => scaled(i64::from_le_bytes(bytes.try_into().ok()?) as f64),
         4 => Bound::Number(f64::from(f32::from_le_bytes(bytes.try_into().ok()?))),
         5 => Bound::Number(f64::from_le_bytes(bytes.try_into().ok()?)),
+        // A decimal, the largest byte first.
+        6 | 7 if scale > 0 && (1..=16).contains(&bytes.len()) => {
+            let sign = if bytes.first().is_some_and(|byte| byte & 0x80 != 0) {
+                -1_i128
+            } else {
+                0
+            };
+            let value = bytes
+                .iter()
+                .fold(sign, |value, byte| value << 8 | i128::from(*byte));
+            scaled(value as f64)
+        }
         6 if is_text => Bound::Text(std::str::from_utf8(bytes).ok()?.to_owned()),
         _ => return None,
     })

@@ -178,6 +178,9 @@ impl Sheet {
             );
         }
         head.push_str(". ");
+        if header.levels == 2 {
+            head.push_str("The header has two rows, so a column's name is a pair. ");
+        }
         let texts: Vec<String> = (header.names.iter().zip(&self.columns).take(COLUMNS))
             .filter(|(_, column)| column.kind() == Kind::Text && column.needs_text())
             .map(|(name, _)| format!("{}: str", python_string(name)))
@@ -212,9 +215,6 @@ impl Sheet {
             &r
         };
         head.push_str(&target.language.recipe(target.inner, python, r));
-        if header.levels == 2 {
-            head.push_str(" The header has two rows, so a column's name is a pair.");
-        }
         let all = header.names.iter().map(String::as_str).zip(&self.columns);
         Part::table(
             head,

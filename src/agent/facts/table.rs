@@ -12,8 +12,10 @@ use super::layout::{Extra, Layout, reader, text_after};
 use super::names::shown_path;
 use super::sketch::Part;
 
-/// Values that are looked at; of the rows behind them only the number is told.
+/// Values that are looked at; the rows behind them are counted by their lines.
 const VALUES: u64 = 1_500_000;
+/// Columns of a table; what has more is none.
+const WIDEST: usize = 50_000;
 
 /// What is known before the table's text is looked at.
 pub(super) struct File<'a> {
@@ -43,11 +45,14 @@ pub(super) fn describe(text: &Text, file: &File<'_>) -> Option<Part> {
     } else {
         (None, names(&records.next()?.ok()?, layout.blanks))
     };
+    if names.len() > WIDEST {
+        return None;
+    }
     if names.len() < 2 && names.first().is_none_or(|name| name.trim().is_empty()) {
         return None;
     }
     let mut columns: Vec<Column> = names.iter().map(|_| Column::new(layout.numerals)).collect();
-    let (mut rows, mut described, mut too_long) = (0_u64, 0_u64, 0_u64);
+    let (mut rows, mut too_long, mut stopped) = (0_u64, 0_u64, false);
     let before = usize::from(layout.extra == Extra::First);
     let width = names.len() + usize::from(layout.extra != Extra::None);
     let most = VALUES / names.len().max(1) as u64;
@@ -68,11 +73,11 @@ pub(super) fn describe(text: &Text, file: &File<'_>) -> Option<Part> {
             too_long += 1;
             continue;
         }
-        rows += 1;
-        if rows > most {
-            continue;
+        if rows >= most {
+            stopped = true;
+            break;
         }
-        described = rows;
+        rows += 1;
         for (column, value) in columns.iter_mut().zip(record.iter().skip(before)) {
             column.take(value);
         }
@@ -87,15 +92,24 @@ pub(super) fn describe(text: &Text, file: &File<'_>) -> Option<Part> {
         columns: &columns,
         too_long,
     };
-    let first = |count: String| format!("{count}, here described by the first {described}");
-    let (count, among) = match extent {
-        Extent::Whole if described == rows => (format!("{rows} rows"), ""),
-        Extent::Whole => (first(format!("{rows} rows")), " (first rows)"),
-        Extent::First { rest: Some(rest) } => (
-            first(format!("about {} rows", rows + rest)),
+    // A line is a row, as far as no value has a line break.
+    let lines = text
+        .lines
+        .saturating_sub((layout.skipped + usize::from(!layout.no_header)) as u64);
+    let count = match extent {
+        Extent::Whole if !stopped => format!("{rows} rows"),
+        Extent::Whole | Extent::First { rest: Some(_) } => {
+            format!("about {} rows", lines.max(rows))
+        }
+        Extent::First { rest: None } => format!("more than {rows} rows"),
+    };
+    let (count, among) = if stopped || extent != Extent::Whole {
+        (
+            format!("{count}, here described by the first {rows}"),
             " (first rows)",
-        ),
-        Extent::First { rest: None } => (first(format!("more than {rows} rows")), " (first rows)"),
+        )
+    } else {
+        (count, "")
     };
     let mut words = format!("File {}: {count}. ", shown_path(file.path));
     if names.len() > COLUMNS {
@@ -153,7 +167,7 @@ mod tests {
             extent,
             encoding: "",
             is_wrong: false,
-            lines: 0,
+            lines: 2_000_000,
             damage: None,
         };
         let mut words = String::new();
@@ -183,7 +197,7 @@ mod tests {
         };
         assert_eq!(
             table(text, "s.csv", rest).unwrap(),
-            "File s.csv: about 1999003 rows, here described by the first 3. Rows with too many values, left out: 1. \
+            "File s.csv: about 1999999 rows, here described by the first 3. Rows with too many values, left out: 1. \
              Load with df = pd.read_csv('s.csv', sep=';', on_bad_lines='skip')\n\
              - a: int, 1 to 4 (first rows)\n- b: text, 2 values: x, y (first rows)\n- c: empty (first rows)\n"
         );

@@ -42,14 +42,13 @@ pub(super) fn describe(source: &Source<'_>, text: &Text) -> Vec<Part> {
     }
     let more = match text.extent {
         Extent::Whole => "",
-        Extent::First { .. } => "more than ",
+        Extent::First { rest: Some(_) } => "about ",
+        Extent::First { rest: None } => "more than ",
     };
     let unfinished = u64::from(!text.text.is_empty() && !text.text.ends_with('\n'));
     let lines = match text.extent {
-        Extent::First { rest: Some(rest) } => {
-            text.lines.max(text.text.lines().count() as u64 + rest)
-        }
-        _ => text.lines + unfinished,
+        Extent::Whole => text.lines + unfinished,
+        Extent::First { .. } => text.lines,
     };
     let _ = write!(words, ", {more}{lines} lines");
     if !text.encoding.is_empty() {

@@ -54,7 +54,7 @@ pub(in crate::agent::facts) fn describe(
         bytes,
         sheets,
         &others,
-        "",
+        "openpyxl",
     ))
 }
 

@@ -12,9 +12,9 @@ use crate::agent::facts::input::Broken;
 pub(super) const SCHEMA: usize = 5_000;
 pub(super) const FIRST: usize = 100;
 /// Pages that are read in all.
-const PAGES: usize = 60_000;
+const PAGES: usize = 100_000;
 /// Pages of one level of a tree that are counted; of more, every so many.
-const LEVEL: usize = 10_000;
+const LEVEL: usize = 25_000;
 /// Levels of a tree.
 const LEVELS: usize = 12;
 /// Bytes of a record that are read.
