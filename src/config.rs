@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::agent::StdinPolicy;
 use crate::agent::approval::Approval;
 use crate::agent::budget::Cap;
+use crate::agent::install::InstallPolicy;
 use crate::kernel::{Level, Network};
 use crate::llm::mode::CodeMode;
 use crate::llm::providers::AllSettings;
@@ -31,6 +32,8 @@ pub struct Config {
     pub code_mode: Option<CodeMode>,
     /// Who answers when code asks for input: `ask`, `refuse` or `model`.
     pub stdin: Option<StdinPolicy>,
+    /// When Python packages are installed that code needs.
+    pub install: Option<InstallPolicy>,
     /// Name or path of a kernel.
     pub kernel: Option<String>,
     /// URL of a Jupyter server that runs the kernels.

@@ -11,6 +11,7 @@ pub mod event;
 pub mod facts;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
+pub mod install;
 pub mod models;
 pub mod pictures;
 pub mod project;

@@ -18,6 +18,7 @@ use super::audit::AuditOptions;
 use super::budget::Budgets;
 use super::coach::{self, Coaching, Novelty, Topic};
 use super::event::{Command, EventKind, KernelOffer, TurnEnd};
+use super::install::Installs;
 use super::models::Models;
 use super::pictures::PictureFiles;
 use super::reading as read_output;
@@ -54,6 +55,7 @@ mod discretion;
 mod disk;
 mod effects;
 mod guards;
+mod installing;
 mod keeping;
 mod kernel_slot;
 mod models;
@@ -78,6 +80,7 @@ use compacting::{Room, next_draft};
 use discretion::Passwords;
 use disk::Stamp;
 use guards::Guard;
+use installing::{Installing, next_installed};
 use kernel_slot::{MAIN, Slots};
 use models::{Switch, next_opened};
 use output_files::OutputFiles;
@@ -125,6 +128,8 @@ pub struct AgentOptions {
     pub cell_timeout: Option<Duration>,
     /// Who answers `input()`.
     pub stdin: StdinPolicy,
+    /// What is done where code lacks a module; nothing without.
+    pub installs: Option<Installs>,
     /// Bytes of a cell's text outputs that the model gets.
     pub output_budget: usize,
     /// What is kept of outputs.
@@ -160,6 +165,9 @@ struct Session {
     sampling: Option<Sampling>,
     running: Option<Running>,
     answering: Option<Answering>,
+    /// The package that the running cell waits for, and the modules that it lacked.
+    installing: Option<Installing>,
+    looked_for: Vec<String>,
     switch: Option<Switch>,
     room: Room,
     /// Outputs of cells that have finished, and which cells those were, latest last.
@@ -256,6 +264,8 @@ impl Session {
             sampling: None,
             running: None,
             answering: None,
+            installing: None,
+            looked_for: Vec::new(),
             switch: None,
             room: Room::default(),
             late: late_outputs(),
@@ -335,6 +345,7 @@ impl Session {
                 event = next_execution_event(self.running.as_mut()) => self.executed(event).await,
                 event = next_replayed(self.restoring.as_mut()) => self.replayed(event).await,
                 answer = next_answer(self.answering.as_mut()) => self.answered(answer).await,
+                came = next_installed(self.installing.as_mut()) => self.installed(came).await,
                 opened = next_opened(self.switch.as_mut()) => self.opened(opened).await,
                 draft = next_draft(&mut self.room) => self.compacted(draft).await,
                 (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,

@@ -8,6 +8,7 @@ use super::Context;
 use super::attach::{self, Listener};
 use super::audit;
 use super::existing;
+use super::install::modules;
 use super::kernels::{self, launch_options};
 use super::model::Switchboard;
 use super::notebook::{NotebookFile, Old};
@@ -87,7 +88,7 @@ pub async fn start(
     }
     let cwd = workdir(old.as_ref(), &origin, &notebook, &here);
     let files = files(settings, &notebook, context)?;
-    let named_files = workspace::described(&files, &here, &cwd)?;
+    let named_files = workspace::described(&files, &here, &cwd, &kernel)?;
     let instructions = project::instructions(&here, settings, context);
     let added = instructions.iter().map(|it| it.source.clone()).collect();
     let models = Switchboard::new(
@@ -122,6 +123,7 @@ pub async fn start(
     // A conversation goes on; one question is soon over, and far away memory is somebody else's.
     let can_have_spare = remote.is_none() && main.existing.is_none() && !origin.keeps_kernels();
     let others = others_like(&main, others, &origin, context);
+    let installs = modules::installs(settings, at, &main, context);
     let id = origin.id().to_owned();
     let opened = origin.open(&main, &notebook, old, may_replay, limits, context);
     let agent = Agent::start(AgentOptions {
@@ -145,6 +147,7 @@ pub async fn start(
         at_limit: AtLimit::with_person(settings.attended),
         cell_timeout: Some(cell_timeout(settings, context)),
         stdin,
+        installs,
         output_budget: outfit.output_budget,
         limits,
         temperature: None,

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::agent::StdinPolicy;
+use crate::agent::install::InstallPolicy;
 use crate::app::{Lifetime, SessionSettings};
 use crate::llm::mode::CodeMode;
 
@@ -135,6 +136,10 @@ pub struct SessionArgs {
     /// Run the model's code without asking.
     #[arg(short, long)]
     pub yes: bool,
+    /// When a Python package is installed that the code needs and its environment lacks: if you say so when asked; `allow`,
+    /// without asking, if it is a well-known one and the environment is Sponde's own; or never.
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pub install: Option<InstallArg>,
     /// Follow the instructions in the project's SPONDE.md without asking.
     #[arg(long)]
     pub trust_project: bool,
@@ -179,6 +184,11 @@ impl SessionArgs {
             gateway: self.gateway.gateway,
             sandbox: self.sandbox.settings(),
             run_unasked: self.yes,
+            install: self.install.map(|install| match install {
+                InstallArg::Allow => InstallPolicy::Allow,
+                InstallArg::Ask => InstallPolicy::Ask,
+                InstallArg::Never => InstallPolicy::Never,
+            }),
             trust_project: self.trust_project,
             agreed: None,
             piped: None,
@@ -217,6 +227,17 @@ pub enum StdinArg {
     Refuse,
     /// The model.
     Model,
+}
+
+/// When a missing package is installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum InstallArg {
+    /// Well-known ones without asking, into Sponde's own environment.
+    Allow,
+    /// If the person says so.
+    Ask,
+    /// Never.
+    Never,
 }
 
 /// Where kernels run.
@@ -326,17 +347,21 @@ pub struct InstallArgs {
     /// Install system packages that are missing, with apt-get and if need be sudo, without asking.
     #[arg(long)]
     pub system: bool,
+    /// Of python3: only what the kernel needs, pandas and matplotlib, without the other libraries of data analysis.
+    #[arg(long)]
+    pub minimal: bool,
     /// Install ipykernel into this virtual or conda environment instead.
     #[arg(long, value_name = "ENVIRONMENT", conflicts_with_all = ["names", "system"])]
     pub into: Option<PathBuf>,
 }
 
 impl InstallArgs {
-    /// Installs this kernel and asks before it installs anything else.
+    /// Installs this kernel with what it needs, and asks before it installs anything else.
     pub(super) fn named(name: &str) -> Self {
         Self {
             names: vec![name.to_owned()],
             system: false,
+            minimal: true,
             into: None,
         }
     }

@@ -289,6 +289,7 @@ const RULES: &[Rule] = &[
             "agent::approval",
             "agent::StdinPolicy",
             "agent::budget",
+            "agent::install",
             "config",
             "kernel::Level",
             "kernel::Network",

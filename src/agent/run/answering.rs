@@ -135,6 +135,9 @@ impl Session {
 
     /// The person's line for `cell`; one that comes too late does nothing.
     pub(super) async fn reply(&mut self, cell: &str, value: String) {
+        if self.answered_install(cell, &value).await {
+            return;
+        }
         let waits = |running: &Running| running.cell == cell && running.input.is_some();
         if self.running.as_ref().is_some_and(waits) {
             self.answering = None;

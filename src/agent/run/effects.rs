@@ -51,6 +51,7 @@ impl Drive for Session {
             }
             Effect::InterruptKernel => {
                 self.answering = None;
+                self.installing = None;
                 if self
                     .running
                     .as_ref()
@@ -65,6 +66,11 @@ impl Drive for Session {
             }
             Effect::RestartKernel => {
                 self.answering = None;
+                if self.installing.take().is_some() {
+                    self.variables_are_gone();
+                    self.kernels.restart(self.current);
+                    return self.abandon(&Verdict::Interrupted);
+                }
                 if self.kernels.ready(self.current).is_some() {
                     if self.running.is_some() {
                         self.tell_died("it is restarted on request").await;
@@ -274,14 +280,17 @@ impl Session {
             }
             Some(ExecutionEvent::Finished(outcome)) => {
                 let execution = running.execution.as_ref().map(|it| it.id.clone());
-                self.running = None;
                 self.answering = None;
                 if self.recent.len() >= RECENT {
                     self.recent.pop_front();
                 }
                 self.recent
                     .extend(execution.map(|execution| (execution, cell.clone())));
-                self.cell_finished(cell, outcome).await;
+                if self.lacks_module(&outcome) {
+                    return;
+                }
+                self.running = None;
+                self.cell_over(cell, outcome).await;
             }
             None => self.running = None,
         }
@@ -351,7 +360,8 @@ impl Session {
         }
     }
 
-    async fn cell_finished(&mut self, cell: String, outcome: Outcome) {
+    pub(super) async fn cell_over(&mut self, cell: String, outcome: Outcome) {
+        self.looked_for.clear();
         let Outcome { verdict, count } = outcome;
         self.let_go(&cell).await;
         self.close_files(&cell).await;
@@ -408,7 +418,7 @@ impl Session {
     }
 
     /// Points something out with the latest cell's outputs, or, where there is none, by itself.
-    fn hint(&mut self, text: String) {
+    pub(super) fn hint(&mut self, text: String) {
         tracing::debug!(text, "pointed out to the model");
         let latest = self
             .turn_cells()
