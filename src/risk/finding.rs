@@ -1,9 +1,10 @@
 //! What can be found in code, as plain values with stable names.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What code might do that a person may want to know before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
     /// It deletes files or directories.
@@ -82,7 +83,7 @@ impl FindingKind {
 }
 
 /// Where a path leads, as far as the code says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Where {
     /// Into the working directory, or another one that code may write.
@@ -96,7 +97,7 @@ pub enum Where {
 }
 
 /// Something that code might do, and where it says so.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// What.
     #[serde(rename = "finding")]

@@ -452,6 +452,9 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
     fn subscript(&mut self, node: Node<'t>) {
         let object = node.child_by_field_name("object").and_then(|it| self.name(it, 0));
         let index = node.child_by_field_name("index");
+        if self.handled.take_if(|id| *id == node.id()).is_some() {
+            return;
+        }
         let Some(object) = object else { return };
         if !api::SENSITIVE.contains(&&*object) {
             return;

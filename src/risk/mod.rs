@@ -29,7 +29,7 @@ use sink::Sink;
 pub use site::Site;
 
 /// Bytes of code that are analysed.
-pub const LONGEST: usize = 256 << 10;
+pub const LONGEST: usize = 16 << 10;
 /// How deep code in code is followed.
 const DEEPEST: u32 = 4;
 

@@ -69,6 +69,7 @@ fn plain_python(code: &str, names: &mut Names, sink: &mut Sink<'_>) {
         values: &values,
         sink,
         covered: 0,
+        no_text: None,
         handled: Vec::new(),
         is_broken: false,
     };
@@ -87,6 +88,8 @@ struct Reader<'r, 's, 'c> {
     sink: &'r mut Sink<'s>,
     /// Strings before this byte were looked at as a part of a longer one.
     covered: usize,
+    /// What begins here is no text.
+    no_text: Option<usize>,
     /// Nodes that a call has dealt with.
     handled: Vec<usize>,
     is_broken: bool,
@@ -127,20 +130,27 @@ impl<'t> Reader<'_, '_, '_> {
             "subscript" => self.subscript(node),
             _ => {}
         }
-        if node.start_byte() >= self.covered
-            && matches!(
-                node.kind(),
-                "string" | "concatenated_string" | "binary_operator" | "call"
-            )
-            && let Some(text) = self.values.text(node)
-            && !(node.kind() == "call" && text == ".")
+        self.text(node);
+        Next::Inside
+    }
+
+    /// A string, or what makes one out of several.
+    fn text(&mut self, node: Node<'t>) {
+        let (start, kind) = (node.start_byte(), node.kind());
+        let is_text = matches!(kind, "string" | "concatenated_string");
+        let makes_text = matches!(kind, "binary_operator" | "call");
+        // What is in a sum of many parts was looked at with it.
+        if start < self.covered || !is_text && !makes_text || makes_text && self.no_text == Some(start)
         {
-            self.sink.string(&text, node, self.code);
-            if !text.is_empty() {
+            return;
+        }
+        match self.values.text(node).filter(|text| text != ".") {
+            Some(text) => {
+                self.sink.string(&text, node, self.code);
                 self.covered = node.end_byte();
             }
+            None => self.no_text = Some(start),
         }
-        Next::Inside
     }
 
     /// Names that look like others.

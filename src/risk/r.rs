@@ -165,7 +165,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
                 let package = self.of(node.child_by_field_name("lhs")?);
                 Some(if (package, name) == ("processx", "run") {
                     "processx_run".to_owned()
-                } else if (package, name) == ("renv", "restore") || (package, name) == ("renv", "install") {
+                } else if matches!(package, "renv" | "BiocManager") && matches!(name, "restore" | "install") {
                     "restore_packages".to_owned()
                 } else {
                     name.trim_matches('`').to_owned()

@@ -6,9 +6,9 @@ use tree_sitter::{Language, Node, ParseOptions, Parser, Tree};
 
 /// How often the parser may report progress, which it does every 100 steps: hostile code keeps it busy, and no clock is
 /// needed to say when it is enough.
-const MOST_REPORTS: u32 = 100_000;
+const MOST_REPORTS: u32 = 5_000;
 /// Nodes of one tree that are looked at.
-const MOST_NODES: usize = 500_000;
+const MOST_NODES: usize = 200_000;
 
 /// The tree of `code`; `None` if that takes too much.
 pub(super) fn parse(code: &str, language: &Language) -> Option<Tree> {

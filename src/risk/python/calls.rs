@@ -104,6 +104,7 @@ impl<'t> Reader<'_, '_, '_> {
             Api::Plain(kind) => self.sink.find(kind, node, self.code),
             Api::Secrets(file) => {
                 let named = self.path(Arg::At(0, &["dotenv_path", "file"]), call);
+                let named = named.filter(|_| !file.is_empty());
                 let path = named.unwrap_or_else(|| file.to_owned());
                 self.sink.credentials(&path, node, self.code);
             }

@@ -12,8 +12,10 @@ use crate::risk::site::{MADE_UP, UNKNOWN, join};
 use crate::risk::text::unescaped;
 use crate::risk::tree::{children, code_of};
 
-/// How deep an expression is followed.
+/// How deep an expression is followed for its text.
 const DEEPEST: u32 = 40;
+/// The same for a name.
+const DEEPEST_NAME: u32 = 12;
 /// Characters of a text.
 const LONGEST: usize = 64 << 10;
 
@@ -175,7 +177,7 @@ impl<'c> Values<'c> {
     }
 
     fn name_at(&self, node: Node<'_>, depth: u32) -> Option<String> {
-        if depth > DEEPEST {
+        if depth > DEEPEST_NAME {
             return None;
         }
         match node.kind() {
