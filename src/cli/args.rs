@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::agent::StdinPolicy;
+use crate::agent::approval::Approval;
 use crate::app::{Lifetime, SessionSettings};
 use crate::llm::mode::CodeMode;
 
@@ -132,9 +133,13 @@ pub struct SessionArgs {
     /// What it may do.
     #[command(flatten)]
     pub sandbox: SandboxArgs,
-    /// Run the model's code without asking.
+    /// Run the model's code without asking; what a rule of config.toml forbids does not run.
     #[arg(short, long)]
     pub yes: bool,
+    /// When to ask before the model's code runs (docs/approvals.md). Default is `on-risk` for code in a sandbox, which asks
+    /// about what the sandbox does not stop, and else `always`.
+    #[arg(long, value_name = "always|on-risk|never", conflicts_with = "yes")]
+    pub approval: Option<Approval>,
     /// Follow the instructions in the project's SPONDE.md without asking.
     #[arg(long)]
     pub trust_project: bool,
@@ -178,7 +183,7 @@ impl SessionArgs {
             keep_kernels: self.keep_kernel,
             gateway: self.gateway.gateway,
             sandbox: self.sandbox.settings(),
-            run_unasked: self.yes,
+            approval: self.yes.then_some(Approval::Never).or(self.approval),
             trust_project: self.trust_project,
             agreed: None,
             piped: None,

@@ -1,6 +1,7 @@
 //! Whether a cell runs: rules first, then the policy, with what a person said to remember.
 //!
-//! Each finding is ruled by itself: by the first rule that fits it, else by the policy. The strictest ruling is the cell's.
+//! Each finding is ruled by itself: by a rule that forbids it, else by the first rule that fits it, else by the policy. The
+//! strictest ruling is the cell's.
 
 use std::path::{Path, PathBuf};
 
@@ -50,11 +51,6 @@ impl Policy {
         &self.ground
     }
 
-    /// What a person said to let run.
-    pub fn remembered(&self) -> &[Permit] {
-        &self.remembered
-    }
-
     /// From now on such code runs; returns whether that is new.
     pub fn remember(&mut self, permit: Permit) -> bool {
         let is_new = !self.remembered.contains(&permit) && self.remembered.len() < MOST_REMEMBERED;
@@ -62,6 +58,27 @@ impl Policy {
             self.remembered.push(permit);
         }
         is_new
+    }
+
+    /// A person wants no more questions about code like this. Returns what is new to remember; from then on only risk is
+    /// asked about.
+    pub fn always(&mut self, analysis: &Analysis, language: &str) -> Vec<Permit> {
+        let ruling = self.rule(analysis, language);
+        if matches!(ruling.by, RuledBy::Rule { .. }) {
+            // It asks each time.
+            return Vec::new();
+        }
+        if self.approval == Approval::Always {
+            self.approval = Approval::OnRisk;
+        }
+        let kinds = ruling.findings.into_iter().map(|finding| finding.kind);
+        let permits = kinds.map(|kind| Permit {
+            finding: kind.name().to_owned(),
+            language: language.to_owned(),
+        });
+        permits
+            .filter(|permit| self.remember(permit.clone()))
+            .collect()
     }
 
     /// What happens with a cell in `language`.
@@ -84,8 +101,7 @@ impl Policy {
 
     /// The first rule about cells as a whole, else the policy.
     fn rule_cell(&self, language: &str) -> Ruling {
-        let mut rules = self.rules.iter().enumerate();
-        let rule = rules.find(|(_, rule)| rule.is_general() && rule.fits_language(language));
+        let rule = self.decisive(|rule| rule.is_general() && rule.fits_language(language));
         if let Some((at, rule)) = rule {
             return self.by_rule(at, rule, vec![]);
         }
@@ -139,8 +155,7 @@ impl Policy {
             paths: &paths,
             command: is_command.then_some(mention.name.as_str()),
         };
-        let mut rules = self.rules.iter().enumerate();
-        let (at, rule) = rules.find(|(_, rule)| {
+        let (at, rule) = self.decisive(|rule| {
             !rule.is_general() && rule.fits_language(language) && rule.fits(&subject)
         })?;
         let verb = if is_command { "runs" } else { "names" };
@@ -163,8 +178,14 @@ impl Policy {
     }
 
     fn first_rule(&self, subject: &Subject<'_>, language: &str) -> Option<(usize, &Rule)> {
-        let mut rules = self.rules.iter().enumerate();
-        rules.find(|(_, rule)| rule.fits_language(language) && rule.fits(subject))
+        self.decisive(|rule| rule.fits_language(language) && rule.fits(subject))
+    }
+
+    /// The rule that decides: one that forbids, wherever it stands, else the first that fits.
+    fn decisive(&self, fits: impl Fn(&Rule) -> bool) -> Option<(usize, &Rule)> {
+        let all = || self.rules.iter().enumerate().filter(|(_, rule)| fits(rule));
+        let forbids = all().find(|(_, rule)| rule.action == Action::Forbid);
+        forbids.or_else(|| all().next())
     }
 
     fn by_rule(&self, at: usize, rule: &Rule, findings: Vec<Finding>) -> Ruling {

@@ -47,6 +47,18 @@ pub enum RuledBy {
 }
 
 impl Ruling {
+    /// Whether something was found that `before` has not.
+    pub fn adds_to(&self, before: &Self) -> bool {
+        let is_known = |finding: &Finding| {
+            before.findings.iter().any(|known| {
+                known.kind == finding.kind
+                    && known.path == finding.path
+                    && known.command == finding.command
+            })
+        };
+        !self.findings.iter().all(is_known)
+    }
+
     /// What the model is told of code that is forbidden.
     pub fn words_for_model(&self) -> String {
         let mut words = String::from("a rule of the user forbids this code");
