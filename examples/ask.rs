@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     // Settings as plain values in, a running session out.
     let settings = SessionSettings {
-        run_unasked,
+        approval: run_unasked.then_some(Approval::Never),
         attended: !run_unasked,
         lifetime: Lifetime::OneQuestion,
         ..SessionSettings::default()

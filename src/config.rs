@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::agent::StdinPolicy;
-use crate::agent::approval::Approval;
+use crate::agent::approval;
 use crate::agent::budget::Cap;
 use crate::agent::install::InstallPolicy;
 use crate::kernel::{Level, Network};
@@ -38,8 +38,8 @@ pub struct Config {
     pub kernel: Option<String>,
     /// URL of a Jupyter server that runs the kernels.
     pub gateway: Option<String>,
-    /// `ask` or `never`.
-    pub approval: Option<Approval>,
+    /// When a person is asked before code runs: `always`, `on-risk` or `never`; and rules.
+    pub approval: approval::Settings,
     /// What a model's code may do: `read-only`, `workspace` or `full`.
     pub sandbox: Option<Level>,
     /// What it reaches over the network: `off`, `on`, or `{ allow = ["HOST", ..] }`.
@@ -202,7 +202,10 @@ mod tests {
             Config::load(dir.path(), None).unwrap(),
             Config {
                 model: Some("openai/x".to_owned()),
-                approval: Some(Approval::Never),
+                approval: approval::Settings {
+                    policy: Some(approval::Approval::Never),
+                    rules: Vec::new(),
+                },
                 max_steps: Some(5),
                 limits: Limits {
                     session: Some(100),

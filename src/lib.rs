@@ -5,6 +5,8 @@
 
 pub mod jupyter;
 
+pub mod risk;
+
 pub mod kernel;
 
 pub mod llm;

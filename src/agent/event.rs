@@ -12,7 +12,7 @@ mod size;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::approval::{Approval, Grounds};
+use super::approval::{Approval, Finding, Grounds, Ruling};
 use super::restored::{KernelMemory, RestoredBy};
 use super::stdin::AnsweredBy;
 use super::totals::Totals;
@@ -231,6 +231,19 @@ pub enum EventKind {
     ApprovalRequested {
         /// Which cell.
         cell: String,
+        /// What was found in the code, by line.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        findings: Vec<Finding>,
+        /// Why a person is asked, in words.
+        #[serde(default)]
+        reason: String,
+    },
+    /// The code does not run, whoever says so: a rule forbids it.
+    CodeForbidden {
+        /// Which cell.
+        cell: String,
+        /// The rule, and what was found.
+        ruling: Ruling,
     },
     /// A limit of the turn is reached; whether it goes on is said by [`Command::Continue`].
     ContinueRequested {
@@ -285,6 +298,9 @@ pub enum EventKind {
         /// The client that wants it so, if a person does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
+        /// The rule or policy that it went by, and what was found in the code; of a model's only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ruling: Option<Ruling>,
     },
     /// A model is asked. Not shown on screens.
     ModelAsked {

@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::approval::{Approval, AtLimit};
+use super::approval::{Approval, AtLimit, Memory, Rule};
 use super::audit::AuditOptions;
 use super::budget::Budgets;
 use super::coach::{self, Coaching, Novelty, Topic};
@@ -56,6 +56,7 @@ mod disk;
 mod effects;
 mod guards;
 mod installing;
+mod judging;
 mod keeping;
 mod kernel_slot;
 mod models;
@@ -116,8 +117,10 @@ pub struct AgentOptions {
     pub transcript: Option<Transcript>,
     /// The session on disk, new or as it was; without it only the notebook is kept.
     pub opened: Option<Opened>,
-    /// When to ask.
+    /// When to ask, where no rule says.
     pub approval: Approval,
+    /// What is allowed, asked about or forbidden, whatever is asked otherwise.
+    pub rules: Vec<Rule>,
     /// Requests to the model in one turn.
     pub max_steps: u32,
     /// What may be spent.
@@ -158,6 +161,10 @@ struct Session {
     /// Of a model that sees.
     eye: Option<Arc<Eye>>,
     turn: Turn,
+    /// What the cells of the model have imported.
+    memory: Memory,
+    /// Files that were not changed since were there before.
+    began: SystemTime,
     steps: u32,
     kernels: Slots,
     /// The kernel of the latest cell.
@@ -242,10 +249,19 @@ impl Session {
         // Until something happens a file that is as it should be stays as it is.
         let is_touched = opened.wants_saving();
         let Opened {
-            store, transcript, ..
+            store,
+            transcript,
+            begin,
+            ..
         } = opened;
         Self {
-            turn: Turn::new(options.approval, options.max_steps, options.at_limit),
+            turn: Turn::new(
+                judging::policy(&options, store.permits()),
+                options.max_steps,
+                options.at_limit,
+            ),
+            memory: Memory::default(),
+            began: judging::began(&begin.at),
             steps: transcript.last_step(),
             transcript,
             output_files: OutputFiles::new(Spill::beside(
@@ -396,7 +412,13 @@ impl Session {
                 self.guard.goes_on();
                 self.decided(&cell, &decision).await;
                 let before = self.turn.approval();
-                self.drive(Input::Decided { cell, decision }).await;
+                let changed = self.analysed_change(&cell, &decision).await;
+                self.drive(Input::Decided {
+                    cell,
+                    decision,
+                    changed,
+                })
+                .await;
                 if self.turn.approval() != before {
                     self.tell_approval().await;
                 }

@@ -26,7 +26,7 @@ use crate::agent::{
     Agent, AgentOptions, AtLimit, Budgets, Cap, KernelOffer, Models, StdinPolicy, spill,
 };
 use crate::error::Failure;
-use crate::kernel::{KernelSource, LaunchOptions};
+use crate::kernel::{KernelSource, LaunchOptions, Sandbox};
 use crate::llm::types::ModelInfo;
 
 /// How often a model may be asked in one turn, unless told otherwise.
@@ -68,7 +68,6 @@ pub async fn start(
 ) -> Result<Session, Failure> {
     let stdin = stdin_policy(settings.stdin, context.config.stdin, settings.attended)?;
     let limits = context.config.limits.resolve();
-    let approval = approval(settings, context);
     let origin = Origin::of(resumed, settings, context)?;
     let NotebookFile {
         path: notebook,
@@ -120,6 +119,7 @@ pub async fn start(
         ..launch_options(kernel, cwd, context)
     };
     let main = origin.adopting(main, settings.attended, context);
+    let approval = approval(settings, &main.sandbox, context);
     // A conversation goes on; one question is soon over, and far away memory is somebody else's.
     let can_have_spare = remote.is_none() && main.existing.is_none() && !origin.keeps_kernels();
     let others = others_like(&main, others, &origin, context);
@@ -142,6 +142,7 @@ pub async fn start(
         transcript: None,
         opened: Some(opened),
         approval,
+        rules: context.config.approval.rules.clone(),
         max_steps: max_steps(settings, context),
         budgets,
         at_limit: AtLimit::with_person(settings.attended),
@@ -321,13 +322,14 @@ impl Session {
     }
 }
 
-/// When a person is asked before code runs.
-fn approval(settings: &SessionSettings, context: &Context) -> Approval {
-    if settings.run_unasked {
-        Approval::Never
-    } else {
-        context.config.approval.unwrap_or(Approval::Ask)
-    }
+/// When a person is asked before code runs: as they say, else for what the sandbox does not stop, if there is one.
+fn approval(settings: &SessionSettings, sandbox: &Sandbox, context: &Context) -> Approval {
+    let usual = match sandbox {
+        Sandbox::Full => Approval::Always,
+        Sandbox::Confined(_) => Approval::OnRisk,
+    };
+    let named = settings.approval.or(context.config.approval.policy);
+    named.unwrap_or(usual)
 }
 
 /// What may be spent: arguments go before the configuration. Dollars can only be counted where prices are known.

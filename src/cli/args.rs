@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::agent::StdinPolicy;
+use crate::agent::approval::Approval;
 use crate::agent::install::InstallPolicy;
 use crate::app::{Lifetime, SessionSettings};
 use crate::llm::mode::CodeMode;
@@ -133,9 +134,13 @@ pub struct SessionArgs {
     /// What it may do.
     #[command(flatten)]
     pub sandbox: SandboxArgs,
-    /// Run the model's code without asking.
+    /// Run the model's code without asking; what a rule of config.toml forbids does not run.
     #[arg(short, long)]
     pub yes: bool,
+    /// When to ask before the model's code runs (docs/approvals.md). Default is `on-risk` for code in a sandbox, which asks
+    /// about what the sandbox does not stop, and else `always`.
+    #[arg(long, value_name = "always|on-risk|never", conflicts_with = "yes")]
+    pub approval: Option<Approval>,
     /// When a Python package is installed that the code needs and its environment lacks: if you say so when asked; `allow`,
     /// without asking, if it is a well-known one and the environment is Sponde's own; or never.
     #[arg(long, value_enum, value_name = "WHEN")]
@@ -183,12 +188,12 @@ impl SessionArgs {
             keep_kernels: self.keep_kernel,
             gateway: self.gateway.gateway,
             sandbox: self.sandbox.settings(),
-            run_unasked: self.yes,
             install: self.install.map(|install| match install {
                 InstallArg::Allow => InstallPolicy::Allow,
                 InstallArg::Ask => InstallPolicy::Ask,
                 InstallArg::Never => InstallPolicy::Never,
             }),
+            approval: self.yes.then_some(Approval::Never).or(self.approval),
             trust_project: self.trust_project,
             agreed: None,
             piped: None,

@@ -153,7 +153,7 @@ async fn json_lines(agent: &mut View, signals: &mut mpsc::Receiver<Ask>) -> Ende
                     return Ended::Unread(failure);
                 }
                 let command = match event.kind {
-                    EventKind::ApprovalRequested { cell } => {
+                    EventKind::ApprovalRequested { cell, .. } => {
                         Command::Decide { cell, decision: Decision::Decline { reason: None } }
                     }
                     EventKind::InputRequested { .. } => Command::Interrupt,

@@ -108,6 +108,7 @@ impl Renderer {
                     self.note(DIM, &filter::plain(&words));
                 }
             }
+            EventKind::CodeForbidden { ruling, .. } => self.forbidden(ruling),
             EventKind::KernelReady { .. }
             | EventKind::SessionResumed { .. }
             | EventKind::InputAnswered { .. }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::record::{Code, Confined, Header, Record};
+use crate::agent::approval::Grounds;
 use crate::agent::event::{Decision, EventKind, TurnEnd, Undone};
 use crate::agent::restored::RestoredBy;
 use crate::agent::stdin::AnsweredBy;
@@ -152,6 +153,7 @@ impl Watcher {
                 sha256,
                 grounds,
                 by,
+                ruling,
             } => Record::Decision {
                 cell: cell.clone(),
                 sha256: sha256.clone(),
@@ -163,8 +165,19 @@ impl Watcher {
                     .to_owned(),
                 grounds: Some(*grounds),
                 by: by.clone(),
-                ruling: None,
+                ruling: ruling.as_ref().and_then(|it| serde_json::to_value(it).ok()),
             },
+            EventKind::CodeForbidden { cell, ruling } => {
+                let known = self.cells.get(cell)?;
+                Record::Decision {
+                    cell: cell.clone(),
+                    sha256: known.code.sha256.clone(),
+                    decision: "forbid".to_owned(),
+                    grounds: Some(Grounds::Policy),
+                    by: None,
+                    ruling: serde_json::to_value(ruling).ok(),
+                }
+            }
             EventKind::ApprovalChanged { approval, by } => Record::ApprovalChanged {
                 approval: approval.name().to_owned(),
                 by: by.clone(),

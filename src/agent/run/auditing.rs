@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{EventKind, Instant, Session};
-use crate::agent::approval::Grounds;
+use crate::agent::approval::{Grounds, Ruling};
 use crate::agent::audit::{Written, sha256};
 use crate::session::transcript::Author;
 
@@ -62,6 +62,16 @@ pub(super) async fn next_audited(auditing: Option<&mut Auditing>) -> Audited {
 impl Session {
     /// Tells that a cell is about to run, and that it waits until that is written.
     pub(super) async fn approve(&mut self, cell: &str, grounds: Grounds, by: Option<String>) {
+        self.approve_by(cell, grounds, by, None).await;
+    }
+
+    async fn approve_by(
+        &mut self,
+        cell: &str,
+        grounds: Grounds,
+        by: Option<String>,
+        ruling: Option<Ruling>,
+    ) {
         let Some(found) = self.transcript.cell(cell) else {
             return;
         };
@@ -71,6 +81,7 @@ impl Session {
             sha256,
             grounds,
             by,
+            ruling,
         })
         .await;
         self.announce();
@@ -91,7 +102,9 @@ impl Session {
             Some((_, by)) => (Grounds::Decided, Some(by.clone())),
             None => (Grounds::Policy, None),
         };
-        self.approve(cell, grounds, by).await;
+        let decided = by.as_deref().filter(|_| grounds == Grounds::Decided);
+        let ruling = self.ruling_to_run(decided);
+        self.approve_by(cell, grounds, by, ruling).await;
     }
 
     /// Whether what was approved last is written, so that it can run.

@@ -35,7 +35,9 @@ impl Drive for Session {
                 self.break_off("interrupted");
             }
             Effect::Hint(text) => self.hint(text),
-            Effect::Ask { cell } => self.tell(EventKind::ApprovalRequested { cell }).await,
+            Effect::Ask { cell } => self.ask_about(cell).await,
+            Effect::Forbid { cell, ruling } => self.forbid(cell, *ruling).await,
+            Effect::Remember(permit) => self.remember(permit),
             Effect::AskToGoOn(end) => self.tell(EventKind::ContinueRequested { end }).await,
             Effect::RaiseBudget => self.raise_budget(),
             Effect::Execute { cell } => {

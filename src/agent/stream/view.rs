@@ -339,11 +339,19 @@ impl View {
 
     fn show_pending(&mut self, snapshot: &Snapshot) {
         for pending in &snapshot.state.pending {
-            if let PendingRequest::Approval { cell } = pending {
+            if let PendingRequest::Approval { cell, .. } = pending {
                 self.show_proposed(snapshot, cell);
             }
             self.ready.push_back(match pending.clone() {
-                PendingRequest::Approval { cell } => EventKind::ApprovalRequested { cell },
+                PendingRequest::Approval {
+                    cell,
+                    findings,
+                    reason,
+                } => EventKind::ApprovalRequested {
+                    cell,
+                    findings,
+                    reason,
+                },
                 PendingRequest::Input {
                     cell,
                     prompt,
