@@ -19,6 +19,7 @@ pub mod project;
 mod prompt_cache;
 pub mod python;
 mod registries;
+pub mod registry;
 pub mod remote_kernels;
 pub mod sandbox;
 pub mod schema;

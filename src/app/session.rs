@@ -42,6 +42,8 @@ pub struct Session {
     pub id: String,
     /// Where its notebook is kept.
     pub notebook: PathBuf,
+    /// Where its kernels work.
+    pub directory: PathBuf,
     /// What the model's code may do.
     pub sandbox: SandboxLine,
     /// When a person is asked before code runs.
@@ -118,6 +120,7 @@ pub async fn start(
         existing: existing.map(|existing| existing.file),
         ..launch_options(kernel, cwd, context)
     };
+    let directory = main.cwd.clone();
     let main = origin.adopting(main, settings.attended, context);
     let approval = approval(settings, &main.sandbox, context);
     // A conversation goes on; one question is soon over, and far away memory is somebody else's.
@@ -160,6 +163,7 @@ pub async fn start(
         agent,
         id,
         notebook,
+        directory,
         sandbox: sandbox_line,
         approval,
         kernels: offers,

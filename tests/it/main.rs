@@ -53,6 +53,7 @@ mod sandbox_net;
 mod schema;
 mod secrets;
 mod sees;
+mod server;
 mod sessions;
 mod shown;
 mod stdin;

@@ -71,6 +71,8 @@ const RULES: &[Rule] = &[
         crates: Crates::AllBut(&[
             "rig",
             "axum",
+            "hyper",
+            "hyper_util",
             "crossterm",
             "clap",
             "anstream",
@@ -102,6 +104,8 @@ const RULES: &[Rule] = &[
         crates: Crates::AllBut(&[
             "rig",
             "axum",
+            "hyper",
+            "hyper_util",
             "crossterm",
             "clap",
             "anstyle",
@@ -119,6 +123,8 @@ const RULES: &[Rule] = &[
         crates: Crates::AllBut(&[
             "zeromq",
             "axum",
+            "hyper",
+            "hyper_util",
             "crossterm",
             "clap",
             "anstream",
@@ -177,6 +183,8 @@ const RULES: &[Rule] = &[
             "reqwest",
             "rig",
             "axum",
+            "hyper",
+            "hyper_util",
             "crossterm",
             "clap",
             "anstream",
@@ -195,6 +203,8 @@ const RULES: &[Rule] = &[
             "zeromq",
             "rig",
             "axum",
+            "hyper",
+            "hyper_util",
             "crossterm",
             "clap",
             "anstream",
@@ -237,6 +247,13 @@ const RULES: &[Rule] = &[
         crates: Crates::AllBut(&["zeromq", "rig"]),
         never: &[],
     },
+    // It starts the server, and knows nothing else of it.
+    Rule {
+        files: &["cli/serve.rs", "cli/args/serve.rs"],
+        may: &["app", "cli", "error", "paths", "server"],
+        crates: Crates::AllBut(&["zeromq", "rig", "reqwest", "axum", "hyper"]),
+        never: &[],
+    },
     Rule {
         files: &["cli"],
         may: &[
@@ -261,11 +278,47 @@ const RULES: &[Rule] = &[
             "llm::local",
             "llm::mode",
         ],
-        crates: Crates::AllBut(&["zeromq", "rig", "reqwest"]),
+        crates: Crates::AllBut(&["zeromq", "rig", "reqwest", "axum", "hyper", "hyper_util"]),
         never: &[],
     },
+    // The only floor that answers HTTP. What it runs and reads is `app`'s.
     Rule {
-        files: &["web", "mcp"],
+        files: &["server"],
+        may: &[
+            "agent",
+            "app",
+            "error",
+            "export",
+            "jupyter",
+            "paths",
+            "session",
+            "kernel::Types",
+            "kernel::folder",
+            "kernel::task",
+        ],
+        crates: Crates::AllBut(&[
+            "zeromq",
+            "rig",
+            "reqwest",
+            "clap",
+            "anstream",
+            "anstyle",
+            "indicatif",
+            "rustyline",
+        ]),
+        never: &[
+            "std::env::var",
+            "std::env::vars",
+            "std::env::var_os",
+            "std::env::vars_os",
+            "std::env::current_dir",
+            "std::env::temp_dir",
+            "std::process::exit",
+            "std::io::stdin",
+        ],
+    },
+    Rule {
+        files: &["mcp"],
         may: &[
             "agent",
             "config",
