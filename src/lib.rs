@@ -17,6 +17,8 @@ pub mod agent;
 
 pub mod app;
 
+pub mod server;
+
 pub mod cli;
 
 pub mod config;

@@ -19,7 +19,7 @@ use crate::agent::Command;
 use crate::agent::stream::{Item, ItemId, Rejection, Snapshot};
 
 pub use connection::{AttachError, attach};
-pub use server::{Listener, listen};
+pub use server::{Listener, listen, private_dir};
 
 /// Bytes that one line from a client may have: a command with code.
 const LARGEST_LINE: usize = 8 << 20;

@@ -17,6 +17,7 @@ pub mod piped;
 pub mod project;
 mod prompt_cache;
 pub mod python;
+pub mod registry;
 pub mod remote_kernels;
 pub mod sandbox;
 pub mod session;

@@ -39,6 +39,8 @@ pub struct Session {
     pub id: String,
     /// Where its notebook is kept.
     pub notebook: PathBuf,
+    /// Where its kernels work.
+    pub directory: PathBuf,
     /// What the model's code may do.
     pub sandbox: SandboxLine,
     /// When a person is asked before code runs.
@@ -120,6 +122,7 @@ pub async fn start(
         existing: existing.map(|existing| existing.file),
         ..launch_options(kernel, cwd, context)
     };
+    let directory = main.cwd.clone();
     let main = origin.adopting(main, settings.attended, context);
     // A conversation goes on; one question is soon over, and far away memory is somebody else's.
     let can_have_spare = remote.is_none() && main.existing.is_none() && !origin.keeps_kernels();
@@ -156,6 +159,7 @@ pub async fn start(
         agent,
         id,
         notebook,
+        directory,
         sandbox: sandbox_line,
         approval: approval(settings, context),
         kernels: offers,

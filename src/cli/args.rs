@@ -2,6 +2,7 @@
 
 mod run;
 mod sandbox;
+mod serve;
 mod sessions;
 
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use crate::llm::mode::CodeMode;
 
 pub use run::{ProgressArg, RunArgs};
 pub use sandbox::SandboxArgs;
+pub use serve::ServeArgs;
 pub use sessions::{
     AttachArgs, CompletionsArgs, ForkArgs, ResumeArgs, SessionListArgs, SessionsArgs,
     SessionsCommand,
@@ -86,6 +88,8 @@ pub enum Command {
     Export(ExportArgs),
     /// Stand in for a kernel: Jupyter front ends talk to us, we talk to the real kernel (docs/proxy.md).
     KernelProxy(ProxyArgs),
+    /// Serve sessions over HTTP: a page for the browser and an API for programs (docs/server.md).
+    Serve(Box<ServeArgs>),
     /// Check what this machine has and say what is missing.
     Doctor,
 }

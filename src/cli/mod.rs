@@ -26,6 +26,7 @@ mod render;
 mod resume;
 mod run;
 mod screen;
+mod serve;
 mod sessions;
 mod signals;
 mod style;
@@ -42,6 +43,8 @@ use crate::error::{Exit, Failure};
 use crate::paths::{Environment, Paths};
 use args::{Cli, Command};
 
+/// Threads for many sessions, at most.
+const MANY: usize = 8;
 /// How long tasks may take to clean up when the program ends.
 const CLEAN_UP: std::time::Duration = std::time::Duration::from_millis(300);
 
@@ -107,15 +110,30 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
         Some(Command::Completions(args)) => completions::completions(&args),
         Some(Command::Export(args)) => export::export(&args, context),
         Some(Command::KernelProxy(args)) => block_on(proxy::proxy(args, context)),
+        Some(Command::Serve(args)) => block_on_many(serve::serve(*args, context)),
         Some(Command::Doctor) => block_on(doctor::doctor(context)),
     }
 }
 
+/// For one session.
 fn block_on(future: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
     // Kernel traffic has a thread of its own, so that a screen that takes no more text cannot stop it. More threads would
     // only hand messages around: a second one costs a fifth more processor time a cell (`scripts/bench --only cpu`).
+    block_on_workers(1, future)
+}
+
+/// For many sessions, which must not wait for each other.
+fn block_on_many(future: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let workers = std::thread::available_parallelism().map_or(2, usize::from);
+    block_on_workers(workers.clamp(2, MANY), future)
+}
+
+fn block_on_workers(
+    workers: usize,
+    future: impl Future<Output = Result<Exit, Failure>>,
+) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
+        .worker_threads(workers)
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Failed, format!("could not start: {error}")))?;

@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::{FromClient, FromServer, LARGEST_LINE, socket_of, sockets, token_of};
+use super::{FromClient, FromServer, LARGEST_LINE, socket_of, token_of};
 use crate::agent::stream::{Client, Received, SessionHandle, VERSION};
 use crate::kernel::task::{self, Task};
 
@@ -46,7 +46,7 @@ impl Drop for Listener {
 /// # Errors
 /// The directory or the socket cannot be made, or the directory is somebody else's.
 pub fn listen(handle: SessionHandle, session: &str, dir: &Path) -> io::Result<Listener> {
-    private_directory(&sockets(dir))?;
+    private_dir(dir)?;
     let path = socket_of(dir, session);
     // The session's lock says that nobody else serves it: one that is there was left by a run that was killed.
     let _ = std::fs::remove_file(&path);
@@ -82,16 +82,21 @@ struct Served {
     secret: String,
 }
 
-fn private_directory(dir: &Path) -> io::Result<()> {
+/// The person's own directory in `sockets`: mode 0700, made if it is not there.
+///
+/// # Errors
+/// It cannot be made, or is somebody else's.
+pub fn private_dir(sockets: &Path) -> io::Result<PathBuf> {
     use std::os::unix::fs::MetadataExt as _;
-    match std::fs::DirBuilder::new().mode(0o700).create(dir) {
+    let dir = super::sockets(sockets);
+    match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    let metadata = std::fs::symlink_metadata(dir)?;
+    let metadata = std::fs::symlink_metadata(&dir)?;
     let own = metadata.uid() == rustix::process::geteuid().as_raw();
     if metadata.is_dir() && own && metadata.mode().trailing_zeros() >= 6 {
-        return Ok(());
+        return Ok(dir);
     }
     let message = format!("`{}` is not a private directory of ours", dir.display());
     Err(io::Error::new(io::ErrorKind::PermissionDenied, message))

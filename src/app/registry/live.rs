@@ -1,0 +1,110 @@
+//! One session of a registry.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::watch::{Activity, Watch};
+use super::{Slot, lock};
+use crate::agent::KernelOffer;
+use crate::agent::stream::SessionHandle;
+use crate::app::Session;
+
+/// A session that runs in this process.
+pub struct LiveSession {
+    /// Its id.
+    pub id: String,
+    /// Where its kernels work.
+    pub directory: PathBuf,
+    /// Where its notebook is kept.
+    pub notebook: PathBuf,
+    /// Its kernels, the main one first.
+    pub kernels: Vec<KernelOffer>,
+    /// What the model's code may do, in words.
+    pub sandbox: String,
+    /// When it was opened here.
+    pub started: jiff::Timestamp,
+    handle: SessionHandle,
+    watch: Mutex<Watch>,
+    clients: AtomicUsize,
+    used: Mutex<Instant>,
+    /// `None` once it ends.
+    session: Mutex<Option<Session>>,
+    _slot: Slot,
+}
+
+impl LiveSession {
+    pub(super) fn new(session: Session, title: Option<String>, slot: Slot) -> Self {
+        Self {
+            id: session.id.clone(),
+            directory: session.directory.clone(),
+            notebook: session.notebook.clone(),
+            kernels: session.kernels.clone(),
+            sandbox: session.sandbox.words().to_owned(),
+            started: jiff::Timestamp::now(),
+            handle: session.agent.handle().clone(),
+            watch: Mutex::new(Watch::new(title)),
+            clients: AtomicUsize::new(0),
+            used: Mutex::new(Instant::now()),
+            session: Mutex::new(Some(session)),
+            _slot: slot,
+        }
+    }
+
+    /// Reaches it.
+    pub fn handle(&self) -> &SessionHandle {
+        &self.handle
+    }
+
+    /// What it is doing, as far as was seen.
+    pub fn activity(&self) -> Activity {
+        lock(&self.watch).activity.clone()
+    }
+
+    /// How many clients follow it.
+    pub fn clients(&self) -> usize {
+        self.clients.load(Ordering::Relaxed)
+    }
+
+    /// Counts a client as long as the guard lives.
+    pub fn client(self: &Arc<Self>) -> ClientGuard {
+        self.clients.fetch_add(1, Ordering::Relaxed);
+        ClientGuard(Arc::clone(self))
+    }
+
+    /// Somebody wants something of it.
+    pub fn touch(&self) {
+        *lock(&self.used) = Instant::now();
+    }
+
+    /// Whether nobody has looked at it and it has done nothing for so long.
+    pub(super) fn is_idle_for(&self, idle: Duration) -> bool {
+        let is_busy = self.activity().is_busy;
+        self.clients() == 0 && !is_busy && lock(&self.used).elapsed() >= idle
+    }
+
+    /// Sees what happens until it ends.
+    pub(super) async fn follow(&self) {
+        let mut client = self.handle.from_start("registry");
+        while let Some(received) = client.next().await {
+            lock(&self.watch).take(&received);
+            self.touch();
+        }
+    }
+
+    /// What must be ended.
+    pub(super) fn take(&self) -> Option<Session> {
+        lock(&self.session).take()
+    }
+}
+
+/// A client of a session.
+pub struct ClientGuard(Arc<LiveSession>);
+
+impl Drop for ClientGuard {
+    fn drop(&mut self) {
+        self.0.touch();
+        self.0.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,297 @@
+//! Who may come in: one layer round every route, so that no route can forget it.
+//!
+//! 1. `Host` must be a name of ours, whatever else is right: a page of somebody else's whose name was pointed at this
+//!    machine (DNS rebinding) ends here.
+//! 2. `Origin`, where a browser sends one, must be the page's own; `null` is that of a sandboxed frame.
+//! 3. The token, as `Authorization: Bearer` or as the cookie that it was exchanged for. A request with the cookie that
+//!    changes something must say its origin.
+//!
+//! `Sec-Fetch-*` is never read as a permission. The token is in no URL that is sent and in no log.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN, RETRY_AFTER, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+
+use super::extract::Json;
+use super::listen::Peer;
+use super::problem::Problem;
+use super::state::Shared;
+use super::token::{Token, is_same};
+
+/// So many wrong tokens of all clients within [`WINDOW`] are answered as such; more are turned away unread.
+const WRONG: usize = 10;
+/// See [`WRONG`].
+const WINDOW: Duration = Duration::from_mins(1);
+
+/// Who may come in.
+pub(super) struct Access {
+    /// The token.
+    pub(super) token: Token,
+    /// A cookie belongs to a host, whatever the port: each server has a name of its own.
+    cookie_name: String,
+    cookie: String,
+    /// Names of ours besides those of this machine.
+    hosts: Vec<String>,
+    /// When wrong tokens came, latest last.
+    wrong: Mutex<VecDeque<Instant>>,
+}
+
+impl Access {
+    pub(super) fn new(token: Token, port: Option<u16>, hosts: Vec<String>) -> Self {
+        Self {
+            cookie: token.cookie(),
+            cookie_name: port.map_or_else(|| "sponde".to_owned(), |port| format!("sponde-{port}")),
+            token,
+            hosts,
+            wrong: Mutex::default(),
+        }
+    }
+
+    /// Steps 1 and 2.
+    fn check_source(&self, uri: &Uri, headers: &HeaderMap, peer: Peer) -> Result<(), Problem> {
+        let host = only(headers, HOST.as_str());
+        let host = uri.authority().map_or(host, |it| Some(it.as_str()));
+        let host = host.map(str::to_ascii_lowercase).unwrap_or_default();
+        let name = name_of(&host);
+        if !is_own(name, peer) && !self.hosts.iter().any(|own| own == name || *own == host) {
+            return Err(
+                Problem::forbidden("this server is not reached under that name")
+                    .hint("name the host of a proxy with --allow-host"),
+            );
+        }
+        if !headers.contains_key(ORIGIN) {
+            return Ok(());
+        }
+        let origin = only(headers, ORIGIN.as_str()).map(str::to_ascii_lowercase);
+        let origin = origin.unwrap_or_default();
+        let from = ["http://", "https://"]
+            .iter()
+            .find_map(|scheme| origin.strip_prefix(scheme));
+        if from == Some(host.as_str()) {
+            Ok(())
+        } else {
+            Err(Problem::forbidden(
+                "requests of other pages are not answered",
+            ))
+        }
+    }
+
+    /// Step 3.
+    fn check_token(&self, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+        if let Some(given) = bearer(headers) {
+            return self.check(given);
+        }
+        let is_known = cookies(headers)
+            .filter(|(name, _)| *name == self.cookie_name)
+            .any(|(_, value)| is_same(value, &self.cookie));
+        if !is_known {
+            return Err(unauthorised());
+        }
+        // Browsers send it with everything that is no plain GET.
+        if !matches!(*method, Method::GET | Method::HEAD) && !headers.contains_key(ORIGIN) {
+            return Err(Problem::forbidden(
+                "a request with a cookie must say its origin",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether `given` is the token. Wrong ones are counted; the right one is always let in, so that nobody can lock its
+    /// owner out: it is too long to be guessed at any pace.
+    fn check(&self, given: &str) -> Result<(), Problem> {
+        if self.token.is(given) {
+            return Ok(());
+        }
+        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        while wrong.front().is_some_and(|at| now - *at > WINDOW) {
+            wrong.pop_front();
+        }
+        if wrong.len() >= WRONG {
+            return Err(Problem::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "too_many_wrong_tokens",
+                "too many wrong tokens",
+            )
+            .hint(
+                "wait a minute; the token is in the URL that the server printed, and in its file",
+            ));
+        }
+        wrong.push_back(now);
+        tracing::warn!(of = wrong.len(), "a request had a wrong token");
+        Err(unauthorised())
+    }
+}
+
+/// The layer.
+pub(super) async fn guard(
+    State(shared): State<Arc<Shared>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let access = &shared.access;
+    let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+    let peer = request.extensions().get::<Peer>().copied();
+    let peer = peer.unwrap_or(Peer { own: None });
+    let mut checked = access.check_source(uri, headers, peer);
+    if checked.is_ok() && !is_public(method, uri.path()) {
+        checked = access.check_token(method, headers);
+    }
+    let mut response = match checked {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    };
+    let is_limited = response.status() == StatusCode::TOO_MANY_REQUESTS;
+    let headers = response.headers_mut();
+    if is_limited {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("60"));
+    }
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cache-control", "no-store"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("x-frame-options", "DENY"),
+        // Of what is no page of ours nothing is to run.
+        (
+            "content-security-policy",
+            "default-src 'none'; frame-ancestors 'none'; sandbox",
+        ),
+    ] {
+        if !headers.contains_key(name) {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+    }
+    response
+}
+
+/// What `POST /api/login` takes.
+#[derive(Deserialize)]
+pub(super) struct Login {
+    token: String,
+}
+
+/// Exchanges the token for a cookie.
+pub(super) async fn login(
+    State(shared): State<Arc<Shared>>,
+    Json(login): Json<Login>,
+) -> Result<Response, Problem> {
+    let access = &shared.access;
+    access.check(&login.token)?;
+    let (name, value) = (&access.cookie_name, &access.cookie);
+    let cookie = format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/");
+    Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie)]).into_response())
+}
+
+/// What needs no token: it holds no secret, or the path itself is a ticket.
+fn is_public(method: &Method, path: &str) -> bool {
+    match *method {
+        Method::GET | Method::HEAD => {
+            path == "/"
+                || path == "/health"
+                || path.starts_with("/assets/")
+                || path.starts_with("/out/")
+        }
+        Method::POST => path == "/api/login",
+        _ => false,
+    }
+}
+
+/// Whether `name` means this machine and nothing else: a number cannot be pointed elsewhere.
+fn is_own(name: &str, peer: Peer) -> bool {
+    if name == "localhost" {
+        return true;
+    }
+    let number = name.trim_start_matches('[').trim_end_matches(']');
+    let Ok(address) = number.parse::<IpAddr>() else {
+        return false;
+    };
+    address.is_loopback() || peer.own == Some(address)
+}
+
+/// `host` without its port.
+fn name_of(host: &str) -> &str {
+    if host.starts_with('[') {
+        let end = host.find(']').map_or(host.len(), |at| at + 1);
+        return host.get(..end).unwrap_or(host);
+    }
+    host.split_once(':').map_or(host, |(name, _)| name)
+}
+
+/// The value of a header that comes once.
+fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut all = headers.get_all(name).iter();
+    let value = all.next()?;
+    if all.next().is_some() {
+        return None;
+    }
+    value.to_str().ok()
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = only(headers, AUTHORIZATION.as_str())?.split_once(' ')?;
+    let is_ours = scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("token");
+    is_ours.then(|| token.trim())
+}
+
+fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    let all = headers.get_all(COOKIE).iter();
+    let all = all.filter_map(|value| value.to_str().ok());
+    all.flat_map(|value| value.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+}
+
+fn unauthorised() -> Problem {
+    Problem::new(
+        StatusCode::UNAUTHORIZED,
+        "unauthorised",
+        "this needs the server's token",
+    )
+    .hint("send `Authorization: Bearer TOKEN`, or open the URL that `sponde serve` printed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_numbers_and_names_of_this_machine_are_its_own() {
+        let here: IpAddr = "10.1.2.3".parse().unwrap();
+        let peer = Peer { own: Some(here) };
+        for host in [
+            "localhost",
+            "localhost:80",
+            "127.0.0.1:1",
+            "127.0.0.2",
+            "[::1]:9",
+            "[::1]",
+            "10.1.2.3:4",
+        ] {
+            assert!(is_own(name_of(host), peer), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example:80",
+            "10.1.2.4",
+            "[::2]:9",
+            "x@localhost",
+            "localhost@evil",
+            "[::1",
+        ]
+        .iter()
+        .filter(|host| **host != "[::1")
+        {
+            assert!(!is_own(name_of(host), peer), "{host}");
+        }
+    }
+}

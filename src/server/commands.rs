@@ -1,0 +1,147 @@
+//! Commands by POST, each carried out once: a request that is sent again with its key gets the first one's answer.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::events::client_name;
+use super::extract::Json;
+use super::problem::Problem;
+use super::sessions::may_be;
+use super::state::Shared;
+use crate::agent::Command;
+use crate::agent::stream::{ItemId, Rejection};
+use crate::app::registry::LiveSession;
+use crate::kernel::task;
+
+/// Keys that are remembered.
+const KEYS: usize = 4096;
+/// Characters of a key.
+const KEY: usize = 128;
+/// How long a session may take to say whether it accepts: it may be writing its files.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+
+/// What the route takes: a command, and beside it who sends it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Sent {
+    #[serde(flatten)]
+    command: Command,
+    key: Option<String>,
+    #[serde(rename = "as")]
+    name: Option<String>,
+}
+
+/// Takes a command.
+pub(super) async fn command(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Json(sent): Json<Sent>,
+) -> Result<Response, Problem> {
+    let Sent { command, key, name } = sent;
+    let live = shared.live(&id)?;
+    if let Command::SetApproval { approval } = &command {
+        may_be(*approval, &shared)?;
+    }
+    live.touch();
+    let name = client_name(name.as_deref());
+    let answer = match key {
+        None => carry_out(&live, name, command),
+        Some(key) if key.is_empty() || key.len() > KEY => {
+            return Err(Problem::bad_request("a key has 1 to 128 characters"));
+        }
+        Some(key) => {
+            let known = shared.keys.enter((id, key), &command, || {
+                carry_out(&live, name, command.clone())
+            });
+            known.ok_or_else(|| {
+                Problem::new(
+                    StatusCode::CONFLICT,
+                    "key_reused",
+                    "this key was sent with another command",
+                )
+            })?
+        }
+    };
+    let after = answered(answer).await?;
+    let body = axum::Json(json!({ "after": after }));
+    Ok((StatusCode::ACCEPTED, body).into_response())
+}
+
+/// What a session says to a command; `None` until it does.
+type Answer = watch::Receiver<Option<Result<ItemId, Rejection>>>;
+
+/// Sends `command`, whether the client waits for the answer or not: what is half sent would be sent twice.
+fn carry_out(live: &Arc<LiveSession>, name: String, command: Command) -> Answer {
+    let (answer, answered) = watch::channel(None);
+    let handle = live.handle().clone();
+    task::spawn("command", async move {
+        let sent = handle.send(&name, command).await;
+        let _ = answer.send(Some(sent));
+    })
+    .detach();
+    answered
+}
+
+async fn answered(mut answer: Answer) -> Result<ItemId, Problem> {
+    let answered = tokio::time::timeout(ANSWER_WITHIN, answer.wait_for(Option::is_some)).await;
+    match answered {
+        Ok(Ok(answer)) => match &*answer {
+            Some(Ok(after)) => Ok(*after),
+            Some(Err(rejection)) => Err(rejection.clone().into()),
+            None => Err(Rejection::Ended.into()),
+        },
+        Ok(Err(_)) => Err(Rejection::Ended.into()),
+        Err(_) => Err(Problem::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "timeout",
+            "the session does not answer; the command may still be carried out",
+        )
+        .hint("send it again with the same key")),
+    }
+}
+
+/// Which keys came with which commands; the oldest are forgotten.
+#[derive(Default)]
+pub(super) struct Keys {
+    known: Mutex<VecDeque<Known>>,
+}
+
+struct Known {
+    /// A session's id, and the key.
+    key: (String, String),
+    command: Command,
+    answer: Answer,
+}
+
+impl Keys {
+    /// The answer to the command of this key, which `send` sends if it is new; `None` if the key came with another
+    /// command.
+    fn enter(
+        &self,
+        key: (String, String),
+        command: &Command,
+        send: impl FnOnce() -> Answer,
+    ) -> Option<Answer> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.iter().rev().find(|it| it.key == key) {
+            return (found.command == *command).then(|| found.answer.clone());
+        }
+        if known.len() >= KEYS {
+            known.pop_front();
+        }
+        let answer = send();
+        known.push_back(Known {
+            key,
+            command: command.clone(),
+            answer: answer.clone(),
+        });
+        Some(answer)
+    }
+}

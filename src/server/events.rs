@@ -1,0 +1,206 @@
+//! A session's stream as server-sent events: the items of `docs/events.md`, one a message, with their ids.
+//!
+//! A client is a position in the session's log: nothing waits for it, and nothing is kept for it. One that reads slowly
+//! finds its next items merged into a snapshot; one that takes nothing is cut, and its last id brings it back.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::extract::Query;
+use super::problem::Problem;
+use super::state::Shared;
+use crate::agent::stream::{Client, ItemId, Received, Snapshot};
+use crate::app::registry::ClientGuard;
+
+/// Proxies close connections that are silent for long.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// A representation of an output that is longer is fetched by who wants it.
+const LARGE: usize = 64 << 10;
+/// Characters of a client's name.
+const NAME: usize = 64;
+
+/// What stands behind the question mark.
+#[derive(Debug, Deserialize)]
+pub(super) struct Wanted {
+    after: Option<ItemId>,
+    #[serde(rename = "as")]
+    name: Option<String>,
+}
+
+/// The stream: a snapshot, or what comes behind the client's last item, then all that happens.
+pub(super) async fn events(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(wanted): Query<Wanted>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let live = shared.live(&id)?;
+    // A browser that reconnects knows better than the address it began with.
+    let last = headers.get("last-event-id").and_then(|it| it.to_str().ok());
+    let after = last.and_then(|it| it.parse().ok()).or(wanted.after);
+    let name = client_name(wanted.name.as_deref());
+    let handle = live.handle();
+    let resumed = after.and_then(|after| handle.resume(&name, after));
+    let mut first = b"retry: 500\n\n".to_vec();
+    let client = if let Some(client) = resumed {
+        client
+    } else {
+        let (snapshot, client) = handle.join(&name).await?;
+        first.extend(of_snapshot(&snapshot));
+        client
+    };
+    let follower = Follower {
+        client,
+        first: Some(Bytes::from(first)),
+        _counted: live.client(),
+    };
+    let messages = futures_util::stream::unfold(follower, |mut follower| async {
+        let message = follower.next().await?;
+        Some((Ok::<_, Infallible>(message), follower))
+    });
+    let headers = [
+        (CONTENT_TYPE.as_str(), "text/event-stream"),
+        (CACHE_CONTROL.as_str(), "no-store"),
+        // nginx would keep messages back.
+        ("x-accel-buffering", "no"),
+    ];
+    Ok((headers, Body::from_stream(messages)).into_response())
+}
+
+/// One client.
+struct Follower {
+    client: Client,
+    first: Option<Bytes>,
+    _counted: ClientGuard,
+}
+
+impl Follower {
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        let Ok(received) = tokio::time::timeout(HEARTBEAT, self.client.next()).await else {
+            return Some(Bytes::from_static(b":\n\n"));
+        };
+        Some(match received? {
+            Received::Item(item) => message(item.id, &without_large(&*item)).into(),
+            Received::Snapshot(snapshot) => of_snapshot(&snapshot).into(),
+        })
+    }
+}
+
+fn of_snapshot(snapshot: &Snapshot) -> Vec<u8> {
+    message(snapshot.at, &snapshot_item(snapshot).to_string())
+}
+
+/// A snapshot as an item.
+pub(super) fn snapshot_item(snapshot: &Snapshot) -> Value {
+    let mut item = json!({ "type": "snapshot", "snapshot": snapshot });
+    mark_large(&mut item);
+    item
+}
+
+fn message(id: ItemId, data: &str) -> Vec<u8> {
+    // JSON has no line break outside of its strings, and none in them.
+    format!("id: {id}\ndata: {data}\n\n").into_bytes()
+}
+
+/// `item` as JSON, without representations that are large.
+fn without_large(item: &impl serde::Serialize) -> String {
+    // Plain data: nothing in it can fail.
+    let text = serde_json::to_string(item).unwrap_or_default();
+    if text.len() <= LARGE {
+        return text;
+    }
+    let Ok(mut value) = serde_json::from_str::<Value>(&text) else {
+        return text;
+    };
+    mark_large(&mut value);
+    value.to_string()
+}
+
+/// Replaces what is large in bundles of representations by `{"large": bytes}`.
+fn mark_large(value: &mut Value) {
+    match value {
+        Value::Array(all) => all.iter_mut().for_each(mark_large),
+        Value::Object(fields) => {
+            for (name, field) in fields.iter_mut() {
+                match field {
+                    Value::Object(bundle) if name == "data" => {
+                        for (mime, data) in bundle.iter_mut() {
+                            if mime.contains('/') {
+                                mark(data);
+                            } else {
+                                mark_large(data);
+                            }
+                        }
+                    }
+                    other => mark_large(other),
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn mark(data: &mut Value) {
+    let bytes = match &*data {
+        Value::String(text) => text.len(),
+        Value::Array(_) | Value::Object(_) => data.to_string().len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    if bytes > LARGE {
+        *data = json!({ "large": bytes });
+    }
+}
+
+/// Under which others see what a client does. Those of the terminal have other endings.
+pub(super) fn client_name(named: Option<&str>) -> String {
+    let named = named.unwrap_or_default().chars();
+    let name: String = named.filter(|c| !c.is_control()).take(NAME).collect();
+    let name = name.trim();
+    if name.is_empty() {
+        "web".to_owned()
+    } else {
+        format!("{name} (web)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_representations_become_their_size() {
+        let large = "x".repeat(LARGE + 1);
+        let mut item = json!({"edit": {"emit": {"output": {"display": {
+            "data": {"text/plain": "small", "image/png": large, "application/json": {"data": large}},
+            "metadata": {}}}}}, "data": {"note": {"text": large}}});
+        mark_large(&mut item);
+        let json_size = json!({ "data": large }).to_string().len();
+        assert_eq!(
+            item,
+            json!({"edit": {"emit": {"output": {"display": {
+                "data": {"text/plain": "small", "image/png": {"large": LARGE + 1},
+                    "application/json": {"large": json_size}},
+                "metadata": {}}}}}, "data": {"note": {"text": large}}})
+        );
+    }
+
+    #[test]
+    fn names_of_clients_are_plain_and_of_the_web() {
+        assert_eq!(client_name(None), "web");
+        assert_eq!(client_name(Some(" \n")), "web");
+        assert_eq!(client_name(Some("desk\u{1b}[2J")), "desk[2J (web)");
+        assert_eq!(client_name(Some(&"a".repeat(99))).len(), 64 + 6);
+    }
+}

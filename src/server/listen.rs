@@ -1,0 +1,374 @@
+//! Sockets: connections are bounded in number, headers in size and time, and a client that takes nothing is cut.
+
+use std::fmt;
+use std::future::Future as _;
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower_service::Service as _;
+
+use super::Listen;
+use crate::error::{Exit, Failure};
+use crate::kernel::task::{self, Task};
+
+/// Connections at a time; the next one waits to be accepted.
+const CONNECTIONS: usize = 1024;
+/// How long the head of a request may take, and how long a connection may be idle.
+const HEAD_WITHIN: Duration = Duration::from_secs(30);
+/// Headers of a request.
+const HEADERS: usize = 64;
+/// Bytes of the head of a request, and of what is read ahead.
+const HEAD: usize = 64 << 10;
+/// A connection that takes no byte for so long is cut: with the id of its last item its client goes on.
+const STALLED: Duration = Duration::from_secs(30);
+/// How long connections may take to end with the server.
+const END_WITHIN: Duration = Duration::from_secs(3);
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Peer {
+    /// The address of ours that it connected to; `None` for a unix socket.
+    pub(super) own: Option<IpAddr>,
+}
+
+/// A socket that listens.
+pub(super) enum Socket {
+    Tcp(TcpListener, SocketAddr),
+    Unix(UnixListener, PathBuf),
+}
+
+impl Socket {
+    pub(super) async fn bind(at: &Listen) -> Result<Self, Failure> {
+        match at {
+            Listen::Tcp(address) => {
+                let listener = TcpListener::bind(address).await;
+                let listener = listener.and_then(|it| it.local_addr().map(|at| (it, at)));
+                let (listener, at) = listener.map_err(|error| {
+                    Failure::new(
+                        Exit::Failed,
+                        format!("could not listen at {address}: {error}"),
+                    )
+                    .hint("choose another port with --listen; port 0 takes a free one")
+                })?;
+                Ok(Self::Tcp(listener, at))
+            }
+            Listen::Unix(path) => {
+                let listener = unix(path).map_err(|error| {
+                    let path = path.display();
+                    Failure::new(
+                        Exit::Failed,
+                        format!("could not listen at `{path}`: {error}"),
+                    )
+                })?;
+                Ok(Self::Unix(listener, path.clone()))
+            }
+        }
+    }
+
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(_, address) => Some(*address),
+            Self::Unix(..) => None,
+        }
+    }
+
+    pub(super) fn port(&self) -> Option<u16> {
+        self.address().map(|it| it.port())
+    }
+
+    /// The next connection of this person, or of anybody over a port: those show a token.
+    async fn accept(&self) -> io::Result<(Stream, Peer)> {
+        match self {
+            Self::Tcp(listener, _) => {
+                let (stream, _) = listener.accept().await?;
+                // Events are small and must not wait for each other.
+                stream.set_nodelay(true)?;
+                let own = Some(stream.local_addr()?.ip().to_canonical());
+                Ok((Stream(Box::pin(stream)), Peer { own }))
+            }
+            Self::Unix(listener, _) => loop {
+                let (stream, _) = listener.accept().await?;
+                let own = rustix::process::geteuid().as_raw();
+                if stream.peer_cred()?.uid() == own {
+                    return Ok((Stream(Box::pin(stream)), Peer { own: None }));
+                }
+            },
+        }
+    }
+}
+
+fn unix(path: &std::path::Path) -> io::Result<UnixListener> {
+    // A socket that nobody listens on was left by a run that was killed.
+    if let Ok(metadata) = std::fs::symlink_metadata(path)
+        && metadata.file_type().is_socket()
+        && std::os::unix::net::UnixStream::connect(path).is_err()
+    {
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl fmt::Display for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(_, address) => write!(f, "http://{address}"),
+            Self::Unix(_, path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Sockets that are served.
+pub(super) struct Listening {
+    accepting: Vec<Task>,
+    /// Connections end with their requests.
+    ends: CancellationToken,
+    /// Connections end now.
+    now: CancellationToken,
+    connections: TaskTracker,
+}
+
+impl Listening {
+    pub(super) fn stop_accepting(&self) {
+        self.ends.cancel();
+    }
+
+    /// Waits for the last answers, not long.
+    pub(super) async fn finish(self) {
+        drop(self.accepting);
+        self.connections.close();
+        if tokio::time::timeout(END_WITHIN, self.connections.wait())
+            .await
+            .is_err()
+        {
+            self.now.cancel();
+            let _ = tokio::time::timeout(END_WITHIN, self.connections.wait()).await;
+        }
+    }
+}
+
+pub(super) fn serve(sockets: Vec<Socket>, router: &Router) -> Listening {
+    let ends = CancellationToken::new();
+    let now = CancellationToken::new();
+    let connections = TaskTracker::new();
+    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    let accepting = sockets.into_iter().map(|socket| {
+        let acceptor = Acceptor {
+            router: router.clone(),
+            ends: ends.clone(),
+            now: now.clone(),
+            connections: connections.clone(),
+            slots: Arc::clone(&slots),
+        };
+        task::spawn("listener", acceptor.run(socket))
+    });
+    Listening {
+        accepting: accepting.collect(),
+        ends,
+        now,
+        connections,
+    }
+}
+
+struct Acceptor {
+    router: Router,
+    ends: CancellationToken,
+    now: CancellationToken,
+    connections: TaskTracker,
+    slots: Arc<Semaphore>,
+}
+
+impl Acceptor {
+    async fn run(self, socket: Socket) {
+        loop {
+            let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else {
+                return;
+            };
+            let accepted = tokio::select! {
+                () = self.ends.cancelled() => return,
+                accepted = socket.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => self.start(stream, peer, slot),
+                Err(error) => {
+                    // Too many files are open, say: what is there goes on.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
+    fn start(&self, stream: Stream, peer: Peer, slot: OwnedSemaphorePermit) {
+        let (router, ends, now) = (self.router.clone(), self.ends.clone(), self.now.clone());
+        let token = self.connections.token();
+        let serving = async move {
+            let _held = (slot, token);
+            tokio::select! {
+                () = now.cancelled() => {}
+                () = connection(stream, peer, router, ends) => {}
+            }
+        };
+        task::spawn("connection", serving).detach();
+    }
+}
+
+async fn connection(stream: Stream, peer: Peer, router: Router, ends: CancellationToken) {
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        router.clone().call(request)
+    });
+    let served = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .max_headers(HEADERS)
+        .max_buf_size(HEAD)
+        .serve_connection(TokioIo::new(Patient::new(stream)), service);
+    tokio::pin!(served);
+    let mut is_ending = false;
+    loop {
+        tokio::select! {
+            outcome = served.as_mut() => {
+                if let Err(error) = outcome {
+                    tracing::debug!(%error, "a connection broke");
+                }
+                return;
+            }
+            () = ends.cancelled(), if !is_ending => {
+                is_ending = true;
+                served.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}
+
+/// A connection of either kind.
+struct Stream(Pin<Box<dyn Duplex>>);
+
+trait Duplex: AsyncRead + AsyncWrite + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Send> Duplex for T {}
+
+/// A stream that fails when the other end takes nothing for [`STALLED`].
+struct Patient {
+    stream: Stream,
+    sleep: Pin<Box<Sleep>>,
+    is_waiting: bool,
+}
+
+impl Patient {
+    fn new(stream: Stream) -> Self {
+        Self {
+            stream,
+            sleep: Box::pin(tokio::time::sleep(STALLED)),
+            is_waiting: false,
+        }
+    }
+
+    /// What writing came to, or an error when it has come to nothing for too long.
+    fn patiently<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        wrote: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if wrote.is_ready() {
+            self.is_waiting = false;
+            return wrote;
+        }
+        if !self.is_waiting {
+            self.is_waiting = true;
+            self.sleep.as_mut().reset(Instant::now() + STALLED);
+        }
+        ready!(self.sleep.as_mut().poll(cx));
+        Poll::Ready(Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "the client takes nothing",
+        )))
+    }
+}
+
+impl AsyncRead for Patient {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.stream.0.as_mut().poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Patient {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = self.stream.0.as_mut().poll_write(cx, bytes);
+        self.patiently(cx, wrote)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = self.stream.0.as_mut().poll_flush(cx);
+        self.patiently(cx, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = self.stream.0.as_mut().poll_shutdown(cx);
+        self.patiently(cx, shut)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.0.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = self.stream.0.as_mut().poll_write_vectored(cx, slices);
+        self.patiently(cx, wrote)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_is_cut() {
+        let (ours, theirs) = tokio::io::duplex(16);
+        let mut patient = Patient::new(Stream(Box::pin(ours)));
+        patient.write_all(&[0; 16]).await.unwrap();
+        let error = patient.write_all(&[0; 1]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(theirs);
+    }
+}

@@ -1,0 +1,176 @@
+//! Floor 5, HTTP: the sessions of one process for programs and for the page (`docs/server.md`).
+//!
+//! - [`listen`]: sockets, limits on connections and headers, stalled clients, the end in good order.
+//! - [`access`]: the one layer round every route: host, origin, token.
+//! - [`page`]: the page's files, which hold no secret.
+//! - [`sessions`], [`events`], [`commands`]: what a front end needs of a session.
+//!
+//! A handler parses, asks `app` or a session, and answers JSON; it holds no state and no logic that another front end
+//! would need. Nothing here widens what code may do: sandbox and approval are as the server was started.
+
+mod access;
+mod assets;
+mod commands;
+mod directories;
+mod events;
+mod extract;
+mod listen;
+mod page;
+mod problem;
+mod sessions;
+mod state;
+mod token;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
+
+use crate::app::registry::{Registry, RegistryLimits};
+use crate::app::{Context, SessionSettings};
+use crate::error::{Exit, Failure};
+use listen::Socket;
+use state::Shared;
+pub use token::Token;
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listen {
+    /// A port of this machine.
+    Tcp(SocketAddr),
+    /// A unix socket of this person.
+    Unix(PathBuf),
+}
+
+/// How a server is to be.
+#[derive(Debug, Clone)]
+pub struct ServerSettings {
+    /// Where it listens.
+    pub listen: Vec<Listen>,
+    /// The file with the token: one that is there is read, else it is made. `None` is a new file of this run.
+    pub token_file: Option<PathBuf>,
+    /// Names under which it can be reached, besides those of this machine: of a proxy in front of it.
+    pub hosts: Vec<String>,
+    /// Sessions work in this directory or below it.
+    pub root: PathBuf,
+    /// How sessions are, unless a client says otherwise where it may. With `run_unasked` a client may say that nobody is
+    /// asked.
+    pub session: SessionSettings,
+    /// How many sessions, and for how long.
+    pub limits: RegistryLimits,
+}
+
+/// A server that listens.
+pub struct Server {
+    sockets: Vec<Socket>,
+    shared: Arc<Shared>,
+}
+
+impl Server {
+    /// Listens from now on; requests are answered by [`run`](Self::run).
+    ///
+    /// # Errors
+    /// A socket or the token's file cannot be made.
+    pub async fn bind(settings: ServerSettings, context: Context) -> Result<Self, Failure> {
+        let root = settings.root.canonicalize().map_err(|error| {
+            let root = settings.root.display();
+            Failure::usage(format!("the directory `{root}` cannot be used: {error}"))
+        })?;
+        let mut sockets = Vec::new();
+        for at in &settings.listen {
+            sockets.push(Socket::bind(at).await?);
+        }
+        let port = sockets.iter().find_map(Socket::port);
+        let token = Token::open(settings.token_file.as_deref(), port, &context.paths.sockets)?;
+        let registry = Registry::new(context, settings.limits);
+        let hosts = settings.hosts.iter().map(|it| it.to_ascii_lowercase());
+        let shared = Shared::new(
+            registry,
+            token,
+            port,
+            hosts.collect(),
+            root,
+            settings.session,
+        );
+        Ok(Self {
+            sockets,
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// What a person opens, with the token in the fragment, which no browser sends; `None` without a port.
+    pub fn url(&self) -> Option<String> {
+        let socket = self.sockets.iter().find_map(Socket::address)?;
+        let host = if socket.ip().is_unspecified() {
+            format!("127.0.0.1:{}", socket.port())
+        } else {
+            socket.to_string()
+        };
+        Some(format!(
+            "http://{host}/#token={}",
+            self.shared.access.token.secret()
+        ))
+    }
+
+    /// A file that only this person can read and that leads a browser to the page; it goes with the server.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn opening_page(&self) -> Result<PathBuf, Failure> {
+        let url = self.url().unwrap_or_default();
+        self.shared.access.token.page(&url)
+    }
+
+    /// Where it listens, for people.
+    pub fn addresses(&self) -> Vec<String> {
+        self.sockets.iter().map(Socket::to_string).collect()
+    }
+
+    /// The file that has the token.
+    pub fn token_file(&self) -> PathBuf {
+        self.shared.access.token.path().to_owned()
+    }
+
+    /// Serves until `until` is over; then every session is saved and ended.
+    ///
+    /// # Errors
+    /// Nothing listens.
+    pub async fn run(self, until: impl Future<Output = ()>) -> Result<(), Failure> {
+        if self.sockets.is_empty() {
+            return Err(Failure::new(Exit::Usage, "the server listens nowhere"));
+        }
+        let router = router(&self.shared);
+        let listening = listen::serve(self.sockets, &router);
+        until.await;
+        // New requests are turned away, the streams of sessions come to their ends with the sessions.
+        listening.stop_accepting();
+        self.shared.registry.close().await;
+        listening.finish().await;
+        Ok(())
+    }
+}
+
+/// All routes, behind the one layer that lets requests in.
+fn router(shared: &Arc<Shared>) -> Router {
+    let guarded = from_fn_with_state(Arc::clone(shared), access::guard);
+    Router::new()
+        .route("/", get(page::index))
+        .route("/assets/{*path}", get(page::asset))
+        .route("/health", get(page::health))
+        .route("/api/login", post(access::login))
+        .route("/api/sessions", get(sessions::list).post(sessions::create))
+        .route(
+            "/api/sessions/{id}",
+            get(sessions::snapshot).delete(sessions::end),
+        )
+        .route("/api/sessions/{id}/events", get(events::events))
+        .route("/api/sessions/{id}/commands", post(commands::command))
+        .fallback(problem::no_route)
+        .method_not_allowed_fallback(problem::no_method)
+        .layer(guarded)
+        .with_state(Arc::clone(shared))
+}

@@ -1,0 +1,85 @@
+//! The page's files: embedded, open to everybody, without a secret.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use sha2::{Digest as _, Sha256};
+
+use super::assets::ASSETS;
+use super::problem::Problem;
+use super::state::Shared;
+use super::token::hex;
+
+/// What the page may do: its own files and its own server. No inline script, no inline style, nothing of elsewhere.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
+    font-src 'self'; connect-src 'self'; frame-src 'self'; form-action 'none'; base-uri 'none'; \
+    frame-ancestors 'none'";
+
+/// The page.
+pub(super) async fn index(headers: HeaderMap) -> Result<Response, Problem> {
+    let mut response = file("index.html", &headers)?;
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY.as_str(), POLICY),
+        ("cross-origin-opener-policy", "same-origin"),
+    ] {
+        let value = axum::http::HeaderValue::from_static(value);
+        headers.insert(axum::http::HeaderName::from_static(name), value);
+    }
+    Ok(response)
+}
+
+/// One of its files.
+pub(super) async fn asset(
+    Path(path): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    file(&path, &headers)
+}
+
+/// Whether the server lives.
+pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Json<serde_json::Value> {
+    Json(serde_json::json!({
+        "status": "ok",
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptime_seconds": shared.started.elapsed().as_secs(),
+    }))
+}
+
+fn file(path: &str, headers: &HeaderMap) -> Result<Response, Problem> {
+    let found = ASSETS.iter().find(|(name, _)| *name == path);
+    let (name, bytes) = found.ok_or_else(|| Problem::not_found("there is no such file"))?;
+    let tag = format!("\"{}\"", hex(&Sha256::digest(bytes)));
+    let fresh = [
+        (ETAG.as_str(), tag.as_str()),
+        (CACHE_CONTROL.as_str(), "no-cache"),
+        // A sandboxed frame, which has no origin, loads what draws its charts.
+        ("cross-origin-resource-policy", "cross-origin"),
+    ];
+    let known = headers.get(IF_NONE_MATCH).and_then(|it| it.to_str().ok());
+    if known == Some(tag.as_str()) {
+        return Ok((StatusCode::NOT_MODIFIED, fresh).into_response());
+    }
+    let kind = [(CONTENT_TYPE, media_type(name))];
+    Ok((fresh, kind, *bytes).into_response())
+}
+
+fn media_type(name: &str) -> &'static str {
+    match name.rsplit_once('.').map(|(_, ending)| ending) {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js" | "mjs") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        Some("png") => "image/png",
+        Some("ico") => "image/x-icon",
+        Some("woff2") => "font/woff2",
+        Some("json") => "application/json",
+        _ => "text/plain; charset=utf-8",
+    }
+}

@@ -1,0 +1,150 @@
+//! Errors as clients get them: `{"error": {"message", "hint", "reason", "by"}}` with a status.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::agent::store::OpenError;
+use crate::agent::stream::Rejection;
+use crate::app::registry::RegistryError;
+use crate::error::{Exit, Failure};
+
+/// Why a request was not carried out.
+#[derive(Debug)]
+pub(super) struct Problem {
+    status: StatusCode,
+    error: Told,
+}
+
+#[derive(Debug, Serialize)]
+struct Told {
+    message: String,
+    hint: Option<String>,
+    reason: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
+}
+
+impl Problem {
+    pub(super) fn new(
+        status: StatusCode,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            status,
+            error: Told {
+                message: message.into(),
+                hint: None,
+                reason,
+                by: None,
+            },
+        }
+    }
+
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.error.hint = Some(hint.into());
+        self
+    }
+
+    pub(super) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
+    }
+
+    pub(super) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    pub(super) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    pub(super) fn no_session(id: &str) -> Self {
+        Self::not_found(format!("no session `{id}` runs here")).hint(
+            "`GET /api/sessions` lists those that run and those that can be resumed with `POST /api/sessions`",
+        )
+    }
+
+    pub(super) fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = serde_json::json!({ "error": self.error });
+        (self.status, Json(body)).into_response()
+    }
+}
+
+impl From<Rejection> for Problem {
+    fn from(rejection: Rejection) -> Self {
+        let reason = match &rejection {
+            Rejection::Busy => "busy",
+            Rejection::Restoring => "restoring",
+            Rejection::AlreadyAnswered { .. } => "already_answered",
+            Rejection::NotWaiting => "not_waiting",
+            Rejection::Ended => "ended",
+        };
+        let mut problem = Self::new(StatusCode::CONFLICT, reason, rejection.to_string());
+        if let Rejection::AlreadyAnswered { by } = rejection {
+            problem.error.by = Some(by);
+        }
+        problem
+    }
+}
+
+impl From<RegistryError> for Problem {
+    fn from(error: RegistryError) -> Self {
+        let message = error.to_string();
+        match error {
+            RegistryError::Full { .. } => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_sessions", message)
+                    .hint("end one with `DELETE /api/sessions/{id}`, or start the server with a larger --max-sessions")
+            }
+            RegistryError::Closing => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "closing", message)
+            }
+            RegistryError::Unknown(_) => Self::not_found(message),
+            RegistryError::NotOpened(error) => match error {
+                OpenError::Taken { .. } => Self::new(StatusCode::CONFLICT, "taken", message)
+                    .hint("a session can be used by one process at a time"),
+                OpenError::NoJournal(_) => Self::not_found(message),
+                OpenError::Newer { .. } | OpenError::Io { .. } => Self::internal(message),
+            },
+            RegistryError::Failed(failure) => failure.into(),
+        }
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        let (status, reason) = match failure.exit {
+            Exit::Usage => (StatusCode::BAD_REQUEST, "bad_request"),
+            Exit::Kernel => (StatusCode::SERVICE_UNAVAILABLE, "kernel"),
+            Exit::Provider => (StatusCode::SERVICE_UNAVAILABLE, "model"),
+            Exit::Done | Exit::Failed | Exit::Approval | Exit::Interrupted | Exit::Script(_) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "internal")
+            }
+        };
+        let mut problem = Self::new(status, reason, failure.message);
+        problem.error.hint = failure.hint;
+        problem
+    }
+}
+
+/// No route is called so.
+pub(super) async fn no_route() -> Problem {
+    Problem::not_found("there is no such route").hint("see `/openapi.json`")
+}
+
+/// The route does not know this method.
+pub(super) async fn no_method() -> Problem {
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method",
+        "this route does not know this method",
+    )
+    .hint("see `/openapi.json`")
+}

@@ -1,0 +1,216 @@
+//! Sessions: created, resumed, listed, looked at, ended.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+
+use super::directories;
+use super::events::client_name;
+use super::extract::Json;
+use super::problem::Problem;
+use super::state::Shared;
+use crate::agent::approval::Approval;
+use crate::agent::sessions::Found;
+use crate::app::Notice;
+use crate::app::SessionSettings;
+use crate::app::registry::{LiveSession, OpenRequest};
+
+/// What `POST /api/sessions` takes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Create {
+    /// The model, as for `--model`.
+    model: Option<String>,
+    /// The main kernel, by name or language.
+    kernel: Option<String>,
+    /// Where the notebook is kept; one that is there goes on.
+    notebook: Option<String>,
+    /// Files that the model is told about, relative to the directory.
+    files: Vec<String>,
+    /// When a person is asked before code runs.
+    approval: Option<Approval>,
+    /// The session that goes on.
+    resume: Option<String>,
+    /// Where it works, relative to the server's directory.
+    directory: Option<String>,
+}
+
+/// What it answers.
+#[derive(Debug, Serialize)]
+struct Created {
+    id: String,
+    /// What a person should know about the start.
+    notices: Vec<String>,
+}
+
+/// Creates a session, or resumes one.
+pub(super) async fn create(
+    State(shared): State<Arc<Shared>>,
+    Json(wanted): Json<Create>,
+) -> Result<Response, Problem> {
+    let request = request(&shared, wanted)?;
+    let (live, notices) = shared.registry.open(request).await?;
+    let notices = notices.into_iter().filter_map(|notice| match notice {
+        Notice::Info(text) | Notice::Warning(text) => Some(text),
+        Notice::StepBegan { .. } | Notice::StepOutput { .. } | Notice::StepEnded { .. } => None,
+    });
+    let created = Created {
+        id: live.id.clone(),
+        notices: notices.collect(),
+    };
+    Ok((StatusCode::CREATED, axum::Json(created)).into_response())
+}
+
+/// What a client wants, checked against what it may.
+fn request(shared: &Shared, wanted: Create) -> Result<OpenRequest, Problem> {
+    let root = &shared.root;
+    let directory = directories::of_session(root, wanted.directory.as_deref())?;
+    let defaults = &shared.defaults;
+    let run_unasked = match wanted.approval {
+        None => defaults.run_unasked,
+        Some(Approval::Ask) => false,
+        Some(approval) => may_be(approval, shared).map(|()| true)?,
+    };
+    let kernels = match wanted.kernel {
+        None => defaults.kernels.clone(),
+        // A path would start a program of the client's choice.
+        Some(kernel) if kernel.contains('/') || kernel.starts_with('.') => {
+            return Err(Problem::forbidden("a kernel is named, not its path")
+                .hint("`GET /api/kernels` lists them"));
+        }
+        Some(kernel) => vec![kernel],
+    };
+    let notebook = wanted.notebook.as_deref();
+    let notebook = notebook.map(|it| directories::below(root, &directory, it));
+    let files = wanted.files.iter();
+    let files = files.map(|it| directories::below(root, &directory, it));
+    let resume = wanted.resume;
+    let settings = SessionSettings {
+        model: wanted.model.or_else(|| defaults.model.clone()),
+        kernels,
+        notebook: notebook.transpose()?,
+        files: files.collect::<Result<_, _>>()?,
+        run_unasked,
+        attended: true,
+        ..defaults.clone()
+    };
+    Ok(OpenRequest {
+        settings,
+        directory: Some(directory),
+        resume,
+    })
+}
+
+/// Whether a client may have code run like this: only a person at the server's start can say that nobody is asked.
+pub(super) fn may_be(approval: Approval, shared: &Shared) -> Result<(), Problem> {
+    if approval == Approval::Ask || shared.defaults.run_unasked {
+        return Ok(());
+    }
+    Err(
+        Problem::forbidden("this server asks before code runs, and a client cannot change that")
+            .hint("start it with `sponde serve --yes` if code may run unasked"),
+    )
+}
+
+#[derive(Debug, Serialize)]
+struct Listed {
+    live: Vec<Live>,
+    stored: Vec<Stored>,
+}
+
+#[derive(Debug, Serialize)]
+struct Live {
+    id: String,
+    title: Option<String>,
+    directory: String,
+    notebook: String,
+    model: Option<String>,
+    kernel: Option<String>,
+    sandbox: String,
+    clients: usize,
+    busy: bool,
+    pending: bool,
+    started: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Stored {
+    id: String,
+    title: Option<String>,
+    directory: Option<String>,
+    updated: String,
+    cells: usize,
+    /// Whether another process has it open.
+    open: bool,
+}
+
+/// Lists them: those that run, and those that can be resumed.
+pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
+    let registry = shared.registry.clone();
+    let stored = tokio::task::spawn_blocking(move || registry.stored()).await;
+    let stored = stored.map_err(|error| Problem::internal(error.to_string()))?;
+    let live = shared.registry.list();
+    let is_live = |id: &str| live.iter().any(|it| it.id == id);
+    let stored = stored.into_iter().filter(|it| !is_live(&it.id));
+    let listed = Listed {
+        stored: stored.map(Stored::from).collect(),
+        live: live.iter().map(|it| Live::from(&**it)).collect(),
+    };
+    Ok(axum::Json(listed).into_response())
+}
+
+impl From<&LiveSession> for Live {
+    fn from(live: &LiveSession) -> Self {
+        let activity = live.activity();
+        Self {
+            id: live.id.clone(),
+            title: activity.title,
+            directory: live.directory.display().to_string(),
+            notebook: live.notebook.display().to_string(),
+            model: activity.model,
+            kernel: live.kernels.first().map(|it| it.kernel.clone()),
+            sandbox: live.sandbox.clone(),
+            clients: live.clients(),
+            busy: activity.is_busy,
+            pending: activity.is_pending,
+            started: live.started.to_string(),
+        }
+    }
+}
+
+impl From<Found> for Stored {
+    fn from(found: Found) -> Self {
+        Self {
+            title: found.summary.name().map(str::to_owned),
+            directory: found.begin.map(|it| it.cwd.display().to_string()),
+            updated: found.modified.to_string(),
+            cells: found.summary.code_cells,
+            open: found.open.is_some(),
+            id: found.id,
+        }
+    }
+}
+
+/// One session as it is.
+pub(super) async fn snapshot(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let live = shared.live(&id)?;
+    let snapshot = live.handle().snapshot().await?;
+    Ok(axum::Json(super::events::snapshot_item(&snapshot)).into_response())
+}
+
+/// Ends one; its files stay.
+pub(super) async fn end(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    let registry = shared.registry.clone();
+    registry.end(&id).await?;
+    tracing::info!(id, by = client_name(None), "a session was ended");
+    Ok(StatusCode::NO_CONTENT)
+}

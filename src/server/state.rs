@@ -1,0 +1,54 @@
+//! What every handler gets.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::access::Access;
+use super::commands::Keys;
+use super::problem::Problem;
+use super::token::Token;
+use crate::app::SessionSettings;
+use crate::app::registry::{LiveSession, Registry};
+
+/// The server's state.
+pub(super) struct Shared {
+    /// The sessions.
+    pub(super) registry: Registry,
+    /// Who may come in.
+    pub(super) access: Access,
+    /// Sessions work in it or below it; without links.
+    pub(super) root: PathBuf,
+    /// How sessions are unless a client says otherwise.
+    pub(super) defaults: SessionSettings,
+    /// Commands that were sent with a key.
+    pub(super) keys: Keys,
+    /// When it began.
+    pub(super) started: Instant,
+}
+
+impl Shared {
+    pub(super) fn new(
+        registry: Registry,
+        token: Token,
+        port: Option<u16>,
+        hosts: Vec<String>,
+        root: PathBuf,
+        defaults: SessionSettings,
+    ) -> Self {
+        Self {
+            registry,
+            access: Access::new(token, port, hosts),
+            root,
+            defaults,
+            keys: Keys::default(),
+            started: Instant::now(),
+        }
+    }
+
+    /// The session `id`, if it runs.
+    pub(super) fn live(&self, id: &str) -> Result<Arc<LiveSession>, Problem> {
+        let live = self.registry.get(id);
+        live.ok_or_else(|| Problem::no_session(id))
+    }
+}

@@ -1,0 +1,233 @@
+//! The token: made at the start of a server, kept in a file that only its person can read.
+
+use std::fmt;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::{Digest as _, Sha256};
+
+use crate::app::attach;
+use crate::error::{Exit, Failure};
+
+/// Characters that a token in a file of the person's must have.
+const SHORTEST: usize = 32;
+/// Bytes that such a file can have.
+const LARGEST: u64 = 1024;
+
+/// The token. `Debug` does not show it.
+pub struct Token {
+    secret: String,
+    path: PathBuf,
+    /// The file goes with the server.
+    is_ours: bool,
+    /// The page that leads a browser to the server, if it was made.
+    page: OnceLock<PathBuf>,
+}
+
+impl Token {
+    /// The token in `file`, which is made if it is not there; without a file, a new one among the person's `sockets`.
+    pub(super) fn open(
+        file: Option<&Path>,
+        port: Option<u16>,
+        sockets: &Path,
+    ) -> Result<Self, Failure> {
+        let (path, is_ours) = match file {
+            Some(path) => (path.to_owned(), false),
+            None => {
+                let dir = attach::private_dir(sockets).map_err(|error| failed(sockets, &error))?;
+                let name = port.map_or_else(|| std::process::id().to_string(), |it| it.to_string());
+                (dir.join(format!("serve-{name}.token")), true)
+            }
+        };
+        if is_ours {
+            // Of a server on this port that was killed.
+            let _ = std::fs::remove_file(&path);
+        } else if let Some(secret) = read(&path)? {
+            return Ok(Self {
+                secret,
+                path,
+                is_ours,
+                page: OnceLock::new(),
+            });
+        }
+        let secret = random();
+        write(&path, &secret)?;
+        Ok(Self {
+            secret,
+            path,
+            is_ours,
+            page: OnceLock::new(),
+        })
+    }
+
+    /// The token itself.
+    pub(super) fn secret(&self) -> &str {
+        &self.secret
+    }
+
+    /// The file that has it.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a page beside the token's file that leads to `url`, for its person alone.
+    pub(super) fn page(&self, url: &str) -> Result<PathBuf, Failure> {
+        let mut name = self.path.clone().into_os_string();
+        name.push(format!(".{}.html", uuid::Uuid::new_v4().simple()));
+        let path = self.page.get_or_init(|| PathBuf::from(name));
+        let text = format!(
+            "<!doctype html><meta http-equiv=refresh content=\"0;url={url}\"><a href=\"{url}\">Sponde</a>\n"
+        );
+        write(path, &text)?;
+        Ok(path.clone())
+    }
+
+    /// Whether `other` is the token. Takes the same time whatever is wrong with it.
+    pub(super) fn is(&self, other: &str) -> bool {
+        is_same(&self.secret, other)
+    }
+
+    /// What the token's owner gets as a cookie: it dies with the token.
+    pub(super) fn cookie(&self) -> String {
+        // A key of any length is good.
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(self.secret.as_bytes()) else {
+            return random();
+        };
+        mac.update(b"sponde cookie 1");
+        hex(&mac.finalize().into_bytes())
+    }
+}
+
+/// Compares digests, so that the time says nothing about the texts.
+pub(super) fn is_same(one: &str, other: &str) -> bool {
+    Sha256::digest(one) == Sha256::digest(other)
+}
+
+/// 244 random bits.
+pub(super) fn random() -> String {
+    let half = || uuid::Uuid::new_v4().simple().to_string();
+    half() + &half()
+}
+
+/// In hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The token in a file of the person's; `None` if there is no file.
+fn read(path: &Path) -> Result<Option<String>, Failure> {
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(path, &error)),
+    };
+    let metadata = file.metadata().map_err(|error| failed(path, &error))?;
+    let shown = path.display();
+    if !metadata.is_file() || metadata.mode() & 0o077 != 0 {
+        return Err(
+            Failure::usage(format!("others can read the token in `{shown}`"))
+                .hint(format!("make it yours alone with `chmod 600 {shown}`")),
+        );
+    }
+    let mut text = String::new();
+    let read = file.take(LARGEST).read_to_string(&mut text);
+    read.map_err(|error| failed(path, &error))?;
+    let secret = text.trim().to_owned();
+    let is_good = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+    if secret.len() < SHORTEST || !secret.chars().all(is_good) {
+        return Err(Failure::usage(format!(
+            "the token in `{shown}` is not one: it needs {SHORTEST} or more letters, digits, `-`, `.`, `_`, `~`"
+        ))
+        .hint("remove the file: the server then makes a good one"));
+    }
+    Ok(Some(secret))
+}
+
+/// Writes a new file that nobody else can read.
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let written = options
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| failed(path, &error))
+}
+
+fn failed(path: &Path, error: &io::Error) -> Failure {
+    let path = path.display();
+    Failure::new(
+        Exit::Failed,
+        format!("the token cannot be kept in `{path}`: {error}"),
+    )
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        if let Some(page) = self.page.get() {
+            let _ = std::fs::remove_file(page);
+        }
+        if self.is_ours {
+            let _ = std::fs::remove_file(&self.path);
+            // The last one takes the directory along.
+            if let Some(dir) = self.path.parent() {
+                let _ = std::fs::remove_dir(dir);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_token_of_a_run_goes_with_it_and_one_of_the_person_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let token = Token::open(None, Some(7), dir.path()).unwrap();
+        let path = token.path().to_owned();
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), token.secret());
+        assert!(token.is(token.secret()) && !token.is("other") && token.secret().len() == 64);
+        assert!(!token.cookie().contains(token.secret()));
+        assert_eq!(format!("{token:?}"), "Token");
+        drop(token);
+        assert!(!path.exists());
+
+        let mine = dir.path().join("mine");
+        let first = Token::open(Some(&mine), None, dir.path()).unwrap();
+        let secret = first.secret().to_owned();
+        drop(first);
+        let again = Token::open(Some(&mine), None, dir.path()).unwrap();
+        assert_eq!(again.secret(), secret);
+    }
+
+    #[test]
+    fn a_file_that_others_read_or_a_poor_token_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        std::fs::write(&path, "a".repeat(40)).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let error = Token::open(Some(&path), None, dir.path()).unwrap_err();
+        assert!(error.message.contains("others can read"), "{error}");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        Token::open(Some(&path), None, dir.path()).unwrap();
+        std::fs::write(&path, "short").unwrap();
+        let error = Token::open(Some(&path), None, dir.path()).unwrap_err();
+        assert!(error.message.contains("is not one"), "{error}");
+    }
+}
