@@ -216,6 +216,8 @@ export function Conversation({ live, view, onEdit }) {
   const rows = session.cells.map((cell, at) => {
     const pending = session.pending.find((it) => it.cell === cell.id) ?? null;
     const isLast = at === session.cells.length - 1;
+    // What only the model reads is in the notebook.
+    if (cell.kind === "note" && view === "chat") return null;
     const made = cell.kind === "code"
       ? html`<${CodeCell} key=${cell.id} live=${live} cell=${cell} pending=${pending} language=${language} first=${plots} view=${view} onEdit=${onEdit} />`
       : html`<${Said} key=${cell.id} cell=${cell} isLive=${isLast && isSampling} />`;

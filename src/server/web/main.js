@@ -52,6 +52,7 @@ function Session({ id, facts, onMenu, onGone, dropped }) {
   const live = useMemo(() => new Live(id, () => draw(), onGone), [id]);
   const scroller = useRef();
   const isAtEnd = useRef(true);
+  const lastTop = useRef(0);
   useEffect(() => () => live.close(), [live]);
   useEffect(() => { read("models").then((it) => setModels(it.models ?? it), () => {}); }, []);
   const { session } = live;
@@ -70,7 +71,10 @@ function Session({ id, facts, onMenu, onGone, dropped }) {
   const scrolled = (event) => {
     const box = event.currentTarget;
     const was = isAtEnd.current;
-    isAtEnd.current = box.scrollHeight - box.scrollTop - box.clientHeight < 80;
+    // Only a person scrolls back: what grows below does not count.
+    if (box.scrollHeight - box.scrollTop - box.clientHeight < 80) isAtEnd.current = true;
+    else if (box.scrollTop < lastTop.current - 2) isAtEnd.current = false;
+    lastTop.current = box.scrollTop;
     if (was !== isAtEnd.current) draw();
   };
 
