@@ -23,9 +23,11 @@ use crate::llm::rig::{RigOptions, RigProvider};
 use crate::llm::types::Provider;
 
 mod code_mode;
+mod listed;
 mod local;
 mod switch;
 
+pub use listed::{ListedModel, listed};
 pub use local::OwnServer;
 pub use switch::Switchboard;
 

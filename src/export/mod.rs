@@ -16,7 +16,7 @@ mod outputs;
 mod sanitise;
 mod script;
 
-use crate::jupyter::nbformat::Notebook;
+use crate::jupyter::nbformat::{Notebook, Output};
 pub use markdown::Pictures;
 pub use md::Files;
 
@@ -32,6 +32,22 @@ pub struct Options {
 /// name by a path beside the notebook.
 pub fn html(notebook: &Notebook, name: &str, options: Options, pictures: &Pictures<'_>) -> String {
     html::page(&prepared(notebook, options), name, options, pictures)
+}
+
+/// One output as HTML that can stand in a page: nothing in it runs or is loaded. `None` if it is drawn by scripts, which
+/// need a frame of their own.
+pub fn output_html(output: &Output) -> Option<String> {
+    outputs::inline(output)
+}
+
+/// Text with Markdown in it as HTML that can stand in a page.
+pub fn text_html(text: &str) -> String {
+    markdown::html(text, None, &|_| None)
+}
+
+/// Code as HTML with the classes of its tokens.
+pub fn code_html(code: &str, language: &str) -> String {
+    highlight::highlight(code, language)
 }
 
 /// The notebook as Markdown; without `files` pictures are left out.

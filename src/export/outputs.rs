@@ -53,6 +53,21 @@ pub(super) fn html(outputs: &[Output], count: &mut usize, pictures: &Pictures<'_
     html
 }
 
+/// One output, as it stands in a page; `None` if scripts draw it.
+pub(super) fn inline(output: &Output) -> Option<String> {
+    if let Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } = output {
+        if interactive(data).is_some() {
+            return None;
+        }
+        if let Some(text) = data.text_of(mime::TEXT_HTML)
+            && sanitise::is_drawn(&text)
+        {
+            return None;
+        }
+    }
+    Some(html(std::slice::from_ref(output), &mut 0, &|_| None))
+}
+
 fn display(
     data: &MimeBundle,
     metadata: &Map<String, Value>,

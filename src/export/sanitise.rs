@@ -40,6 +40,14 @@ pub(super) fn output(html: &str) -> Safe {
     }
 }
 
+/// Whether scripts or frames make what is to be seen.
+pub(super) fn is_drawn(html: &str) -> bool {
+    let lower = html.to_ascii_lowercase();
+    ["<script", "<iframe", "<canvas", "<object", "<embed"]
+        .iter()
+        .any(|tag| lower.contains(tag))
+}
+
 /// Makes HTML that Markdown gave safe.
 pub(super) fn markdown(html: &str) -> String {
     if html.len() > LONGEST || depth(html) > DEEPEST {

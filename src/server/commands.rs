@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::events::client_name;
-use super::extract::Json;
+use super::extract::{Json, Path};
 use super::problem::Problem;
 use super::sessions::may_be;
 use super::state::Shared;

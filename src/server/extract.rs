@@ -1,4 +1,4 @@
-//! Bodies and queries, with errors in our form.
+//! Bodies, queries and paths, with errors in our form.
 
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -50,6 +50,19 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
         let parsed = axum::extract::Query::<T>::from_request_parts(parts, state).await;
         let parsed = parsed
             .map_err(|rejection: QueryRejection| Problem::bad_request(rejection.body_text()))?;
+        Ok(Self(parsed.0))
+    }
+}
+
+/// What stands in the path. What does not fit is not there.
+pub(super) struct Path<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let parsed = axum::extract::Path::<T>::from_request_parts(parts, state).await;
+        let parsed = parsed.map_err(|rejection| Problem::not_found(rejection.body_text()))?;
         Ok(Self(parsed.0))
     }
 }

@@ -4,21 +4,32 @@
 //! - [`access`]: the one layer round every route: host, origin, token.
 //! - [`page`]: the page's files, which hold no secret.
 //! - [`sessions`], [`events`], [`commands`]: what a front end needs of a session.
+//! - [`outputs`], [`document`], [`ticket`], [`render`]: what cells put out, which is hostile.
+//! - [`kernel`]: variables, completion, windows of tables. [`files`], [`notebook`], [`catalog`]: the rest.
 //!
 //! A handler parses, asks `app` or a session, and answers JSON; it holds no state and no logic that another front end
 //! would need. Nothing here widens what code may do: sandbox and approval are as the server was started.
 
 mod access;
 mod assets;
+mod catalog;
 mod commands;
 mod directories;
+mod document;
+mod download;
 mod events;
 mod extract;
+mod files;
+mod kernel;
 mod listen;
+mod notebook;
+mod outputs;
 mod page;
 mod problem;
+mod render;
 mod sessions;
 mod state;
+mod ticket;
 mod token;
 
 use std::future::Future;
@@ -27,6 +38,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 
@@ -154,6 +166,14 @@ impl Server {
     }
 }
 
+/// Bytes of a body of JSON: a command with code.
+const BODY: usize = 8 << 20;
+
+/// For routes that count themselves while they write.
+fn any_size() -> DefaultBodyLimit {
+    DefaultBodyLimit::disable()
+}
+
 /// All routes, behind the one layer that lets requests in.
 fn router(shared: &Arc<Shared>) -> Router {
     let guarded = from_fn_with_state(Arc::clone(shared), access::guard);
@@ -169,8 +189,45 @@ fn router(shared: &Arc<Shared>) -> Router {
         )
         .route("/api/sessions/{id}/events", get(events::events))
         .route("/api/sessions/{id}/commands", post(commands::command))
+        .route("/api/sessions/{id}/{file}", get(notebook::notebook))
+        .route(
+            "/api/sessions/{id}/cells/{cell}/outputs/{n}",
+            get(outputs::types),
+        )
+        .route(
+            "/api/sessions/{id}/cells/{cell}/outputs/{n}/{mime}",
+            get(outputs::bytes),
+        )
+        .route("/out/{ticket}/{cell}/{n}", get(outputs::frame))
+        .route("/api/markdown", post(render::markdown))
+        .route("/api/highlight", post(render::highlight))
+        .route("/api/sessions/{id}/variables", get(kernel::variables))
+        .route("/api/sessions/{id}/complete", get(kernel::complete))
+        .route("/api/sessions/{id}/frames/{name}", get(kernel::window))
+        .route(
+            "/api/sessions/{id}/frames/{name}/columns/{column}",
+            get(kernel::profile),
+        )
+        .route(
+            "/api/sessions/{id}/frames/{name}/export",
+            get(kernel::export),
+        )
+        .route(
+            "/api/sessions/{id}/files",
+            get(files::list).post(files::drop_files).layer(any_size()),
+        )
+        .route(
+            "/api/sessions/{id}/files/{*path}",
+            get(files::get)
+                .put(files::put)
+                .delete(files::delete)
+                .layer(any_size()),
+        )
+        .route("/api/models", get(catalog::models))
+        .route("/api/kernels", get(catalog::kernels))
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
+        .layer(DefaultBodyLimit::max(BODY))
         .layer(guarded)
         .with_state(Arc::clone(shared))
 }

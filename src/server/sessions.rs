@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
 use super::directories;
 use super::events::client_name;
-use super::extract::Json;
+use super::extract::{Json, Path};
 use super::problem::Problem;
 use super::state::Shared;
 use crate::agent::approval::Approval;

@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::access::Access;
 use super::commands::Keys;
 use super::problem::Problem;
+use super::ticket::Tickets;
 use super::token::Token;
 use crate::app::SessionSettings;
 use crate::app::registry::{LiveSession, Registry};
@@ -23,6 +24,8 @@ pub(super) struct Shared {
     pub(super) defaults: SessionSettings,
     /// Commands that were sent with a key.
     pub(super) keys: Keys,
+    /// For the frames of outputs.
+    pub(super) tickets: Tickets,
     /// When it began.
     pub(super) started: Instant,
 }
@@ -42,6 +45,7 @@ impl Shared {
             root,
             defaults,
             keys: Keys::default(),
+            tickets: Tickets::new(),
             started: Instant::now(),
         }
     }

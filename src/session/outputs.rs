@@ -219,6 +219,17 @@ impl Outputs {
         outputs
     }
 
+    /// The output that stands at this place in [`Outputs::to_notebook`].
+    pub fn nth(&self, index: usize) -> Option<Output> {
+        if self.cut.is_some() {
+            return self.to_notebook().into_iter().nth(index);
+        }
+        Some(match self.items.get(index)? {
+            Item::Text(text) => Output::stream(text.name, text.shown.clone()),
+            Item::Rich(rich) => rich.output.clone(),
+        })
+    }
+
     /// Whether there is nothing to show.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty() && self.cut.is_none()

@@ -133,6 +133,10 @@ impl Session {
 
     /// A client joins: it gets everything as it is now, and every item from then on.
     pub(super) fn join(&mut self, joining: Joining) {
+        let joining = match joining {
+            Joining::Snapshot(joining) => joining,
+            Joining::Look(look) => return look(&self.transcript, self.kernels.all_ready()),
+        };
         self.announce();
         let snapshot = Snapshot {
             version: VERSION,

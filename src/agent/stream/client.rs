@@ -8,6 +8,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::log::Next;
 use super::{Item, ItemId, Log, Snapshot};
 use crate::agent::event::Command;
+use crate::kernel::Kernel;
+use crate::session::Transcript;
 
 /// Commands that may wait for the session.
 pub(in crate::agent) const INBOX: usize = 64;
@@ -23,8 +25,17 @@ pub struct SessionHandle {
 /// The newest item when a command was accepted, or why it was not.
 pub type Answer = oneshot::Sender<Result<ItemId, Rejection>>;
 
-/// A client that joins waits for this.
-pub(in crate::agent) type Joining = oneshot::Sender<Snapshot>;
+/// Somebody looks at the session as it is, between two of its steps.
+pub(in crate::agent) enum Joining {
+    /// A client that joins.
+    Snapshot(oneshot::Sender<Snapshot>),
+    /// Whoever needs a part only.
+    Look(Look),
+}
+
+/// Looks at the transcript, and at the kernels that can take code, with their languages; the main one is first if it is
+/// among them. It is quick: the session waits for it.
+pub(in crate::agent) type Look = Box<dyn FnOnce(&Transcript, Vec<(String, Kernel)>) + Send>;
 
 /// A command and who wants it.
 #[derive(Debug)]
@@ -161,13 +172,46 @@ impl SessionHandle {
             .then(|| self.client_at(name, after.sequence))
     }
 
+    /// What `look` finds in the transcript as it is now. It must be quick: the session waits for it.
+    ///
+    /// # Errors
+    /// [`Rejection::Ended`].
+    pub async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Transcript) -> T + Send + 'static,
+    ) -> Result<T, Rejection> {
+        self.ask(|transcript, _| look(transcript)).await
+    }
+
+    /// Its kernels that can take code now, with their languages.
+    ///
+    /// # Errors
+    /// [`Rejection::Ended`].
+    pub async fn kernels(&self) -> Result<Vec<(String, Kernel)>, Rejection> {
+        self.ask(|_, kernels| kernels).await
+    }
+
+    async fn ask<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Transcript, Vec<(String, Kernel)>) -> T + Send + 'static,
+    ) -> Result<T, Rejection> {
+        let (answer, found) = oneshot::channel();
+        let look: Look = Box::new(move |transcript, kernels| {
+            // Somebody who has gone needs nothing.
+            let _ = answer.send(look(transcript, kernels));
+        });
+        let asked = self.joining.send(Joining::Look(look)).await;
+        asked.map_err(|_| Rejection::Ended)?;
+        found.await.map_err(|_| Rejection::Ended)
+    }
+
     /// The session as it is now.
     ///
     /// # Errors
     /// [`Rejection::Ended`].
     pub async fn snapshot(&self) -> Result<Snapshot, Rejection> {
         let (answer, snapshot) = oneshot::channel();
-        let asked = self.joining.send(answer).await;
+        let asked = self.joining.send(Joining::Snapshot(answer)).await;
         asked.map_err(|_| Rejection::Ended)?;
         snapshot.await.map_err(|_| Rejection::Ended)
     }

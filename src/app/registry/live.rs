@@ -23,6 +23,8 @@ pub struct LiveSession {
     pub kernels: Vec<KernelOffer>,
     /// What the model's code may do, in words.
     pub sandbox: String,
+    /// Held by who asks a kernel something beside the cells: one at a time.
+    pub asides: Arc<tokio::sync::Mutex<()>>,
     /// When it was opened here.
     pub started: jiff::Timestamp,
     handle: SessionHandle,
@@ -42,6 +44,7 @@ impl LiveSession {
             notebook: session.notebook.clone(),
             kernels: session.kernels.clone(),
             sandbox: session.sandbox.words().to_owned(),
+            asides: Arc::default(),
             started: jiff::Timestamp::now(),
             handle: session.agent.handle().clone(),
             watch: Mutex::new(Watch::new(title)),

@@ -1,0 +1,50 @@
+//! The models that a front end can offer: those whose key is here, those of servers on this machine, those installed.
+
+use serde::Serialize;
+
+use super::variables;
+use crate::app::Context;
+use crate::llm::catalog::Setup;
+use crate::llm::detect::{self, Found};
+use crate::llm::local::installed_models;
+
+/// A model that can be named.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ListedModel {
+    /// As for `--model`.
+    pub name: String,
+    /// Where it comes from: `configured`, `key`, `server` or `installed`.
+    pub source: &'static str,
+}
+
+/// What there is, best first: the first is what a session gets when nobody names a model.
+pub async fn listed(context: &Context) -> Vec<ListedModel> {
+    let environment = variables(context);
+    let setup = Setup {
+        environment: &environment,
+        providers: &context.config.providers,
+    };
+    let mut models = Vec::new();
+    let mut add = |name: String, source| {
+        if !models.iter().any(|it: &ListedModel| it.name == name) {
+            models.push(ListedModel { name, source });
+        }
+    };
+    if let Some(model) = &context.config.model {
+        add(model.clone(), "configured");
+    }
+    for found in detect::detect(setup).await {
+        match found {
+            Found::Key { model, .. } => add(model, "key"),
+            Found::Server(server) => {
+                for model in &server.models {
+                    add(server.endpoint(model, setup).info.name, "server");
+                }
+            }
+        }
+    }
+    for model in installed_models(&context.paths.models()) {
+        add(model.name(), "installed");
+    }
+    models
+}

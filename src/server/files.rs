@@ -1,0 +1,358 @@
+//! Files of a session's directory: listed, read, written, removed. No way leads out of it: paths have no `..`, and no link
+//! is followed, also none that code puts there meanwhile ([`folder`]).
+
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::path::{Component, Path as FilePath, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::extract::multipart::Multipart;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use futures_util::{Stream, StreamExt as _};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::io::AsyncReadExt as _;
+use tokio_util::io::ReaderStream;
+
+use super::download::{self, Wanted};
+use super::extract::{Path, Query};
+use super::problem::Problem;
+use super::state::Shared;
+use crate::kernel::folder::{self, Folder};
+
+/// Bytes of one file that is written.
+const LARGEST: u64 = 4 << 30;
+/// How long the next piece of a file may take to arrive.
+const PIECE_WITHIN: Duration = Duration::from_secs(30);
+/// Entries of a listing.
+const ENTRIES: usize = 10_000;
+/// Files of one drop.
+const DROPPED: usize = 1000;
+
+/// Which directory.
+#[derive(Debug, Deserialize)]
+pub(super) struct Where {
+    #[serde(default)]
+    path: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Entry {
+    name: String,
+    kind: &'static str,
+    bytes: u64,
+    /// ISO 8601.
+    modified: Option<String>,
+}
+
+/// What is in a directory.
+pub(super) async fn list(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(of): Query<Where>,
+) -> Result<Response, Problem> {
+    let dir = place(&shared, &id, &of.path)?;
+    let entries = blocking(move || entries(&dir)).await?;
+    Ok(axum::Json(entries).into_response())
+}
+
+fn entries(dir: &FilePath) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for entry in folder::list(dir)?.take(ENTRIES) {
+        let entry = entry?;
+        // One that goes meanwhile is not there.
+        let Ok(metadata) = entry.metadata() else {
+            continue;
+        };
+        // A name that is no Unicode cannot be asked for.
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        let kind = match metadata.file_type() {
+            kind if kind.is_dir() => "directory",
+            kind if kind.is_file() => "file",
+            kind if kind.is_symlink() => "link",
+            _ => "other",
+        };
+        entries.push(Entry {
+            name,
+            kind,
+            bytes: metadata.len(),
+            modified: metadata.modified().ok().and_then(iso),
+        });
+    }
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(entries)
+}
+
+/// A file's bytes.
+pub(super) async fn get(
+    State(shared): State<Arc<Shared>>,
+    Path((id, path)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let file = place(&shared, &id, &path)?;
+    let (mut file, length) = blocking(move || {
+        let file = folder::open_file(&file)?;
+        let length = file.metadata()?.len();
+        Ok((file, length))
+    })
+    .await?;
+    let name = path.rsplit('/').next().unwrap_or(&path);
+    match Wanted::of(&headers, length).answer(length) {
+        Err(response) => Ok(response),
+        Ok((part, status)) => {
+            if part.start > 0 {
+                file.seek(SeekFrom::Start(part.start))
+                    .map_err(|it| of_io(&it))?;
+            }
+            let reader = tokio::fs::File::from_std(file).take(part.end - part.start);
+            let body = Body::from_stream(ReaderStream::with_capacity(reader, 64 << 10));
+            let mime = download::mime_of(name);
+            Ok(download::of(body, part, length, status, mime, name))
+        }
+    }
+}
+
+/// Writes a file, whole or not at all.
+pub(super) async fn put(
+    State(shared): State<Arc<Shared>>,
+    Path((id, path)): Path<(String, String)>,
+    body: Body,
+) -> Result<Response, Problem> {
+    let to = place(&shared, &id, &path)?;
+    let pieces = body.into_data_stream();
+    let bytes = write(to, pieces.map(|piece| piece.map_err(io::Error::other))).await?;
+    let answer = json!({ "path": path, "bytes": bytes });
+    Ok((StatusCode::CREATED, axum::Json(answer)).into_response())
+}
+
+/// Writes the files of a form into a directory.
+pub(super) async fn drop_files(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(to): Query<Where>,
+    mut form: Multipart,
+) -> Result<Response, Problem> {
+    let dir = place(&shared, &id, &to.path)?;
+    let broken = |error: axum::extract::multipart::MultipartError| {
+        Problem::bad_request(format!("the form cannot be read: {}", error.body_text()))
+    };
+    let mut written = Vec::new();
+    while let Some(field) = form.next_field().await.map_err(broken)? {
+        let Some(name) = field.file_name().map(str::to_owned) else {
+            continue;
+        };
+        if written.len() >= DROPPED {
+            return Err(Problem::bad_request(format!(
+                "{DROPPED} files are the most for one request"
+            )));
+        }
+        // A browser sends a name; whatever stands before it is not ours to make.
+        let name = name
+            .rsplit(['/', '\\'])
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        let file = dir.join(
+            relative(&name)
+                .filter(|it| it.components().count() == 1)
+                .ok_or_else(|| Problem::bad_request("a file has no name that can be used"))?,
+        );
+        let pieces = field.map(|piece| piece.map_err(io::Error::other));
+        let bytes = write(file, pieces).await?;
+        written.push(json!({ "name": name, "bytes": bytes }));
+    }
+    Ok((StatusCode::CREATED, axum::Json(written)).into_response())
+}
+
+/// Removes a file, a link, or an empty directory.
+pub(super) async fn delete(
+    State(shared): State<Arc<Shared>>,
+    Path((id, path)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    let place = place(&shared, &id, &path)?;
+    if place == shared.live(&id)?.directory {
+        return Err(Problem::forbidden("the session works in this directory"));
+    }
+    blocking(move || {
+        let folder = Folder::of(&place)?;
+        if std::fs::symlink_metadata(folder.file())?.is_dir() {
+            folder::remove_dir(&place)
+        } else {
+            folder::remove_file(&place)
+        }
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Where `path` is in the session's directory.
+fn place(shared: &Shared, id: &str, path: &str) -> Result<PathBuf, Problem> {
+    let live = shared.live(id)?;
+    let relative = relative(path)
+        .ok_or_else(|| Problem::forbidden(format!("`{path}` is not in the session's directory")))?;
+    Ok(live.directory.join(relative))
+}
+
+/// `path` if it only leads down.
+fn relative(path: &str) -> Option<PathBuf> {
+    let path = FilePath::new(path.trim_matches('/'));
+    let is_down = |it: Component<'_>| matches!(it, Component::Normal(_) | Component::CurDir);
+    let text = path.to_str().unwrap_or_default();
+    (path.components().all(is_down) && !text.contains('\0')).then(|| {
+        let steps = path.components();
+        steps
+            .filter(|it| matches!(it, Component::Normal(_)))
+            .collect()
+    })
+}
+
+/// Writes what comes to a file beside `to`, and then puts it in its place.
+async fn write(to: PathBuf, pieces: impl Stream<Item = io::Result<Bytes>>) -> Result<u64, Problem> {
+    let mut writing = blocking(move || Writing::begin(&to)).await?;
+    tokio::pin!(pieces);
+    loop {
+        let piece = tokio::time::timeout(PIECE_WITHIN, pieces.next()).await;
+        let piece = match piece {
+            Ok(None) => break,
+            Ok(Some(Ok(piece))) => piece,
+            Ok(Some(Err(error))) => {
+                return Err(Problem::bad_request(format!("the file broke off: {error}")));
+            }
+            Err(_) => {
+                return Err(Problem::new(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "timeout",
+                    "the rest of the file did not arrive",
+                ));
+            }
+        };
+        if writing.bytes + piece.len() as u64 > LARGEST {
+            return Err(Problem::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "too_large",
+                "a file of more than 4 GiB is not taken",
+            )
+            .hint("copy it into the directory yourself"));
+        }
+        writing = blocking(move || writing.write(&piece)).await?;
+    }
+    blocking(move || writing.end()).await
+}
+
+/// A file that is not in its place yet; it is gone if it never gets there.
+struct Writing {
+    file: File,
+    folder: Folder,
+    temporary: PathBuf,
+    bytes: u64,
+    is_done: bool,
+}
+
+impl Writing {
+    fn begin(to: &FilePath) -> io::Result<Self> {
+        let dir = to.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        if folder::open(dir).is_err() {
+            folder::make_dirs(dir, 0o755)?;
+        }
+        let folder = Folder::of(to)?;
+        if std::fs::symlink_metadata(folder.file()).is_ok_and(|it| it.is_dir()) {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        let name = format!(".sponde-{}.tmp", uuid::Uuid::new_v4().simple());
+        let temporary = folder.beside(name);
+        let file = File::create_new(&temporary)?;
+        Ok(Self {
+            file,
+            folder,
+            temporary,
+            bytes: 0,
+            is_done: false,
+        })
+    }
+
+    fn write(mut self, piece: &[u8]) -> io::Result<Self> {
+        self.file.write_all(piece)?;
+        self.bytes += piece.len() as u64;
+        Ok(self)
+    }
+
+    fn end(mut self) -> io::Result<u64> {
+        // A link in its place is replaced, not followed.
+        std::fs::rename(&self.temporary, self.folder.file())?;
+        self.is_done = true;
+        Ok(self.bytes)
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if !self.is_done {
+            let _ = std::fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// Does what waits for a disk elsewhere.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, Problem> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(of_io(&error)),
+        Err(error) => Err(Problem::internal(error.to_string())),
+    }
+}
+
+fn of_io(error: &io::Error) -> Problem {
+    use io::ErrorKind as Kind;
+    let (status, reason) = match error.kind() {
+        Kind::NotFound => (StatusCode::NOT_FOUND, "not_found"),
+        Kind::PermissionDenied | Kind::ReadOnlyFilesystem => (StatusCode::FORBIDDEN, "forbidden"),
+        Kind::IsADirectory | Kind::NotADirectory | Kind::DirectoryNotEmpty => {
+            (StatusCode::CONFLICT, "kind")
+        }
+        Kind::StorageFull | Kind::QuotaExceeded => (StatusCode::INSUFFICIENT_STORAGE, "full"),
+        // That a link is in the way, and that it is no plain file.
+        Kind::Other => (StatusCode::FORBIDDEN, "forbidden"),
+        _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            (StatusCode::FORBIDDEN, "forbidden")
+        }
+        _ => (StatusCode::BAD_REQUEST, "bad_request"),
+    };
+    Problem::new(status, reason, error.to_string())
+}
+
+fn iso(time: SystemTime) -> Option<String> {
+    let time = jiff::Timestamp::try_from(time).ok()?;
+    Some(time.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_only_lead_down() {
+        for (path, expected) in [
+            ("", Some("")),
+            ("/", Some("")),
+            ("a", Some("a")),
+            ("/a/b/", Some("a/b")),
+            ("./a/./b", Some("a/b")),
+            ("a..b/..c", Some("a..b/..c")),
+            ("..", None),
+            ("a/../b", None),
+            ("a/..", None),
+            ("a\0b", None),
+        ] {
+            let found = relative(path);
+            assert_eq!(found.as_deref(), expected.map(FilePath::new), "{path}");
+        }
+    }
+}
