@@ -109,7 +109,8 @@ impl Browser {
             if let Ok(bytes) = std::fs::read(&path) {
                 return bytes;
             }
-            let there: Vec<_> = std::fs::read_dir(self.downloads()).into_iter().flatten().flatten();
+            let there = std::fs::read_dir(self.downloads()).into_iter().flatten();
+            let there: Vec<_> = there.flatten().map(|it| it.file_name()).collect();
             assert!(begun.elapsed() < LIMIT, "no `{name}` among {there:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

@@ -45,7 +45,8 @@ fn what_others_wrote_is_pinned_and_has_its_licence() {
             assert_eq!(text.matches(is).count(), 1, "{}", file.name);
             text = text.replace(is, was);
         }
-        let hash = format!("{:x}", Sha256::digest(&text));
+        let hash = Sha256::digest(&text);
+        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(
             hash, file.sha256,
             "`{}` is not {} of {} {}",

@@ -52,7 +52,7 @@ export function routes(id) {
     variables: () => read(`${base}/variables`),
     rows: (name, window) => read(`${frame(name)}?${query(window)}`),
     profile: (name, column) => read(`${frame(name)}/columns/${part(column)}`),
-    exportFrame: (name, format) => `api/${frame(name)}/export?format=${format}`,
+    exportFrame: (name, window) => `api/${frame(name)}/export?${query(window)}`,
     complete: (code, cursor) => read(`${base}/complete?${query({ code, cursor })}`),
     files: (path) => read(`${base}/files?${query({ path })}`),
     file: (path) => `api/${file(path)}`,
@@ -76,32 +76,35 @@ export const NAME = (() => {
 })();
 export const OWN = `${NAME} (web)`;
 
-// ---- safe HTML that the server makes, asked for in batches and kept
+// ---- safe HTML that the server makes, kept
 
-function batched(path, field, pick) {
+function kept(ask, keyOf) {
   const known = new Map();
-  let waiting = [];
-  const flush = async () => {
-    const now = waiting;
-    waiting = [];
-    try {
-      const { htmls } = await post(path, { [field]: now.map((it) => it.value) });
-      now.forEach((it, index) => it.resolve(htmls[index]));
-    } catch {
-      now.forEach((it) => { known.delete(it.key); it.resolve(null); });
-    }
-  };
   return (value) => {
-    const key = pick(value);
+    const key = keyOf(value);
     if (!known.has(key)) {
       if (known.size > 2000) known.clear();
-      known.set(key, new Promise((resolve) => {
-        waiting.push({ key, value, resolve });
-        if (waiting.length === 1) queueMicrotask(flush);
-      }));
+      known.set(key, ask(value).catch(() => { known.delete(key); return null; }));
     }
     return known.get(key);
   };
 }
-export const markdown = batched("markdown", "texts", (text) => text);
-export const highlight = batched("highlight", "items", ({ code, language }) => `${language}\n${code}`);
+
+let waiting = [];
+/** Texts that are wanted at the same time are asked for together. */
+export const markdown = kept((text) => new Promise((resolve, reject) => {
+  waiting.push({ text, resolve, reject });
+  if (waiting.length > 1) return;
+  queueMicrotask(async () => {
+    const now = waiting;
+    waiting = [];
+    try {
+      const { htmls } = await post("markdown", { texts: now.map((it) => it.text) });
+      now.forEach((it, index) => it.resolve(htmls[index]));
+    } catch (error) {
+      now.forEach((it) => it.reject(error));
+    }
+  });
+}), (text) => text);
+
+export const highlight = kept(async ({ code, language }) => (await post("highlight", { code, language })).html, ({ code, language }) => `${language}\n${code}`);

@@ -1,8 +1,8 @@
 // The conversation: what was said, code with what came of it, and the questions that wait for a person.
 
 import { OWN, highlight, markdown } from "./api.js";
-import { Outputs, Safe } from "./outputs.js";
-import { Icon, Tool, attempt, html, memo, plural, toast, useEffect, useLayoutEffect, useRef, useState } from "./ui.js";
+import { Outputs } from "./outputs.js";
+import { Icon, Safe, Tool, attempt, html, memo, plural, toast, useEffect, useLayoutEffect, useRef, useState } from "./ui.js";
 
 // ---- words
 
@@ -30,7 +30,7 @@ export function Words({ text, isLive }) {
   const fits = done.safe !== null && text.startsWith(done.text);
   const tail = fits ? text.slice(done.text.length) : text;
   return html`<div class="text">
-    ${fits && html`<div dangerouslySetInnerHTML=${{ __html: done.safe }}></div>`}
+    ${fits && html`<${Safe} text=${done.safe} />`}
     ${tail.trim() && html`<div class="tail">${tail.trimStart()}</div>`}</div>`;
 }
 
@@ -130,7 +130,7 @@ function Approval({ live, cell, findings }) {
   useEffect(() => {
     // Whoever writes something goes on writing.
     const now = document.activeElement;
-    if (!now || now === document.body || now.dataset.idle === "true") box.current?.querySelector(".primary")?.focus({ preventScroll: true });
+    if (!now || now === document.body || now.id === "main" || now.dataset.idle === "true") box.current?.querySelector(".primary")?.focus({ preventScroll: true });
   }, []);
   const decide = (decision) => attempt(async () => {
     setSent(true);

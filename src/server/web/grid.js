@@ -9,7 +9,11 @@ const HIGHEST = 8_000_000;
 /** Windows that are kept. */
 const KEPT = 40;
 
-const show = (value) => (value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value));
+const show = (value) => {
+  if (value === null || value === undefined) return "";
+  if (typeof value === "object") return JSON.stringify(value);
+  return String(value).replace(/^(\d{4}-\d\d-\d\d)[T ]00:00:00$/, "$1");
+};
 const isNumber = (type) => /int|float|double|decimal|num|complex/i.test(type ?? "");
 
 function Histogram({ bins }) {
@@ -95,9 +99,11 @@ export function Grid({ live, name, onClose }) {
     return () => clearTimeout(pending.current);
   }, [first, last, windows]);
 
-  const measure = useCallback((element) => {
-    box.current = element;
-    if (element) setHeight(element.clientHeight - 34);
+  useEffect(() => {
+    // A dialog has its size only once it is open.
+    const watch = new ResizeObserver(() => setHeight(Math.max(ROW, box.current.clientHeight - 34)));
+    watch.observe(box.current);
+    return () => watch.disconnect();
   }, []);
   const go = (row) => { box.current.scrollTop = (row * ROW) / scale; };
   const sortBy = (column) => setOrder((now) => ({
@@ -128,11 +134,11 @@ export function Grid({ live, name, onClose }) {
         <input name="row" inputmode="numeric" placeholder="Go to row" aria-label="Go to row" size="9" /></form>
       <span class="quiet" role="status">${thousands(total)} rows${columns ? ` × ${columns.length} columns` : ""}</span>
       <span class="space"></span>
-      <${Menu} label="Save as" icon="save" text="Save" items=${["csv", "parquet", "xlsx"].map((format) => ({ text: format === "csv" ? "CSV" : format === "xlsx" ? "Excel (XLSX)" : "Parquet", href: live.to.exportFrame(name, format) }))} />
+      <${Menu} label="Save as" icon="save" text="Save" items=${["csv", "parquet", "xlsx"].map((format) => ({ text: format === "csv" ? "CSV" : format === "xlsx" ? "Excel (XLSX)" : "Parquet", href: live.to.exportFrame(name, { format, ...order, descending: order.sort ? order.descending : undefined }) }))} />
     </div>
     ${error && html`<p class="bad" role="alert">${error} <button type="button" class="link" onClick=${() => attempt(() => load(Math.floor(first / WINDOW)))}>Try again</button></p>`}
     <div class="grid-body">
-      <div class="grid" ref=${measure} role="grid" tabindex="0" aria-label=${`Rows of ${name}`} aria-rowcount=${total + 1} onKeyDown=${keys} onScroll=${(event) => setTop(event.currentTarget.scrollTop)}>
+      <div class="grid" ref=${box} role="grid" tabindex="0" aria-label=${`Rows of ${name}`} aria-rowcount=${total + 1} onKeyDown=${keys} onScroll=${(event) => setTop(event.currentTarget.scrollTop)}>
         ${columns && html`<div class="grid-head" role="row"><span class="grid-cell grid-index" role="columnheader">#</span>
           ${columns.map((column) => html`<span class=${`grid-cell ${isNumber(column.type) ? "number" : ""}`} role="columnheader" aria-sort=${order.sort === column.name ? (order.descending ? "descending" : "ascending") : "none"}>
             <button type="button" class="head" onClick=${() => sortBy(column.name)} title=${`Sort by ${column.name} (${column.type})`}>${column.name}<b>${order.sort === column.name ? (order.descending ? " ↓" : " ↑") : ""}</b></button>

@@ -54,6 +54,7 @@ function Session({ id, facts, onMenu, onGone, dropped }) {
   const isAtEnd = useRef(true);
   const lastTop = useRef(0);
   useEffect(() => () => live.close(), [live]);
+  useEffect(() => { if (!isNarrow()) document.querySelector(".foot textarea")?.focus(); }, [live]);
   useEffect(() => { read("models").then((it) => setModels(it.models ?? it), () => {}); }, []);
   const { session } = live;
   const isBusy = session.turn !== "idle";

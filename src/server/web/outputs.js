@@ -3,7 +3,7 @@
 
 import { pieces } from "./ansi.js";
 import { Grid } from "./grid.js";
-import { Dialog, Icon, Tool, attempt, html, memo, plural, saveAs, size, thousands, toast, useEffect, useRef, useState } from "./ui.js";
+import { Dialog, Icon, Safe, Tool, attempt, html, memo, plural, saveAs, size, thousands, toast, useEffect, useRef, useState } from "./ui.js";
 
 const LINES = 40;
 const HEAD = 20;
@@ -135,9 +135,6 @@ function Frame({ url }) {
   return html`<iframe ref=${element} class="frame" sandbox=${SANDBOX} src=${url} title="Interactive output" allow="fullscreen" referrerpolicy="no-referrer" loading="lazy"></iframe>`;
 }
 
-/** HTML that the server made safe. */
-export const Safe = memo(({ text, label, kind }) => html`<div class=${kind} role="region" aria-label=${label} tabindex="0" dangerouslySetInnerHTML=${{ __html: text }}></div>`);
-
 function Rich({ live, cell, n, rev, fallback }) {
   const [found, setFound] = useState(null);
   useEffect(() => {
@@ -147,7 +144,7 @@ function Rich({ live, cell, n, rev, fallback }) {
   }, [cell, n, rev]);
   if (!found) return html`<div class="waiting" aria-busy="true">${fallback}</div>`;
   if (found.frame) return html`<${Frame} key=${found.frame} url=${found.frame.replace(/^\//, "")} />`;
-  if (found.html) return html`<${Safe} text=${found.html} kind="rich" label="Output" />`;
+  if (found.html) return html`<${Safe} text=${found.html} class="rich" role="region" aria-label="Output" tabindex="0" />`;
   return fallback;
 }
 

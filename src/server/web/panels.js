@@ -45,7 +45,7 @@ function Variables({ live }) {
   if (value && all.length === 0) return html`<p class="quiet pad">Variables appear here once code has run.</p>`;
   return html`${all.length > 8 && html`<input type="search" placeholder="Filter" aria-label="Filter variables" value=${filter} onInput=${(event) => setFilter(event.target.value)} />`}
     <ul class="rows">${all.filter((it) => it.name.toLowerCase().includes(filter.toLowerCase())).map((it) => {
-      const facts = [it.type, Array.isArray(it.shape) ? it.shape.map(thousands).join(" × ") : it.shape, it.size != null ? size(it.size) : null].filter(Boolean).join(" · ");
+      const facts = [it.type, it.shape?.replaceAll("x", "×"), it.size != null ? `${thousands(it.size)} long` : null].filter(Boolean).join(" · ");
       const inside = html`<span class="row-head"><code>${it.name}</code><span class="quiet">${facts}</span></span>${it.preview && html`<span class="preview">${it.preview}</span>`}`;
       return html`<li key=${it.name}>${isFrame(it) ? html`<button type="button" class="row" title=${`Look into ${it.name}`} onClick=${() => setGrid(it.name)}>${inside}<${Icon} name="table" /></button>` : html`<div class="row">${inside}</div>`}</li>`;
     })}</ul>

@@ -21,7 +21,7 @@ export function memo(inner) {
 const PATHS = {
   plus: "M12 5v14M5 12h14", menu: "M4 7h16M4 12h16M4 17h16", close: "M6 6l12 12M18 6L6 18", check: "M5 12l5 5L19 7",
   run: "M8 5l11 7-11 7z", stop: "M7 7h10v10H7z", send: "M12 19V5M6 11l6-6 6 6", edit: "M4 20h4L19 9l-4-4L4 16z",
-  copy: "M9 9h11v11H9zM5 15H4V4h11v1", save: "M12 4v11M7 11l5 5 5-5M5 20h14", undo: "M9 7L4 12l5 5M4 12h10a6 6 0 0 1 0 12",
+  copy: "M9 9h11v11H9zM5 15H4V4h11v1", save: "M12 4v11M7 11l5 5 5-5M5 20h14", undo: "M9 6L4 11l5 5M4 11h10.5a4.5 4.5 0 0 1 0 9H11",
   clock: "M12 3a9 9 0 1 0 0 18a9 9 0 0 0 0-18M12 7v5l3 2", panel: "M4 5h16v14H4zM15 5v14", file: "M6 3h8l4 4v14H6zM14 3v4h4",
   folder: "M3 6h6l2 2h10v11H3z", table: "M4 5h16v14H4zM4 10h16M4 15h16M10 5v14", zoom: "M4 9V4h5M20 9V4h-5M4 15v5h5M20 15v5h-5",
   up: "M12 20V9M7 13l5-5 5 5M5 4h14", trash: "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13", down: "M6 9l6 6 6-6", more: "M6 12h.01M12 12h.01M18 12h.01",
@@ -29,6 +29,21 @@ const PATHS = {
 };
 
 export const Icon = ({ name }) => html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d=${PATHS[name]} /></svg>`;
+
+/** HTML that the server made safe. Its styles, which are harmless by then, are set by script: the page's policy allows no others. */
+export const Safe = memo(({ text, ...rest }) => {
+  const box = useRef();
+  useLayoutEffect(() => {
+    // The server quotes every attribute and writes no `<` in text.
+    const made = new DOMParser().parseFromString(text.replace(/(<[a-z][^<>]*?) style="/g, '$1 data-style="'), "text/html");
+    box.current.replaceChildren(...made.body.childNodes);
+    for (const it of box.current.querySelectorAll("[data-style]")) {
+      it.style.cssText = it.dataset.style;
+      delete it.dataset.style;
+    }
+  }, [text]);
+  return html`<div ref=${box} ...${rest}></div>`;
+});
 
 /** A button that shows a sign; its words are for those who cannot see it, and its tooltip. */
 export const Tool = ({ icon, label, children, class: more = "", ...rest }) => html`
@@ -44,7 +59,7 @@ export function Dialog({ title, wide, onClose, children }) {
   }, []);
   const outside = (event) => { if (event.target === element.current) onClose(); };
   return html`<dialog ref=${element} class=${wide ? "wide" : ""} aria-label=${title} onClose=${onClose} onClick=${outside}>
-    <header><h2>${title}</h2><${Tool} icon="close" label="Close" onClick=${onClose} /></header>
+    <header><h2 tabindex="-1" autofocus>${title}</h2><${Tool} icon="close" label="Close" onClick=${onClose} /></header>
     <div class="dialog-body">${children}</div>
   </dialog>`;
 }
