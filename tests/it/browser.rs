@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
+use sponde::llm::http;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
@@ -139,30 +140,11 @@ impl Browser {
     }
 
     async fn http(&self, method: &str, path: &str) -> Value {
-        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
-        let port = self.port;
-        let request = format!("{method} {path} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = Vec::new();
-        let mut part = [0; 8192];
-        // It keeps the connection, so that its length says where the answer ends.
-        loop {
-            let text = String::from_utf8_lossy(&answer).into_owned();
-            if let Some((head, body)) = text.split_once("\r\n\r\n") {
-                let length = head.lines().find_map(|line| {
-                    let (name, value) = line.split_once(':')?;
-                    name.eq_ignore_ascii_case("content-length")
-                        .then(|| value.trim().parse::<usize>().unwrap())
-                });
-                if length.is_some_and(|length| body.len() >= length) {
-                    return serde_json::from_str(body).unwrap();
-                }
-            }
-            let read = stream.read(&mut part).await.unwrap();
-            assert!(read > 0, "half an answer: {text}");
-            answer.extend_from_slice(&part[..read]);
-        }
+        let url = format!("http://127.0.0.1:{}{path}", self.port);
+        let client = http::client(&url).unwrap();
+        let request = if method == "PUT" { client.put(url) } else { client.get(url) };
+        let text = request.send().await.unwrap().text().await.unwrap();
+        serde_json::from_str(&text).unwrap_or_else(|_| panic!("{method} {path}: {text}"))
     }
 }
 

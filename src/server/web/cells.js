@@ -161,7 +161,7 @@ function Approval({ live, cell, findings }) {
 
 function Input({ live, pending }) {
   const field = useRef();
-  useEffect(() => { field.current.focus({ preventScroll: true }); field.current.scrollIntoView({ block: "nearest" }); }, [pending]);
+  useEffect(() => { field.current.value = ""; field.current.focus({ preventScroll: true }); field.current.scrollIntoView({ block: "nearest" }); }, [pending]);
   const send = (event) => {
     event.preventDefault();
     attempt(() => answer(live, { command: "reply", cell: pending.cell, value: field.current.value }));
@@ -210,15 +210,19 @@ const Notice = ({ notice }) => html`<p class=${`notice ${notice.kind}`} role=${n
 export function Conversation({ live, view, onEdit }) {
   const { session } = live;
   const language = session.kernel?.language ?? session.kernels[0]?.language ?? "python";
-  const noticesAt = Map.groupBy ? Map.groupBy(session.notices, (it) => it.after) : new Map([[null, session.notices]]);
+  // What is told of cells that were taken back stands at the end.
+  const noticesAt = new Map();
+  for (const notice of session.notices) {
+    const at = notice.after === null || session.index.has(notice.after) ? notice.after : "end";
+    noticesAt.set(at, [...(noticesAt.get(at) ?? []), notice]);
+  }
   const isSampling = session.turn === "sampling";
   let plots = 1;
   const rows = session.cells.map((cell, at) => {
     const pending = session.pending.find((it) => it.cell === cell.id) ?? null;
     const isLast = at === session.cells.length - 1;
     // What only the model reads is in the notebook.
-    if (cell.kind === "note" && view === "chat") return null;
-    const made = cell.kind === "code"
+    const made = cell.kind === "note" && view === "chat" ? null : cell.kind === "code"
       ? html`<${CodeCell} key=${cell.id} live=${live} cell=${cell} pending=${pending} language=${language} first=${plots} view=${view} onEdit=${onEdit} />`
       : html`<${Said} key=${cell.id} cell=${cell} isLive=${isLast && isSampling} />`;
     plots += cell.outputs?.filter((it) => it.output?.data && ["image/png", "image/jpeg", "image/svg+xml"].some((mime) => mime in it.output.data)).length ?? 0;
@@ -227,6 +231,7 @@ export function Conversation({ live, view, onEdit }) {
   return html`<div class=${`conversation ${view}`} role="log" aria-label="Conversation" aria-live="polite" aria-relevant="additions">
     ${noticesAt.get(null)?.map((notice) => html`<${Notice} key=${notice.id} notice=${notice} />`)}
     ${rows}
+    ${noticesAt.get("end")?.map((notice) => html`<${Notice} key=${notice.id} notice=${notice} />`)}
     ${[...session.speaking].map(([id, text]) => html`<article key=${id} class="model"><${Words} text=${text} isLive /></article>`)}
     ${[...session.writing].map(([id, source]) => html`<article key=${id} class="code busy writing" aria-label="Code that is being written" aria-live="off"><header>
       <span class="count"><i class="dot"></i></span><span class="language">${nameOf(language)}</span><span class="status busy">writing</span></header><${Code} source=${source} isLive /></article>`)}

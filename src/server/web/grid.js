@@ -101,7 +101,7 @@ export function Grid({ live, name, onClose }) {
 
   useEffect(() => {
     // A dialog has its size only once it is open.
-    const watch = new ResizeObserver(() => setHeight(Math.max(ROW, box.current.clientHeight - 34)));
+    const watch = new ResizeObserver(() => box.current && setHeight(Math.max(ROW, box.current.clientHeight - 34)));
     watch.observe(box.current);
     return () => watch.disconnect();
   }, []);

@@ -37,6 +37,7 @@ export const Safe = memo(({ text, ...rest }) => {
     // The server quotes every attribute and writes no `<` in text.
     const made = new DOMParser().parseFromString(text.replace(/(<[a-z][^<>]*?) style="/g, '$1 data-style="'), "text/html");
     box.current.replaceChildren(...made.body.childNodes);
+    for (const link of box.current.querySelectorAll("a[href]")) Object.assign(link, { target: "_blank", rel: "noopener noreferrer" });
     for (const it of box.current.querySelectorAll("[data-style]")) {
       it.style.cssText = it.dataset.style;
       delete it.dataset.style;
