@@ -1,9 +1,10 @@
 //! May a cell run, or must somebody be asked first? And may a turn go on?
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the person wants to be asked about.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Approval {
     /// Ask before each cell that the model wrote.

@@ -8,6 +8,7 @@ mod end;
 mod questions;
 mod size;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -23,7 +24,7 @@ pub use end::TurnEnd;
 pub(super) use size::send;
 
 /// Something that happened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Counts the events of a session from 1.
     pub sequence: u64,
@@ -33,7 +34,7 @@ pub struct Event {
 }
 
 /// A kernel that code can be sent to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelOffer {
     /// Name of its kernelspec.
     pub kernel: String,
@@ -42,7 +43,7 @@ pub struct KernelOffer {
 }
 
 /// What can happen.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum EventKind {
     /// The session is there.
@@ -378,7 +379,7 @@ pub enum EventKind {
 }
 
 /// What was taken back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Undone {
     /// How many cells went.
     pub cells: usize,
@@ -396,7 +397,7 @@ pub struct Undone {
 }
 
 /// A moment that can be gone back to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckpointInfo {
     /// Its name.
     pub number: u64,
@@ -413,7 +414,7 @@ pub struct CheckpointInfo {
 }
 
 /// Why the conversation is compacted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionReason {
     /// The next prompt would leave too little room for the reply.
@@ -425,7 +426,7 @@ pub enum CompactionReason {
 }
 
 /// A change to a cell's outputs, in the notebook's terms.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum OutputChange {
     /// A new output; text of a stream continues the last one of that stream.

@@ -1,9 +1,10 @@
 //! What there is of a session that goes on, as its events say.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a kernel has of a session that is resumed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KernelMemory {
     /// Everything: it was kept.
@@ -13,7 +14,7 @@ pub enum KernelMemory {
 }
 
 /// Where the variables of a resumed session come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RestoredBy {
     /// The kernel was kept.

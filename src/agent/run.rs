@@ -418,6 +418,7 @@ impl Session {
     }
 
     fn prompt(&self) -> Prompt {
+        tracing::debug!("the prompt is built");
         let budget = self.model_budget();
         let mut tools = vec![tools::run_code(&self.offers())];
         tools.extend(budget.reads.then(read_output::tool));

@@ -1,5 +1,6 @@
 //! Who answers when code asks for a line (`input()`, R's `readline`, Deno's `prompt`). Passwords never go to a model.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Lines that a model may answer for one cell.
@@ -8,7 +9,7 @@ pub const ANSWERS: u32 = 5;
 const LONGEST: usize = 1000;
 
 /// Who answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StdinPolicy {
     /// The person.
@@ -20,7 +21,7 @@ pub enum StdinPolicy {
 }
 
 /// Who answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AnsweredBy {
     /// The person.

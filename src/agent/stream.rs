@@ -14,9 +14,11 @@ pub mod log;
 pub mod snapshot;
 pub mod view;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::event::EventKind;
@@ -41,7 +43,7 @@ pub struct ItemId {
 }
 
 /// One step of a session's stream.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Item {
     /// Its place.
     pub id: ItemId,
@@ -51,7 +53,7 @@ pub struct Item {
 }
 
 /// What an item is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Body {
     /// The transcript changed. Whoever applies all edits in order has the session's transcript.
@@ -100,6 +102,16 @@ impl FromStr for ItemId {
 impl Serialize for ItemId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for ItemId {
+    fn schema_name() -> Cow<'static, str> {
+        "ItemId".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": "^[0-9]+-[0-9]+$"})
     }
 }
 

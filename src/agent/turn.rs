@@ -2,6 +2,7 @@
 //!
 //! One turn is one question, until it is answered. Only here is decided when code runs and when to stop.
 
+mod drive;
 mod own;
 
 use std::collections::VecDeque;
@@ -10,6 +11,7 @@ use super::approval::{Approval, AtLimit, Requirement};
 use super::event::{Decision, TurnEnd};
 use super::repetition::Failures;
 use crate::kernel::{ExitReason, Verdict};
+pub(super) use drive::{Drive, drive};
 
 /// How often the same code may fail in the same way.
 const SAME_FAILURE: u32 = 3;

@@ -14,6 +14,7 @@ mod workspace;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::checkpoint::{CheckpointId, Memory, SavedVariables};
@@ -65,7 +66,7 @@ impl UndoOptions {
 }
 
 /// How far to go back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UndoTo {
     /// Before the last so many turns. A turn is a question with all that came of it, or a cell of the person's own.

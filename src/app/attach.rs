@@ -13,6 +13,7 @@ pub mod server;
 
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Command;
@@ -25,9 +26,9 @@ pub use server::{Listener, listen, private_dir};
 const LARGEST_LINE: usize = 8 << 20;
 
 /// What a client sends.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum FromClient {
+pub(super) enum FromClient {
     /// The first line.
     Hello {
         /// Of the protocol.
@@ -51,9 +52,9 @@ enum FromClient {
 }
 
 /// What the session's process sends.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum FromServer {
+pub(super) enum FromServer {
     /// The first line.
     Welcome {
         /// Of the protocol.

@@ -20,6 +20,7 @@ pub mod python;
 pub mod registry;
 pub mod remote_kernels;
 pub mod sandbox;
+pub mod schema;
 pub mod session;
 pub mod settings;
 mod step;

@@ -97,25 +97,22 @@ async fn json_lines(
     mut signals: tokio::sync::mpsc::Receiver<Ask>,
 ) -> Result<Exit, Failure> {
     if let Some(snapshot) = snapshot {
-        print_snapshot(snapshot)?;
+        print_line(&snapshot.line())?;
     }
     loop {
         tokio::select! {
             received = client.next() => match received {
                 None => return Ok(Exit::Done),
-                Some(Received::Item(item)) => {
-                    let line = serde_json::to_string(&*item).unwrap_or_default();
-                    print(&format!("{line}\n"))?;
-                }
-                Some(Received::Snapshot(snapshot)) => print_snapshot(&snapshot)?,
+                Some(Received::Item(item)) => print_line(&*item)?,
+                Some(Received::Snapshot(snapshot)) => print_line(&snapshot.line())?,
             },
             Some(_) = signals.recv() => return Ok(Exit::Done),
         }
     }
 }
 
-fn print_snapshot(snapshot: &Snapshot) -> Result<(), Failure> {
-    let line = serde_json::json!({ "type": "snapshot", "snapshot": snapshot });
+fn print_line(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let line = serde_json::to_string(value).unwrap_or_default();
     print(&format!("{line}\n"))
 }
 

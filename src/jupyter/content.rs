@@ -4,6 +4,7 @@
 //! `aborted`, an `error` without traceback is an error all the same, and a type or shape we do not know
 //! survives as [`Content::Other`]. Only what Sponde acts on is typed.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -212,7 +213,7 @@ pub enum ExecutionState {
 }
 
 /// `stream`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct Stream {
     /// `stdout` or `stderr`; some kernels invent others.
@@ -249,7 +250,7 @@ pub struct Transient {
 }
 
 /// `error`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct ErrorContent {
     /// Exception name; bash sends an empty one.

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_PAD_INDIFFERENT;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -48,7 +49,7 @@ pub const VEGA_PREFIX: &str = "application/vnd.vega.";
 pub const RASTER_IMAGES: [&str; 4] = [IMAGE_PNG, IMAGE_JPEG, IMAGE_WEBP, IMAGE_GIF];
 
 /// Representations of one output, keyed by MIME type, in the kernel's order.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct MimeBundle(Map<String, Value>);
 

@@ -22,6 +22,9 @@ mod upgrade;
 mod validate;
 mod write;
 
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -406,6 +409,41 @@ impl<'de> Deserialize<'de> for Notebook {
 impl<'de> Deserialize<'de> for Output {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Value::deserialize(deserializer).map(Self::from_value)
+    }
+}
+
+impl JsonSchema for Notebook {
+    fn schema_name() -> Cow<'static, str> {
+        "Notebook".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "description": "The text of a notebook file."})
+    }
+}
+
+impl JsonSchema for Output {
+    fn schema_name() -> Cow<'static, str> {
+        "Output".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "An output as nbformat 4.5 has it; text is one string. Kernels may send other types.",
+            "type": "object",
+            "properties": {
+                "output_type": {"type": "string"},
+                "name": {"enum": ["stdout", "stderr"]},
+                "text": {"type": "string"},
+                "data": {"type": "object", "description": "A MIME bundle."},
+                "metadata": {"type": "object"},
+                "execution_count": {"type": ["integer", "null"]},
+                "ename": {"type": "string"},
+                "evalue": {"type": "string"},
+                "traceback": {"type": "array", "items": {"type": "string"}},
+            },
+            "required": ["output_type"],
+        })
     }
 }
 

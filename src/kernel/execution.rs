@@ -4,6 +4,7 @@
 //! link, and gives it back when the next one is asked for. A slow reader therefore stops the socket, and a
 //! fast kernel never fills our memory.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -50,7 +51,7 @@ pub enum ExecutionEvent {
 }
 
 /// A change to a cell's outputs, as the kernel sent it. `session::outputs` folds these.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputEvent {
     /// Text.
@@ -105,7 +106,7 @@ pub struct Outcome {
 }
 
 /// The verdict on an execution.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It ran to its end.

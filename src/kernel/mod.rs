@@ -30,6 +30,7 @@ pub mod requests;
 mod routing;
 pub mod sandbox;
 pub mod secrets;
+mod spawner;
 mod tap;
 pub mod task;
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::Stream;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -113,7 +114,7 @@ pub enum Message {
 
 /// A reply as the provider that made it wants it back with the next request: reasoning with its signatures, encrypted
 /// items, ids. Nobody else reads it. It is JSON, so that it can be kept; clones share it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "Value", into = "Value")]
 pub struct Native(Arc<Value>);
 

@@ -18,10 +18,12 @@ use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN, RETRY_AFTER, SET_C
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::extract::Json;
 use super::listen::Peer;
+use super::metrics::Counters;
 use super::problem::Problem;
 use super::state::Shared;
 use super::token::{Token, is_same};
@@ -85,9 +87,14 @@ impl Access {
     }
 
     /// Step 3.
-    fn check_token(&self, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+    fn check_token(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        counters: &Counters,
+    ) -> Result<(), Problem> {
         if let Some(given) = bearer(headers) {
-            return self.check(given);
+            return self.check(given, counters);
         }
         let is_known = cookies(headers)
             .filter(|(name, _)| *name == self.cookie_name)
@@ -106,10 +113,11 @@ impl Access {
 
     /// Whether `given` is the token. Wrong ones are counted; the right one is always let in, so that nobody can lock its
     /// owner out: it is too long to be guessed at any pace.
-    fn check(&self, given: &str) -> Result<(), Problem> {
+    fn check(&self, given: &str, counters: &Counters) -> Result<(), Problem> {
         if self.token.is(given) {
             return Ok(());
         }
+        counters.wrong_token();
         let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         while wrong.front().is_some_and(|at| now - *at > WINDOW) {
@@ -143,12 +151,13 @@ pub(super) async fn guard(
     let peer = peer.unwrap_or(Peer { own: None });
     let mut checked = access.check_source(uri, headers, peer);
     if checked.is_ok() && !is_public(method, uri.path()) {
-        checked = access.check_token(method, headers);
+        checked = access.check_token(method, headers, &shared.counters);
     }
     let mut response = match checked {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     };
+    shared.counters.answered(response.status());
     let is_limited = response.status() == StatusCode::TOO_MANY_REQUESTS;
     let headers = response.headers_mut();
     if is_limited {
@@ -174,7 +183,7 @@ pub(super) async fn guard(
 }
 
 /// What `POST /api/login` takes.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct Login {
     token: String,
 }
@@ -185,7 +194,7 @@ pub(super) async fn login(
     Json(login): Json<Login>,
 ) -> Result<Response, Problem> {
     let access = &shared.access;
-    access.check(&login.token)?;
+    access.check(&login.token, &shared.counters)?;
     let (name, value) = (&access.cookie_name, &access.cookie);
     let cookie = format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/");
     Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie)]).into_response())

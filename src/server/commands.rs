@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::watch;
@@ -29,7 +30,7 @@ const KEY: usize = 128;
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
 /// What the route takes: a command, and beside it who sends it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Sent {
     #[serde(flatten)]
     command: Command,

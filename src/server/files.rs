@@ -13,6 +13,7 @@ use axum::extract::multipart::Multipart;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt as _};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
@@ -34,14 +35,14 @@ const ENTRIES: usize = 10_000;
 const DROPPED: usize = 1000;
 
 /// Which directory.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Where {
     #[serde(default)]
     path: String,
 }
 
-#[derive(Debug, Serialize)]
-struct Entry {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Entry {
     name: String,
     kind: &'static str,
     bytes: u64,

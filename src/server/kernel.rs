@@ -8,6 +8,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedMutexGuard, mpsc};
@@ -30,7 +31,7 @@ const ROWS: u64 = 500;
 const NAME: usize = 200;
 
 /// Which kernel.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Whose {
     /// A language; without it the main kernel.
     language: Option<String>,
@@ -61,7 +62,7 @@ pub(super) async fn variables(
 }
 
 /// Code, and where the cursor stands in it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Typed {
     code: String,
     /// In unicode code points; without it at the end.
@@ -92,7 +93,7 @@ pub(super) async fn complete(
 }
 
 /// Which rows of a table.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Rows {
     #[serde(default)]
     offset: u64,
@@ -135,7 +136,7 @@ pub(super) async fn profile(
 }
 
 /// As what a table is downloaded.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Export {
     format: String,
     sort: Option<String>,

@@ -2,6 +2,7 @@
 //!
 //! - [`listen`]: sockets, limits on connections and headers, stalled clients, the end in good order.
 //! - [`access`]: the one layer round every route: host, origin, token.
+//! - [`routes`]: the table that the router and `/openapi.json` are made of.
 //! - [`page`]: the page's files, which hold no secret.
 //! - [`sessions`], [`events`], [`commands`]: what a front end needs of a session.
 //! - [`outputs`], [`document`], [`ticket`], [`render`]: what cells put out, which is hostile.
@@ -22,11 +23,13 @@ mod extract;
 mod files;
 mod kernel;
 mod listen;
+mod metrics;
 mod notebook;
 mod outputs;
 mod page;
 mod problem;
 mod render;
+mod routes;
 mod sessions;
 mod state;
 mod ticket;
@@ -40,7 +43,6 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
 
 use crate::app::registry::{Registry, RegistryLimits};
 use crate::app::{Context, SessionSettings};
@@ -169,62 +171,10 @@ impl Server {
 /// Bytes of a body of JSON: a command with code.
 const BODY: usize = 8 << 20;
 
-/// For routes that count themselves while they write.
-fn any_size() -> DefaultBodyLimit {
-    DefaultBodyLimit::disable()
-}
-
 /// All routes, behind the one layer that lets requests in.
 fn router(shared: &Arc<Shared>) -> Router {
     let guarded = from_fn_with_state(Arc::clone(shared), access::guard);
-    Router::new()
-        .route("/", get(page::index))
-        .route("/assets/{*path}", get(page::asset))
-        .route("/health", get(page::health))
-        .route("/api/login", post(access::login))
-        .route("/api/sessions", get(sessions::list).post(sessions::create))
-        .route(
-            "/api/sessions/{id}",
-            get(sessions::snapshot).delete(sessions::end),
-        )
-        .route("/api/sessions/{id}/events", get(events::events))
-        .route("/api/sessions/{id}/commands", post(commands::command))
-        .route("/api/sessions/{id}/{file}", get(notebook::notebook))
-        .route(
-            "/api/sessions/{id}/cells/{cell}/outputs/{n}",
-            get(outputs::types),
-        )
-        .route(
-            "/api/sessions/{id}/cells/{cell}/outputs/{n}/{mime}",
-            get(outputs::bytes),
-        )
-        .route("/out/{ticket}/{cell}/{n}", get(outputs::frame))
-        .route("/api/markdown", post(render::markdown))
-        .route("/api/highlight", post(render::highlight))
-        .route("/api/sessions/{id}/variables", get(kernel::variables))
-        .route("/api/sessions/{id}/complete", get(kernel::complete))
-        .route("/api/sessions/{id}/frames/{name}", get(kernel::window))
-        .route(
-            "/api/sessions/{id}/frames/{name}/columns/{column}",
-            get(kernel::profile),
-        )
-        .route(
-            "/api/sessions/{id}/frames/{name}/export",
-            get(kernel::export),
-        )
-        .route(
-            "/api/sessions/{id}/files",
-            get(files::list).post(files::drop_files).layer(any_size()),
-        )
-        .route(
-            "/api/sessions/{id}/files/{*path}",
-            get(files::get)
-                .put(files::put)
-                .delete(files::delete)
-                .layer(any_size()),
-        )
-        .route("/api/models", get(catalog::models))
-        .route("/api/kernels", get(catalog::kernels))
+    routes::router()
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
         .layer(DefaultBodyLimit::max(BODY))

@@ -1,6 +1,7 @@
 //! Words and code as HTML that can stand in the page.
 
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -9,7 +10,7 @@ use super::problem::Problem;
 use crate::export;
 
 /// What `POST /api/markdown` takes: one text, or several.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum Texts {
     One { text: String },
@@ -29,7 +30,7 @@ pub(super) async fn markdown(Json(texts): Json<Texts>) -> Result<Response, Probl
 }
 
 /// What `POST /api/highlight` takes.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Code {
     code: String,
     #[serde(default)]

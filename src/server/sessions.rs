@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::directories;
@@ -19,7 +20,7 @@ use crate::app::SessionSettings;
 use crate::app::registry::{LiveSession, OpenRequest};
 
 /// What `POST /api/sessions` takes.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Create {
     /// The model, as for `--model`.
@@ -39,8 +40,8 @@ pub(super) struct Create {
 }
 
 /// What it answers.
-#[derive(Debug, Serialize)]
-struct Created {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Created {
     id: String,
     /// What a person should know about the start.
     notices: Vec<String>,
@@ -115,13 +116,13 @@ pub(super) fn may_be(approval: Approval, shared: &Shared) -> Result<(), Problem>
     )
 }
 
-#[derive(Debug, Serialize)]
-struct Listed {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Listed {
     live: Vec<Live>,
     stored: Vec<Stored>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Live {
     id: String,
     title: Option<String>,
@@ -136,7 +137,7 @@ struct Live {
     started: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Stored {
     id: String,
     title: Option<String>,

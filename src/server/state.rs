@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::access::Access;
 use super::commands::Keys;
+use super::metrics::Counters;
 use super::problem::Problem;
 use super::ticket::Tickets;
 use super::token::Token;
@@ -24,6 +25,8 @@ pub(super) struct Shared {
     pub(super) defaults: SessionSettings,
     /// Commands that were sent with a key.
     pub(super) keys: Keys,
+    /// What is counted.
+    pub(super) counters: Counters,
     /// For the frames of outputs.
     pub(super) tickets: Tickets,
     /// When it began.
@@ -45,6 +48,7 @@ impl Shared {
             root,
             defaults,
             keys: Keys::default(),
+            counters: Counters::default(),
             tickets: Tickets::new(),
             started: Instant::now(),
         }

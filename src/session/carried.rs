@@ -1,11 +1,12 @@
 //! What a notebook file says beyond what a session knows: metadata of other tools, attachments, unknown fields, kinds of
 //! cells that a session has no use for. It is carried along and goes back into the file as it was.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// What a cell of a file carries.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Carried {
     /// What the cell is in the file, if it is a person's own: then nothing of ours is added to it. `None` for a cell that
@@ -20,7 +21,7 @@ pub struct Carried {
 }
 
 /// What a person's cell is in the file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
     /// Code.
@@ -39,7 +40,7 @@ pub enum Shape {
 }
 
 /// What the file itself carries.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CarriedFile {
     /// Whether the session continues a notebook that is a person's.

@@ -14,6 +14,7 @@ mod text;
 
 use std::collections::HashMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -27,7 +28,7 @@ pub use rules::{as_text, work_so_far};
 pub use text::{Inventory, Parts, PersonWords, Variables, outputs_note, person_words, summary};
 
 /// What was done so that a conversation fits its model's window again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Compaction {
     /// Id of the last cell it stands for.
     pub through: String,
@@ -40,7 +41,7 @@ pub struct Compaction {
 }
 
 /// What becomes of old cells in the prompt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
     /// Their outputs are short notes, their pictures are gone.
@@ -65,7 +66,7 @@ impl Compaction {
 }
 
 /// Who wrote a summary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Writer {
     /// The model that the summary is for.

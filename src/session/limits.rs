@@ -3,11 +3,12 @@
 //! The defaults are far above what people look at and below what makes a notebook hard to open (editors get slow and
 //! code hosts refuse files of 50 to 100 MB).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What is kept of outputs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OutputLimits {
     /// Bytes of text (streams, tracebacks) of a cell: one half from its beginning, the other from its end.
     pub cell_text: usize,
@@ -65,7 +66,7 @@ pub(crate) struct CellLimits {
 }
 
 /// Where all of a cell's output is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Whole {
     /// In the cell.
@@ -80,7 +81,7 @@ pub enum Whole {
 }
 
 /// A folder with outputs of a cell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
     /// Relative to the notebook: never a path of the person's home.
     pub beside_notebook: String,

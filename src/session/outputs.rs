@@ -14,6 +14,7 @@ mod restored;
 mod stored;
 mod text;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -33,7 +34,7 @@ const ENTRY: usize = 96;
 const LINE: usize = 12;
 
 /// The outputs of one cell, while they come and afterwards.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "stored::Outputs")]
 pub struct Outputs {
     items: Vec<Item>,
@@ -56,21 +57,21 @@ struct Kept {
 }
 
 /// What is missing, and in front of which item it was.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 struct Cut {
     at: usize,
     bytes: usize,
     outputs: usize,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Item {
     Text(Text),
     Rich(Box<Rich>),
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 struct Rich {
     output: Output,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -16,6 +16,7 @@ mod restored;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -47,7 +48,7 @@ pub struct Transcript {
 }
 
 /// What a notebook says about its kernel.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelIdentity {
     /// The kernelspec's name.
     pub name: String,
@@ -60,7 +61,7 @@ pub struct KernelIdentity {
 }
 
 /// One cell.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// Its id, as the notebook stores it (JEP 62).
     pub id: String,
@@ -74,7 +75,7 @@ pub struct Cell {
 }
 
 /// What a cell is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CellKind {
     /// The person speaks.
@@ -98,7 +99,7 @@ pub enum CellKind {
 }
 
 /// Code, where it came from and what became of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CodeCell {
     /// Who wrote it.
     pub author: Author,
@@ -124,7 +125,7 @@ pub struct CodeCell {
 }
 
 /// What the model asked to read, and what it got.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reading {
     /// Number of the reply.
     pub step: u32,
@@ -137,7 +138,7 @@ pub struct Reading {
 }
 
 /// Who wrote a code cell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Author {
     /// The person.
@@ -154,7 +155,7 @@ pub enum Author {
 }
 
 /// What became of a code cell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CodeStatus {
     /// Waits for a decision.

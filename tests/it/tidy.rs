@@ -47,6 +47,7 @@ const RULES: &[Rule] = &[
             "base64",
             "bytes",
             "hmac",
+            "schemars",
             "serde",
             "serde_json",
             "sha2",
@@ -119,6 +120,7 @@ const RULES: &[Rule] = &[
             "image",
             "regex",
             "saphyr_parser",
+            "schemars",
             "serde",
             "serde_json",
             "sha2",
@@ -216,6 +218,13 @@ const RULES: &[Rule] = &[
         crates: Crates::AllBut(&["zeromq", "rig"]),
         never: &[],
     },
+    // It starts the server, and knows nothing else of it.
+    Rule {
+        files: &["cli/serve.rs", "cli/args/serve.rs"],
+        may: &["app", "cli", "error", "paths", "server"],
+        crates: Crates::AllBut(&["zeromq", "rig", "reqwest", "axum", "hyper"]),
+        never: &[],
+    },
     Rule {
         files: &["cli"],
         may: &[
@@ -243,8 +252,44 @@ const RULES: &[Rule] = &[
         crates: Crates::AllBut(&["zeromq", "rig", "reqwest"]),
         never: &[],
     },
+    // The only floor that answers HTTP. What it runs and reads is `app`'s.
     Rule {
-        files: &["web", "mcp"],
+        files: &["server"],
+        may: &[
+            "agent",
+            "app",
+            "error",
+            "export",
+            "jupyter",
+            "paths",
+            "session",
+            "kernel::Types",
+            "kernel::folder",
+            "kernel::task",
+        ],
+        crates: Crates::AllBut(&[
+            "zeromq",
+            "rig",
+            "reqwest",
+            "clap",
+            "anstream",
+            "anstyle",
+            "indicatif",
+            "rustyline",
+        ]),
+        never: &[
+            "std::env::var",
+            "std::env::vars",
+            "std::env::var_os",
+            "std::env::vars_os",
+            "std::env::current_dir",
+            "std::env::temp_dir",
+            "std::process::exit",
+            "std::io::stdin",
+        ],
+    },
+    Rule {
+        files: &["mcp"],
         may: &[
             "agent",
             "config",

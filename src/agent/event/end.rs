@@ -1,9 +1,10 @@
 //! How turns end.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How a turn ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum TurnEnd {
     /// The model was done, or the person's own cell ran well.

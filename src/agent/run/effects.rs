@@ -1,7 +1,5 @@
 //! The effects of a turn, one by one, and what comes back from kernel and model.
 
-use std::collections::VecDeque;
-
 use super::kernel_slot::KernelSlot;
 use super::own::next_execution_event;
 use super::{
@@ -11,7 +9,7 @@ use super::{
 };
 use crate::agent::event::TurnEnd;
 use crate::agent::stdin::StdinPolicy;
-use crate::agent::turn::Effect;
+use crate::agent::turn::{self, Drive, Effect};
 use crate::kernel::{ExecutionEvent, Kernel, Outcome};
 use crate::session::{CellKind, CodeStatus};
 
@@ -23,16 +21,9 @@ const INVENTORY_WITHIN: std::time::Duration = std::time::Duration::from_secs(3);
 /// Finished cells whose outputs may still come.
 const RECENT: usize = 256;
 
-impl Session {
-    /// Gives `input` to the turn and performs what it says, and what that leads to at once.
-    pub(super) async fn drive(&mut self, input: Input) {
-        // Two effects of one step can each lead to an input: neither may be lost.
-        let mut inputs = VecDeque::from([input]);
-        while let Some(input) = inputs.pop_front() {
-            for effect in self.turn.step(input) {
-                inputs.extend(self.perform(effect).await);
-            }
-        }
+impl Drive for Session {
+    fn step(&mut self, input: Input) -> Vec<Effect> {
+        self.turn.step(input)
     }
 
     async fn perform(&mut self, effect: Effect) -> Option<Input> {
@@ -82,6 +73,13 @@ impl Session {
             Effect::End(end) => self.end_turn(end).await,
         }
         None
+    }
+}
+
+impl Session {
+    /// Gives `input` to the turn and performs what it says, and what that leads to at once.
+    pub(super) async fn drive(&mut self, input: Input) {
+        turn::drive(self, input).await;
     }
 
     /// Asks the model, or makes room first, after which it is asked.

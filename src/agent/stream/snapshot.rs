@@ -1,5 +1,6 @@
 //! All that a subscriber needs to begin in the middle of a session.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ItemId;
@@ -8,7 +9,7 @@ use crate::agent::event::{EventKind, KernelOffer, TurnEnd};
 use crate::session::{Edit, OutputLimits, Transcript};
 
 /// A session at one item of its stream: what comes next is the item behind [`Snapshot::at`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
     /// The version of the protocol ([`super::VERSION`]).
     pub version: u32,
@@ -25,7 +26,7 @@ pub struct Snapshot {
 }
 
 /// What a session is doing.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SessionState {
     /// `provider/name` of the model, if there is one.
@@ -50,7 +51,7 @@ pub struct SessionState {
 }
 
 /// What a turn is doing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnPhase {
     /// Nothing: a question can be asked.
@@ -69,7 +70,7 @@ pub enum TurnPhase {
 }
 
 /// Code of a cell that is not complete.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Writing {
     /// The cell that it will be.
     pub cell: String,
@@ -78,7 +79,7 @@ pub struct Writing {
 }
 
 /// A question that any subscriber can answer, once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum PendingRequest {
     /// May this cell run? Answered by `decide`.
@@ -108,7 +109,23 @@ pub enum PendingRequest {
     },
 }
 
+/// A snapshot as a line among items: `{"type":"snapshot","snapshot":{..}}`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum SnapshotLine<'a> {
+    /// The only kind of line that is not an item.
+    Snapshot {
+        /// The snapshot.
+        snapshot: &'a Snapshot,
+    },
+}
+
 impl Snapshot {
+    /// It as a line among items.
+    pub fn line(&self) -> SnapshotLine<'_> {
+        SnapshotLine::Snapshot { snapshot: self }
+    }
+
     /// The session's transcript. Edits that do not fit are left out.
     pub fn transcript(&self) -> Transcript {
         let mut transcript = Transcript::new(self.limits);

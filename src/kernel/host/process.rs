@@ -11,6 +11,7 @@ use tokio::process::{Child, ChildStderr, Command};
 
 use super::{Adopted, ExitReason};
 use crate::kernel::sandbox::{Cage, start_caged};
+use crate::kernel::spawner;
 use crate::kernel::task::{self, Task};
 
 /// How much of a kernel's own stderr is kept for error messages.
@@ -119,7 +120,7 @@ impl Process {
         cwd: &Path,
         end: EndOf,
     ) -> std::io::Result<Self> {
-        let mut child = prepare(command, env, cwd, &end)?.spawn()?;
+        let mut child = spawner::spawn(prepare(command, env, cwd, &end)?)?;
         let group = child
             .id()
             .and_then(|id| i32::try_from(id).ok())
@@ -320,6 +321,40 @@ fn before_it_runs(command: &mut Command, kept: bool) {
                     rustix::io::Errno::SRCH.raw_os_error(),
                 ))
             }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    /// The signal goes with the thread that forked: a child of one that has ended would be killed at once.
+    #[test]
+    fn a_process_outlives_the_thread_that_asked_for_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let handle = runtime.handle().clone();
+        let asking = std::thread::spawn(move || {
+            let _runtime = handle.enter();
+            let cat = ["cat".to_owned()];
+            let mut command = prepare(&cat, &[], Path::new("/"), &EndOf::Parent).unwrap();
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            spawner::spawn(command).unwrap()
+        });
+        let mut child = asking.join().unwrap();
+        let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        runtime.block_on(async {
+            stdin.write_all(b"still here").await.unwrap();
+            drop(stdin);
+            let mut text = String::new();
+            stdout.read_to_string(&mut text).await.unwrap();
+            assert_eq!(text, "still here");
+            assert!(child.wait().await.unwrap().success());
         });
     }
 }

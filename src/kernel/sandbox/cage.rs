@@ -13,6 +13,7 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::sync::{oneshot, watch};
 
 use crate::kernel::host::ExitReason;
+use crate::kernel::spawner;
 use crate::kernel::task::{self, Task};
 
 /// How long making namespaces may take.
@@ -58,7 +59,7 @@ impl Cage {
         kept: bool,
     ) -> Result<(Arc<Self>, Pid, Option<ChildStderr>), String> {
         command.stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let mut child = spawner::spawn(command).map_err(|error| error.to_string())?;
         let mut starting = Starting(child.id());
         let mut stderr = child.stderr.take();
         let stdout = child.stdout.take().ok_or("it has no stdout")?;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a model costs, in US dollars for a million tokens. List prices: no discounts, no surcharge for long prompts.
@@ -43,7 +44,7 @@ impl Price {
 }
 
 /// Tokens of one or more requests.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Usage {
     /// Tokens sent, cached ones included.
@@ -59,7 +60,9 @@ pub struct Usage {
 }
 
 /// Money, in US dollars. A whole number of billionths, so that sums are exact.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub struct Cost(u64);
 
 impl Cost {

@@ -1,11 +1,12 @@
 //! Outputs as a journal has them: without what can be counted again.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Cut, Item, Kept, Whole};
 
 /// What is read; what is written is the same.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct Outputs {
     items: Vec<Item>,

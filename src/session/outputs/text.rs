@@ -1,9 +1,10 @@
 //! Text of a stream as a terminal would show it: `\r` starts the line anew, `\b` takes a character back.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Text of one stream, with its last line as a terminal would show it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "Stored")]
 pub(crate) struct Text {
     // Read by way of `Stored`.
@@ -16,7 +17,7 @@ pub(crate) struct Text {
 }
 
 /// The same as a journal has it.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Stored {
     name: String,
     shown: String,

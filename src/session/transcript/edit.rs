@@ -7,6 +7,7 @@
 //! [`Transcript::snapshot`](super::Transcript::snapshot) (the compiler points there), and one of a cell gets
 //! `#[serde(default)]`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Accounts, Author, Cell, CodeStatus, KernelIdentity, Reading};
@@ -18,7 +19,7 @@ use crate::session::compaction::Compaction;
 use crate::session::limits::{Place, Whole};
 
 /// A change to a transcript.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Edit {
     /// The person says something.
@@ -172,7 +173,6 @@ pub enum Edit {
     /// What the notebook's file says besides, of a notebook that goes on.
     Carry(Box<CarriedFile>),
     /// The notebook's file was changed by others: what they changed, added and deleted is taken over.
-    #[serde(with = "as_text")]
     Reload(Box<Notebook>),
 }
 
@@ -188,27 +188,4 @@ pub enum EditError {
     /// The id is taken.
     #[error("there is already a cell `{0}`")]
     Taken(String),
-}
-
-/// A notebook as the text of its file.
-mod as_text {
-    use serde::de::{Deserialize as _, Error as _};
-    use serde::{Deserializer, Serializer};
-
-    use crate::jupyter::nbformat::{Notebook, random_cell_id};
-
-    pub(super) fn serialize<S: Serializer>(
-        notebook: &Notebook,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&notebook.to_json())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Box<Notebook>, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let loaded = Notebook::read(text.as_bytes(), &mut random_cell_id);
-        Ok(Box::new(loaded.map_err(D::Error::custom)?.notebook))
-    }
 }

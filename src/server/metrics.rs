@@ -1,0 +1,124 @@
+//! Numbers for Prometheus (text format 0.0.4).
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+
+use super::state::Shared;
+
+/// What is counted since the start.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    /// Answers by the first digit of their status, from 1 to 5.
+    answers: [AtomicU64; 5],
+    /// Wrong tokens.
+    wrong_tokens: AtomicU64,
+}
+
+impl Counters {
+    pub(super) fn answered(&self, status: StatusCode) {
+        let class = usize::from(status.as_u16() / 100).wrapping_sub(1);
+        if let Some(counter) = self.answers.get(class) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn wrong_token(&self) {
+        self.wrong_tokens.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// All of them.
+pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+    let mut text = String::new();
+    let mut family = |name: &str, kind: &str, help: &str, samples: &[(String, u64)]| {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (labels, value) in samples {
+            let _ = writeln!(text, "{name}{labels} {value}");
+        }
+    };
+    let one = |value: usize| vec![(String::new(), value as u64)];
+    let live = shared.registry.list();
+    let doing = |is: fn(&crate::app::registry::Activity) -> bool| {
+        live.iter().filter(|it| is(&it.activity())).count()
+    };
+    family(
+        "sponde_sessions",
+        "gauge",
+        "Sessions that run.",
+        &one(live.len()),
+    );
+    let busy = one(doing(|it| it.is_busy));
+    family(
+        "sponde_sessions_busy",
+        "gauge",
+        "Sessions with a turn that goes on.",
+        &busy,
+    );
+    let pending = one(doing(|it| it.is_pending));
+    family(
+        "sponde_sessions_pending",
+        "gauge",
+        "Sessions that wait for a person.",
+        &pending,
+    );
+    let clients = one(live.iter().map(|it| it.clients()).sum());
+    family(
+        "sponde_clients",
+        "gauge",
+        "Clients that follow a session.",
+        &clients,
+    );
+    let counters = &shared.counters;
+    let answers: Vec<(String, u64)> = counters
+        .answers
+        .iter()
+        .zip(1..)
+        .map(|(counter, class)| {
+            let count = counter.load(Ordering::Relaxed);
+            (format!("{{status=\"{class}xx\"}}"), count)
+        })
+        .collect();
+    family(
+        "sponde_http_responses_total",
+        "counter",
+        "Answers by status.",
+        &answers,
+    );
+    let wrong = vec![(String::new(), counters.wrong_tokens.load(Ordering::Relaxed))];
+    family(
+        "sponde_wrong_tokens_total",
+        "counter",
+        "Wrong tokens.",
+        &wrong,
+    );
+    let uptime = vec![(String::new(), shared.started.elapsed().as_secs())];
+    family(
+        "sponde_uptime_seconds",
+        "gauge",
+        "Seconds since the start.",
+        &uptime,
+    );
+    if let Some(bytes) = resident() {
+        let memory = vec![(String::new(), bytes)];
+        family(
+            "process_resident_memory_bytes",
+            "gauge",
+            "Memory of the server itself.",
+            &memory,
+        );
+    }
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+/// Our resident memory (proc(5), `statm`).
+fn resident() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * u64::try_from(rustix::param::page_size()).ok()?)
+}

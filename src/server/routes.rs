@@ -1,0 +1,349 @@
+//! All routes, each with what `/openapi.json` says of it: the router and the document are made of the same table.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get, post};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use super::state::Shared;
+use super::{access, catalog, commands, events, files, kernel, metrics, notebook, outputs, page};
+use super::{render, sessions};
+
+/// A path and what can be done there.
+struct Route {
+    path: &'static str,
+    router: MethodRouter<Arc<Shared>>,
+    operations: Vec<Operation>,
+}
+
+/// One method of a path.
+struct Operation {
+    method: &'static str,
+    summary: &'static str,
+    /// The parameters behind the question mark.
+    query: Option<Schema>,
+    body: Option<Schema>,
+    /// What is answered, if it is JSON of a type.
+    answer: Option<Schema>,
+    needs_token: bool,
+}
+
+/// Makes the schema of a type.
+type Schema = fn(&mut SchemaGenerator) -> Value;
+
+fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
+    generator.subschema_for::<T>().to_value()
+}
+
+fn operation(method: &'static str, summary: &'static str) -> Operation {
+    Operation {
+        method,
+        summary,
+        query: None,
+        body: None,
+        answer: None,
+        needs_token: true,
+    }
+}
+
+impl Operation {
+    fn query<T: JsonSchema>(mut self) -> Self {
+        self.query = Some(schema::<T>);
+        self
+    }
+
+    fn body<T: JsonSchema>(mut self) -> Self {
+        self.body = Some(schema::<T>);
+        self
+    }
+
+    fn answer<T: JsonSchema>(mut self) -> Self {
+        self.answer = Some(schema::<T>);
+        self
+    }
+
+    fn open(mut self) -> Self {
+        self.needs_token = false;
+        self
+    }
+}
+
+/// The router, without its layers.
+pub(super) fn router() -> Router<Arc<Shared>> {
+    table().into_iter().fold(Router::new(), |router, route| {
+        router.route(route.path, route.router)
+    })
+}
+
+fn table() -> Vec<Route> {
+    let mut table = Vec::new();
+    let mut add = |path, router, operations| {
+        table.push(Route {
+            path,
+            router,
+            operations,
+        });
+    };
+    let read = |summary| operation("get", summary);
+    add("/", get(page::index), vec![read("The page").open()]);
+    add(
+        "/assets/{*path}",
+        get(page::asset),
+        vec![read("A file of the page").open()],
+    );
+    add(
+        "/health",
+        get(page::health),
+        vec![read("Whether the server lives").open()],
+    );
+    add(
+        "/metrics",
+        get(metrics::metrics),
+        vec![read("Numbers for Prometheus")],
+    );
+    add("/openapi.json", get(document), vec![read("This document")]);
+    add(
+        "/api/login",
+        post(access::login),
+        vec![
+            operation("post", "Exchange the token for a cookie")
+                .body::<access::Login>()
+                .open(),
+        ],
+    );
+    add(
+        "/api/sessions",
+        get(sessions::list).post(sessions::create),
+        vec![
+            read("Sessions that run, and those that can be resumed").answer::<sessions::Listed>(),
+            operation("post", "Create or resume a session")
+                .body::<sessions::Create>()
+                .answer::<sessions::Created>(),
+        ],
+    );
+    add(
+        "/api/sessions/{id}",
+        get(sessions::snapshot).delete(sessions::end),
+        vec![
+            read("The session as it is: a snapshot item of docs/events.md"),
+            operation("delete", "End the session; its files stay"),
+        ],
+    );
+    add(
+        "/api/sessions/{id}/events",
+        get(events::events),
+        vec![
+            read("Items of docs/events.md as server-sent events; `Last-Event-ID` goes on")
+                .query::<events::Wanted>(),
+        ],
+    );
+    add(
+        "/api/sessions/{id}/commands",
+        post(commands::command),
+        vec![operation("post", "A command of docs/events.md").body::<commands::Sent>()],
+    );
+    add(
+        "/api/sessions/{id}/{file}",
+        get(notebook::notebook),
+        vec![read("The conversation: notebook.ipynb, .html, .md or .py")],
+    );
+    of_outputs(&mut add);
+    of_kernels(&mut add);
+    of_files(&mut add);
+    add(
+        "/api/models",
+        get(catalog::models),
+        vec![read("Models, the usual one first")],
+    );
+    add(
+        "/api/kernels",
+        get(catalog::kernels),
+        vec![read("Kernels that can be named")],
+    );
+    table
+}
+
+/// Takes a route.
+type Add<'a> = dyn FnMut(&'static str, MethodRouter<Arc<Shared>>, Vec<Operation>) + 'a;
+
+fn of_outputs(add: &mut Add<'_>) {
+    add(
+        "/api/sessions/{id}/cells/{cell}/outputs/{n}",
+        get(outputs::types),
+        vec![operation("get", "The types that an output has")],
+    );
+    add(
+        "/api/sessions/{id}/cells/{cell}/outputs/{n}/{mime}",
+        get(outputs::bytes),
+        vec![operation(
+            "get",
+            "The bytes of one type, ranges too; `html` is safe HTML, or the address of a frame",
+        )],
+    );
+    add(
+        "/out/{ticket}/{cell}/{n}",
+        get(outputs::frame),
+        vec![operation("get", "The document of a frame").open()],
+    );
+    add(
+        "/api/markdown",
+        post(render::markdown),
+        vec![operation("post", "Markdown as safe HTML").body::<render::Texts>()],
+    );
+    add(
+        "/api/highlight",
+        post(render::highlight),
+        vec![operation("post", "Code with the classes of its tokens").body::<render::Code>()],
+    );
+}
+
+fn of_kernels(add: &mut Add<'_>) {
+    add(
+        "/api/sessions/{id}/variables",
+        get(kernel::variables),
+        vec![operation("get", "Variables of a kernel").query::<kernel::Whose>()],
+    );
+    add(
+        "/api/sessions/{id}/complete",
+        get(kernel::complete),
+        vec![operation("get", "What could stand at the cursor").query::<kernel::Typed>()],
+    );
+    add(
+        "/api/sessions/{id}/frames/{name}",
+        get(kernel::window),
+        vec![operation("get", "Rows of a table").query::<kernel::Rows>()],
+    );
+    add(
+        "/api/sessions/{id}/frames/{name}/columns/{column}",
+        get(kernel::profile),
+        vec![operation("get", "What a column has in it")],
+    );
+    add(
+        "/api/sessions/{id}/frames/{name}/export",
+        get(kernel::export),
+        vec![operation("get", "A table as csv, parquet or xlsx").query::<kernel::Export>()],
+    );
+}
+
+fn of_files(add: &mut Add<'_>) {
+    add(
+        "/api/sessions/{id}/files",
+        get(files::list).post(files::drop_files).layer(any_size()),
+        vec![
+            operation("get", "What is in a directory")
+                .query::<files::Where>()
+                .answer::<Vec<files::Entry>>(),
+            operation("post", "Files of a form (multipart) into a directory")
+                .query::<files::Where>(),
+        ],
+    );
+    add(
+        "/api/sessions/{id}/files/{*path}",
+        get(files::get)
+            .put(files::put)
+            .delete(files::delete)
+            .layer(any_size()),
+        vec![
+            operation("get", "A file's bytes, ranges too"),
+            operation("put", "Write a file, whole or not at all"),
+            operation("delete", "Remove a file or an empty directory"),
+        ],
+    );
+}
+
+/// For routes that count themselves while they write.
+fn any_size() -> DefaultBodyLimit {
+    DefaultBodyLimit::disable()
+}
+
+/// `/openapi.json`.
+async fn document(State(_): State<Arc<Shared>>) -> Response {
+    axum::Json(openapi()).into_response()
+}
+
+/// The routes as an OpenAPI 3.1 document.
+fn openapi() -> Value {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.definitions_path = "/components/schemas".into();
+    let mut generator = settings.into_generator();
+    let mut paths = Map::new();
+    for route in table() {
+        let mut item = Map::new();
+        for operation in &route.operations {
+            let described = described(route.path, operation, &mut generator);
+            item.insert(operation.method.to_owned(), described);
+        }
+        // OpenAPI has no name for the rest of a path.
+        paths.insert(route.path.replace("{*", "{"), Value::Object(item));
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Sponde",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Sessions of a code interpreter; see docs/server.md and docs/events.md.",
+        },
+        "security": [{ "token": [] }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "schemas": generator.take_definitions(true),
+        },
+    })
+}
+
+fn described(path: &str, operation: &Operation, generator: &mut SchemaGenerator) -> Value {
+    let mut parameters: Vec<Value> = names(path)
+        .map(|name| {
+            json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
+        })
+        .collect();
+    if let Some(query) = operation.query {
+        parameters.extend(query_parameters(query, generator));
+    }
+    let mut described = json!({
+        "summary": operation.summary,
+        "parameters": parameters,
+        "responses": {
+            "2XX": { "description": "Done" },
+            "default": { "description": "`{\"error\": {message, hint, reason}}`" },
+        },
+    });
+    let json_of = |schema: Value| json!({ "application/json": { "schema": schema } });
+    if let Some(body) = operation.body {
+        described["requestBody"] = json!({ "required": true, "content": json_of(body(generator)) });
+    }
+    if let Some(answer) = operation.answer {
+        described["responses"]["2XX"]["content"] = json_of(answer(generator));
+    }
+    if !operation.needs_token {
+        described["security"] = json!([]);
+    }
+    described
+}
+
+/// The fields of a type as parameters.
+fn query_parameters(query: Schema, generator: &mut SchemaGenerator) -> Vec<Value> {
+    let schema = query(generator);
+    let name = schema["$ref"].as_str().and_then(|it| it.rsplit('/').next());
+    let whole = name.and_then(|name| generator.definitions().get(name).cloned());
+    let fields = whole.as_ref().and_then(|it| it.get("properties"));
+    let fields = fields.and_then(Value::as_object).cloned();
+    let fields = fields.unwrap_or_default().into_iter();
+    fields
+        .map(|(name, schema)| json!({ "name": name, "in": "query", "schema": schema }))
+        .collect()
+}
+
+/// The names in a path's braces.
+fn names(path: &str) -> impl Iterator<Item = &str> {
+    path.split('{')
+        .skip(1)
+        .filter_map(|rest| rest.split('}').next())
+        .map(|name| name.trim_start_matches('*'))
+}
