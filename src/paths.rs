@@ -52,6 +52,15 @@ impl Environment {
         Self::new(self.inner.variables.clone(), Some(cwd))
     }
 
+    /// The same with these variables, which go before those there are.
+    #[must_use]
+    pub fn with_variables(&self, more: Vec<(String, String)>) -> Self {
+        let mut variables = self.inner.variables.clone();
+        variables.retain(|(name, _)| !more.iter().any(|(new, _)| new == name));
+        variables.extend(more);
+        Self::new(variables, self.inner.cwd.clone())
+    }
+
     /// A variable; an empty one counts as none.
     pub fn get(&self, name: &str) -> Option<&str> {
         let mut variables = self.inner.variables.iter();

@@ -7,7 +7,7 @@ mod live;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -54,6 +54,8 @@ pub struct OpenRequest {
     pub settings: SessionSettings,
     /// Where it works; `None` is the process's directory at its start.
     pub directory: Option<PathBuf>,
+    /// Variables of its environment, besides those of the process at its start.
+    pub variables: Vec<(String, String)>,
     /// The session that goes on; `None` is a new one.
     pub resume: Option<String>,
 }
@@ -133,7 +135,7 @@ impl Registry {
                 });
             }
         };
-        let (context, heard) = self.context_in(request.directory);
+        let (context, heard) = self.context_in(request.directory, request.variables);
         let (resumed, title) = match &request.resume {
             None => (None, None),
             Some(id) => {
@@ -191,8 +193,14 @@ impl Registry {
     }
 
     /// The context of a session that works in `directory`, and the notices of its start.
-    fn context_in(&self, directory: Option<PathBuf>) -> (Context, Heard) {
+    fn context_in(
+        &self,
+        directory: Option<PathBuf>,
+        variables: Vec<(String, String)>,
+    ) -> (Context, Heard) {
         let mut context = self.shared.context.clone();
+        let environment = &context.paths.environment;
+        context.paths.environment = environment.with_variables(variables);
         if let Some(directory) = directory {
             let environment = &context.paths.environment;
             context.paths.environment = environment.in_directory(directory);
@@ -286,13 +294,8 @@ pub fn is_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= 64 && id.chars().all(is_safe)
 }
 
-/// Whether `path` lies below `root`; both are without links.
-pub fn is_below(path: &Path, root: &Path) -> bool {
-    path.starts_with(root)
-}
-
 async fn end(live: &LiveSession) {
-    if let Some(session) = live.take()
+    if let Some((session, _slot)) = live.take()
         && tokio::time::timeout(END_WITHIN, session.end())
             .await
             .is_err()

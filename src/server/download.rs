@@ -138,7 +138,7 @@ fn is_picture(mime: &str) -> bool {
 
 /// Whether it can stand in a header as a type.
 fn is_mime(mime: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "!#$&-^_.+/".contains(c);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "!#$&-^_.+/ ;=".contains(c);
     mime.len() <= 128 && mime.matches('/').count() == 1 && mime.chars().all(is_plain)
 }
 

@@ -25,6 +25,8 @@ use crate::kernel::{FramePart, FramePiece, FrameRequest, Kernel, KernelError, Ke
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Pieces of a file on their way to a client; while it takes none, the kernel waits.
 const PIECES: usize = 4;
+/// Hundredths of a second after which a kernel that is not idle runs a cell.
+const SETTLES_WITHIN: u32 = 20;
 /// Rows of a window.
 const ROWS: u64 = 500;
 /// Characters of a name.
@@ -78,9 +80,8 @@ pub(super) async fn complete(
 ) -> Result<Response, Problem> {
     let live = shared.live(&id)?;
     let kernel = kernel(&live, typed.language.as_deref()).await?;
-    if kernel.state() == KernelState::Busy {
-        return Err(busy());
-    }
+    let _turn = turn(&live).await?;
+    until_idle(&kernel).await?;
     let end = typed.code.chars().count();
     let cursor = typed.cursor.unwrap_or(end).min(end);
     let completions = kernel.complete(&typed.code, cursor).await?;
@@ -237,9 +238,7 @@ impl Asked {
         let live = shared.live(id)?;
         let kernel = kernel(&live, Some("python")).await?;
         let turn = turn(&live).await?;
-        if kernel.state() == KernelState::Busy {
-            return Err(busy());
-        }
+        until_idle(&kernel).await?;
         let mut answer = kernel.frame(&request).await?;
         let (sender, pieces) = mpsc::channel(PIECES);
         task::spawn("table", async move {
@@ -314,6 +313,17 @@ async fn turn(live: &LiveSession) -> Result<OwnedMutexGuard<()>, Problem> {
     let turn = Arc::clone(&live.asides).lock_owned();
     let turn = tokio::time::timeout(PATIENCE, turn).await;
     turn.map_err(|_| busy())
+}
+
+/// A kernel says that it is idle a moment after the last answer has come.
+async fn until_idle(kernel: &Kernel) -> Result<(), Problem> {
+    for _ in 0..SETTLES_WITHIN {
+        if kernel.state() != KernelState::Busy {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Err(busy())
 }
 
 fn busy() -> Problem {

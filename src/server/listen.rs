@@ -247,7 +247,8 @@ async fn connection(stream: Stream, peer: Peer, router: Router, ends: Cancellati
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WITHIN)
         .max_headers(HEADERS)
-        .max_buf_size(HEAD)
+        .max_header_size(HEAD)
+        .max_buf_size(2 * HEAD)
         .serve_connection(TokioIo::new(Patient::new(stream)), service);
     tokio::pin!(served);
     let mut is_ending = false;

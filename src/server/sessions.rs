@@ -101,6 +101,7 @@ fn request(shared: &Shared, wanted: Create) -> Result<OpenRequest, Problem> {
     Ok(OpenRequest {
         settings,
         directory: Some(directory),
+        variables: Vec::new(),
         resume,
     })
 }

@@ -48,6 +48,7 @@ mod rust_source;
 mod sandbox;
 mod schema;
 mod sees;
+mod server;
 mod sessions;
 mod shown;
 mod stdin;

@@ -71,6 +71,8 @@ const RULES: &[Rule] = &[
         crates: Crates::AllBut(&[
             "rig",
             "axum",
+            "hyper",
+            "hyper_util",
             "crossterm",
             "clap",
             "anstream",
@@ -86,6 +88,8 @@ const RULES: &[Rule] = &[
         crates: Crates::AllBut(&[
             "rig",
             "axum",
+            "hyper",
+            "hyper_util",
             "crossterm",
             "clap",
             "anstyle",
@@ -100,6 +104,8 @@ const RULES: &[Rule] = &[
         crates: Crates::AllBut(&[
             "zeromq",
             "axum",
+            "hyper",
+            "hyper_util",
             "crossterm",
             "clap",
             "anstream",
@@ -158,6 +164,8 @@ const RULES: &[Rule] = &[
             "reqwest",
             "rig",
             "axum",
+            "hyper",
+            "hyper_util",
             "crossterm",
             "clap",
             "anstream",
@@ -176,6 +184,8 @@ const RULES: &[Rule] = &[
             "zeromq",
             "rig",
             "axum",
+            "hyper",
+            "hyper_util",
             "crossterm",
             "clap",
             "anstream",
@@ -249,7 +259,7 @@ const RULES: &[Rule] = &[
             "llm::local",
             "llm::mode",
         ],
-        crates: Crates::AllBut(&["zeromq", "rig", "reqwest"]),
+        crates: Crates::AllBut(&["zeromq", "rig", "reqwest", "axum", "hyper", "hyper_util"]),
         never: &[],
     },
     // The only floor that answers HTTP. What it runs and reads is `app`'s.

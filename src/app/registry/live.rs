@@ -32,8 +32,7 @@ pub struct LiveSession {
     clients: AtomicUsize,
     used: Mutex<Instant>,
     /// `None` once it ends.
-    session: Mutex<Option<Session>>,
-    _slot: Slot,
+    session: Mutex<Option<(Session, Slot)>>,
 }
 
 impl LiveSession {
@@ -50,8 +49,7 @@ impl LiveSession {
             watch: Mutex::new(Watch::new(title)),
             clients: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
-            session: Mutex::new(Some(session)),
-            _slot: slot,
+            session: Mutex::new(Some((session, slot))),
         }
     }
 
@@ -96,8 +94,8 @@ impl LiveSession {
         }
     }
 
-    /// What must be ended.
-    pub(super) fn take(&self) -> Option<Session> {
+    /// What must be ended, and the place that is free then.
+    pub(super) fn take(&self) -> Option<(Session, Slot)> {
         lock(&self.session).take()
     }
 }

@@ -1,0 +1,265 @@
+//! Who may come in, and that nothing leads out.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{Server, answer, with_model};
+
+/// Every operation of the document, with names in its path that fit.
+fn operations(document: &Value, session: &str) -> Vec<(Method, String, bool)> {
+    let mut all = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let path = path
+            .replace("{id}", session)
+            .replace("{file}", "notebook.py")
+            .replace("{n}", "0")
+            .replace("{mime}", "text%2Fplain");
+        let path: String = path
+            .split('/')
+            .map(|part| if part.starts_with('{') { "x" } else { part })
+            .collect::<Vec<_>>()
+            .join("/");
+        for (method, operation) in item.as_object().unwrap() {
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            let is_open = operation["security"] == json!([]);
+            all.push((method, path.clone(), is_open));
+        }
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_wants_the_token_our_host_and_our_origin() {
+    let (_model, sponde) = with_model([]).await;
+    let server = Server::start(&sponde, &["-k", "misbehave"]);
+    let session = server.session(json!({})).await;
+    let id = session.rsplit('/').next().unwrap();
+    let (status, document) = server.get("/openapi.json").await;
+    assert_eq!(status, 200);
+    let operations = operations(&document, id);
+    assert!(operations.len() >= 30, "{}", operations.len());
+    let open: Vec<&str> = operations
+        .iter()
+        .filter_map(|(_, path, is_open)| is_open.then_some(path.as_str()))
+        .collect();
+    assert_eq!(
+        open,
+        ["/", "/assets/x", "/health", "/api/login", "/out/x/x/0"]
+    );
+    for (method, path, is_open) in &operations {
+        let bare = || server.bare(method.clone(), path);
+        let (status, told) = answer(bare()).await;
+        if *is_open {
+            assert_ne!(status, 401, "{method} {path}");
+        } else {
+            assert_eq!(status, 401, "{method} {path}: {told}");
+        }
+        // With the token too: a browser would send the cookie.
+        let own = server.base.strip_prefix("http://").unwrap();
+        for (header, value) in [
+            ("host", "evil.example".to_owned()),
+            ("host", "localhost.evil.example".to_owned()),
+            ("host", "10.9.8.7:80".to_owned()),
+            ("host", String::new()),
+            ("origin", "http://evil.example".to_owned()),
+            ("origin", "null".to_owned()),
+            ("origin", "http://127.0.0.1:1".to_owned()),
+            ("origin", format!("http://{own}.evil.example")),
+            ("origin", format!("file://{own}")),
+        ] {
+            let request = server.request(method.clone(), path).header(header, &value);
+            let (status, told) = answer(request).await;
+            // No host at all is not HTTP.
+            let expected: &[u16] = if value.is_empty() {
+                &[400, 403]
+            } else {
+                &[403]
+            };
+            assert!(
+                expected.contains(&status),
+                "{method} {path} {header}: {value}: {status} {told}"
+            );
+        }
+        // What is known of its routes is known of its methods.
+        if *method == Method::GET && path != "/out/x/x/0" {
+            let (status, _) = answer(server.request(Method::PATCH, path)).await;
+            assert_eq!(status, 405, "{path}");
+        }
+    }
+    let request = server.request(Method::GET, "/api/sessions");
+    let (status, _) = answer(request.header("origin", &server.base)).await;
+    assert_eq!(status, 200, "its own page");
+    let (status, told) = server.get("/api/none").await;
+    assert_eq!(
+        (status, &told["error"]["reason"]),
+        (404, &json!("not_found"))
+    );
+    server.end();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_token_is_exchanged_for_a_cookie_and_is_in_no_log() {
+    let (_model, sponde) = with_model([]).await;
+    let server = Server::start(&sponde, &["-k", "misbehave", "-vvvv"]);
+    let login = |token: &str| {
+        let request = server.bare(Method::POST, "/api/login");
+        request.json(&json!({ "token": token }))
+    };
+    let good = login(&server.token).send().await.unwrap();
+    assert_eq!(good.status(), 204);
+    let cookie = good.headers()["set-cookie"].to_str().unwrap().to_owned();
+    assert!(
+        cookie.ends_with("; HttpOnly; SameSite=Strict; Path=/") && !cookie.contains(&server.token),
+        "{cookie}"
+    );
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let with = |method, path: &str| server.bare(method, path).header("cookie", &cookie);
+    assert_eq!(answer(with(Method::GET, "/api/sessions")).await.0, 200);
+    // A page of somebody else's cannot do more than ask.
+    let create = || with(Method::POST, "/api/sessions").json(&json!({}));
+    assert_eq!(answer(create()).await.0, 403, "without an origin");
+    let (status, created) = answer(create().header("origin", &server.base)).await;
+    assert_eq!(status, 201, "{created}");
+    let form = with(Method::POST, "/api/sessions").header("origin", &server.base);
+    let form = form.header("content-type", "text/plain").body("{}");
+    assert_eq!(answer(form).await.0, 415);
+    // Wrong ones are counted, and in the end not looked at.
+    for number in 0..10 {
+        let (status, _) = answer(login(&format!("wrong {number}"))).await;
+        assert_eq!(status, 401);
+    }
+    let many = login("wrong").send().await.unwrap();
+    assert_eq!(
+        (many.status().as_u16(), &many.headers()["retry-after"]),
+        (429, &"60".parse().unwrap())
+    );
+    let wrong = server
+        .bare(Method::GET, "/api/sessions")
+        .bearer_auth("wrong");
+    assert_eq!(answer(wrong).await.0, 429);
+    // Nobody can lock the token's owner out.
+    assert_eq!(server.get("/api/sessions").await.0, 200);
+    let (_, metrics) = server.get("/metrics").await;
+    let metrics = metrics.as_str().unwrap();
+    assert!(
+        metrics.contains("\nsponde_wrong_tokens_total 12\n")
+            && metrics.contains("\nsponde_sessions 1\n"),
+        "{metrics}"
+    );
+    let (token, cookie) = (
+        server.token.clone(),
+        cookie.split('=').nth(1).unwrap().to_owned(),
+    );
+    let ended = server.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("a request had a wrong token"),
+        "{}",
+        ended.stderr
+    );
+    for secret in [&token, &cookie] {
+        assert!(!ended.stderr.contains(secret.as_str()), "{}", ended.stderr);
+    }
+    for entry in std::fs::read_dir(sponde.sessions())
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let text = std::fs::read(entry.path()).unwrap_or_default();
+        assert!(!String::from_utf8_lossy(&text).contains(&token));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_cannot_widen_what_the_server_was_started_with() {
+    let (_model, sponde) = with_model([]).await;
+    std::fs::create_dir(sponde.path("sub")).unwrap();
+    std::os::unix::fs::symlink("/tmp", sponde.path("out")).unwrap();
+    let server = Server::start(&sponde, &["-k", "misbehave"]);
+    for (body, status) in [
+        (json!({ "approval": "never" }), 403),
+        (json!({ "directory": ".." }), 403),
+        (json!({ "directory": "/" }), 403),
+        (json!({ "directory": "out" }), 403),
+        (json!({ "directory": "none" }), 400),
+        (json!({ "notebook": "../up.ipynb" }), 403),
+        (json!({ "notebook": "out/x.ipynb" }), 403),
+        (json!({ "files": ["/etc/passwd"] }), 403),
+        (json!({ "kernel": "/usr/bin/python3" }), 403),
+        (json!({ "kernel": "./venv" }), 403),
+        (json!({ "kernel": "none" }), 503),
+        (json!({ "resume": "../../etc" }), 404),
+        (json!({ "resume": "20200101-none" }), 404),
+        (json!({ "sandbox": "full" }), 422),
+    ] {
+        let (told, answer) = server.post("/api/sessions", &body).await;
+        assert_eq!(told, status, "{body}: {answer}");
+    }
+    let session = server
+        .session(json!({ "directory": "sub", "approval": "ask" }))
+        .await;
+    let never = json!({ "command": "set_approval", "approval": "never" });
+    assert_eq!(server.command(&session, &never).await.0, 403);
+    let (_, listed) = server.get("/api/sessions").await;
+    let live = &listed["live"][0];
+    assert_eq!(live["directory"], sponde.path("sub").display().to_string());
+    assert_eq!(
+        (&live["busy"], &live["pending"], &live["clients"]),
+        (&json!(false), &json!(false), &json!(0))
+    );
+    let too_large = json!({ "command": "submit", "text": "x".repeat(9 << 20) });
+    assert_eq!(server.command(&session, &too_large).await.0, 413);
+    server.end();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_unix_socket_is_its_persons_and_wants_the_token_too() {
+    let (_model, sponde) = with_model([]).await;
+    let path = sponde.path("serve.sock");
+    // One that was left by a run that was killed.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let listen = format!("unix:{}", path.display());
+    let secret = "a-token-of-my-own-that-is-long-enough";
+    let file = sponde.write("token", secret);
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let mut all = vec!["serve", "--model", "gpt-4o", "--sandbox", "full"];
+    all.extend(["--listen", &listen, "--token-file", "token"]);
+    let mut program = sponde.start(&all);
+    let said = tokio::task::block_in_place(|| program.line());
+    assert_eq!(said.trim(), listen);
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let ask = |extra: &str| {
+        let mut stream = UnixStream::connect(&path).unwrap();
+        let head = format!(
+            "GET /api/sessions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{extra}\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text.split(' ').nth(1).unwrap().to_owned()
+    };
+    let statuses = tokio::task::block_in_place(|| {
+        let mut huge = String::from("x-huge: ");
+        huge.push_str(&"x".repeat(100 << 10));
+        huge.push_str("\r\n");
+        let many: String = (0..100)
+            .map(|number| format!("x-{number}: 1\r\n"))
+            .collect();
+        [
+            ask(""),
+            ask(&format!("authorization: Bearer {secret}\r\n")),
+            ask(&huge),
+            ask(&many),
+        ]
+    });
+    assert_eq!(statuses, ["401", "200", "431", "431"]);
+    program.interrupt();
+    let ended = tokio::task::block_in_place(|| program.end());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(!path.exists() && file.exists());
+}
