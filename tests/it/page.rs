@@ -664,7 +664,7 @@ async fn a_hostile_notebook_runs_nothing() {
     // The frames have run what is in them, once they are looked at.
     page.eval("document.querySelectorAll('iframe').forEach((it) => it.scrollIntoView()); 1")
         .await;
-    page.until("probes['28'] !== undefined").await;
+    page.until("'28' in probes").await;
     assert_eq!(page.eval("window.pwned ?? null").await, Value::Null);
     assert_eq!(page.eval("Object.keys(probes)").await, json!(["28"]));
     let alive = "[...document.querySelectorAll('.app *')].filter((it) => /^(script|iframe)$/i.test(it.tagName) && !it.matches('iframe[sandbox]') || [...it.attributes].some((a) => /^on/.test(a.name) || /^javascript:/i.test(a.value))).map((it) => it.outerHTML)";

@@ -121,7 +121,7 @@ const SANDBOX = "allow-scripts allow-downloads allow-forms allow-pointer-lock";
 
 function Frame({ url }) {
   const element = useRef();
-  const [height, setHeight] = useState(360);
+  const [height, setHeight] = useState(160);
   useEffect(() => {
     const listen = (event) => {
       if (event.source !== element.current?.contentWindow || event.data?.sponde !== "height") return;
