@@ -142,7 +142,8 @@ for wanted in sys.argv[1:]:
     for mark in '<>=~':
         name = name.partition(mark)[0]
     try:
-        if version and m.version(name) != version:
+        found = m.version(name)
+        if version and found != version:
             print(wanted)
     except m.PackageNotFoundError:
         print(wanted)
