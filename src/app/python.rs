@@ -44,7 +44,7 @@ pub(super) async fn add(
         Failure::new(Exit::Failed, format!("could not write `{lock}`: {error}"))
     })?;
     let lock = lock.to_string_lossy();
-    let pinned = [&["--constraint", &lock], more].concat();
+    let pinned = [&["-c", &lock], more].concat();
     if let Some((uv, env)) = uv(python, context).await {
         let interpreter = python.to_string_lossy();
         // A confined kernel cannot keep what Python compiles; a uv.toml here is somebody else's.
