@@ -376,7 +376,7 @@ impl Session {
                 () = sleep_until(busy_at.unwrap_or_else(Instant::now)), if busy_at.is_some() => self.kernel_is_busy().await,
             }
         }
-        self.finish().await;
+        Box::pin(self.finish()).await;
     }
 
     async fn obey(&mut self, wanted: Wanted) {
