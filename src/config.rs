@@ -220,13 +220,26 @@ mod tests {
         let approval = Config::load(dir.path(), None).unwrap().approval;
         assert_eq!(approval.policy, Some(approval::Approval::Always));
         assert_eq!(
-            approval.rules.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            approval
+                .rules
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>(),
             ["forbid finding write_outside"]
         );
         for (text, says) in [
-            ("approval = \"sometimes\"\n", "`always`, `on-risk` or `never`"),
-            ("[[approval.rules]]\naction = \"deny\"\n", "docs/approvals.md"),
-            ("[[approval.rules]]\naction = \"ask\"\nfinding = \"rm\"\n", "docs/approvals.md"),
+            (
+                "approval = \"sometimes\"\n",
+                "`always`, `on-risk` or `never`",
+            ),
+            (
+                "[[approval.rules]]\naction = \"deny\"\n",
+                "docs/approvals.md",
+            ),
+            (
+                "[[approval.rules]]\naction = \"ask\"\nfinding = \"rm\"\n",
+                "docs/approvals.md",
+            ),
         ] {
             write(text);
             let error = Config::load(dir.path(), None).unwrap_err().to_string();

@@ -10,6 +10,7 @@ mod agent;
 mod agent_http;
 mod aimock;
 mod approval;
+mod approvals;
 mod audit;
 mod change_model;
 mod changed_files;

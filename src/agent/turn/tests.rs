@@ -522,7 +522,11 @@ fn a_change_is_judged_again() {
 fn what_is_forbidden_never_runs() {
     let forbid: Rule = toml::from_str("action = \"forbid\"\nfinding = \"delete\"").unwrap();
     for approval in [Approval::Always, Approval::OnRisk, Approval::Never] {
-        let mut turn = Turn::new(policy(approval, std::slice::from_ref(&forbid)), 9, AtLimit::End);
+        let mut turn = Turn::new(
+            policy(approval, std::slice::from_ref(&forbid)),
+            9,
+            AtLimit::End,
+        );
         let _ = turn.step(Input::Submit);
         let deletes = replied_with_risk(&["a", "b"], FindingKind::Delete);
         let effects = turn.step(deletes);
@@ -539,7 +543,11 @@ fn what_is_forbidden_never_runs() {
             ruling.reason,
             "rule 1 of the configuration: forbid finding delete"
         );
-        assert!(ruling.words_for_model().contains("line 1: deletes files (x)"));
+        assert!(
+            ruling
+                .words_for_model()
+                .contains("line 1: deletes files (x)")
+        );
     }
     // Nor can a person make it so.
     let mut turn = Turn::new(

@@ -45,12 +45,21 @@ fn what_is_contained_is_not_asked_about() {
         ("import os; os.remove('x')", [false, true, true, true]),
         ("import os; os.remove(x)", [false, true, true, true]),
         ("import os; os.remove('/data/x')", [false, true, true, true]),
-        ("import os; os.remove('/etc/x')", [false, false, false, true]),
-        ("import os; os.remove('/tmp/x')", [false, false, false, true]),
+        (
+            "import os; os.remove('/etc/x')",
+            [false, false, false, true],
+        ),
+        (
+            "import os; os.remove('/tmp/x')",
+            [false, false, false, true],
+        ),
         ("open('old.csv', 'w')", [false, true, true, true]),
         ("open('new.csv', 'w')", [false, false, false, false]),
         ("open('../up', 'w')", [false, false, false, true]),
-        ("import requests; requests.get(u)", [false, false, true, true]),
+        (
+            "import requests; requests.get(u)",
+            [false, false, true, true],
+        ),
         ("!ls", [false, false, false, true]),
         ("!rm x", [false, true, true, true]),
         ("%pip install x", [false, true, true, true]),
@@ -73,7 +82,11 @@ fn what_is_contained_is_not_asked_about() {
 
 #[test]
 fn a_question_says_what_and_why() {
-    let policy = Policy::new(Approval::OnRisk, vec![], ground(Level::Workspace, Network::Off));
+    let policy = Policy::new(
+        Approval::OnRisk,
+        vec![],
+        ground(Level::Workspace, Network::Off),
+    );
     let code = "import os, shutil\n!ls\nshutil.rmtree('out')\nexec(code)\nos.remove('a')\n";
     let ruling = judged(&policy, code, "python");
     assert_eq!(
@@ -90,7 +103,11 @@ fn a_question_says_what_and_why() {
         ]
     );
     // Who is asked about every cell sees all that was found.
-    let policy = Policy::new(Approval::Always, vec![], ground(Level::Workspace, Network::Off));
+    let policy = Policy::new(
+        Approval::Always,
+        vec![],
+        ground(Level::Workspace, Network::Off),
+    );
     let ruling = judged(&policy, code, "python");
     assert_eq!(
         (ruling.action, ruling.reason.as_str(), ruling.findings.len()),
@@ -130,8 +147,16 @@ fn rules_go_before_the_policy() {
     );
     use Action::{Allow, Ask, Forbid};
     for (code, language, at) in [
-        ("import os; os.remove('out/a/b')", "python", [Ask, Allow, Allow]),
-        ("import os; os.remove('out/../b')", "python", [Ask, Ask, Allow]),
+        (
+            "import os; os.remove('out/a/b')",
+            "python",
+            [Ask, Allow, Allow],
+        ),
+        (
+            "import os; os.remove('out/../b')",
+            "python",
+            [Ask, Ask, Allow],
+        ),
         ("import os; os.remove('b')", "python", [Ask, Ask, Allow]),
         ("open('private/x')", "python", [Forbid; 3]),
         ("open('./private/a/x')", "python", [Forbid; 3]),
@@ -142,7 +167,11 @@ fn rules_go_before_the_policy() {
         ("git log", "bash", [Ask, Ask, Allow]),
         ("ls", "bash", [Ask, Allow, Allow]),
         ("curl x", "bash", [Forbid; 3]),
-        ("import requests; requests.get(u)", "python", [Ask, Allow, Allow]),
+        (
+            "import requests; requests.get(u)",
+            "python",
+            [Ask, Allow, Allow],
+        ),
         ("rm(x)", "julia", [Ask, Allow, Allow]),
         ("rm(x)", "octave", [Ask, Ask, Allow]),
         ("x <- 1", "R", [Ask, Ask, Allow]),
@@ -155,7 +184,10 @@ fn rules_go_before_the_policy() {
             let ground = ground(Level::Workspace, Network::Off);
             let policy = Policy::new(approval, all.clone(), ground);
             let ruling = judged(&policy, code, language);
-            assert_eq!(ruling.action, expected, "{code} at {approval:?}: {ruling:?}");
+            assert_eq!(
+                ruling.action, expected,
+                "{code} at {approval:?}: {ruling:?}"
+            );
         }
     }
 }
