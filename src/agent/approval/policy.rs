@@ -247,11 +247,12 @@ impl Policy {
         }
     }
 
-    /// A path as the code says, absolute, and relative to the directories that patterns begin in.
+    /// A path as patterns have it: absolute, and relative to the directories that they begin in.
     fn forms(&self, path: Option<&str>) -> Vec<String> {
         let Some(path) = path else { return Vec::new() };
         let site = self.site(&|_| false);
-        let mut forms = vec![path.to_owned()];
+        let mut forms = Vec::new();
+        // Never as the code says: `out/../x` is not in `out`.
         if let Some(absolute) = site.absolute(path) {
             let relative = |dir: &Path| absolute.strip_prefix(dir).ok().map(Path::to_owned);
             if let Some(inside) = relative(&self.ground.cwd) {
