@@ -225,11 +225,13 @@ impl Policy {
     /// Whether the sandbox stops it, or keeps it from what is the person's.
     fn is_contained(&self, finding: &Finding) -> bool {
         let extent = &self.ground.extent;
-        let (writes, network) = match extent.level {
+        let writes = match extent.level {
             Level::Full => return false,
-            Level::Workspace => (true, extent.network == Network::On),
-            Level::ReadOnly => (false, extent.network == Network::On),
+            Level::Workspace => true,
+            Level::ReadOnly => false,
         };
+        // Where some names are allowed data can go there.
+        let network = extent.network != Network::Off;
         let is_own = matches!(
             finding.place,
             None | Some(Where::Workspace | Where::Unknown)
