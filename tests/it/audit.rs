@@ -100,7 +100,7 @@ fn without_kernels(records: Vec<Value>) -> Vec<Value> {
 async fn decide(session: &mut Session, decision: Decision) {
     let asked = |event: &EventKind| matches!(event, EventKind::ApprovalRequested { .. });
     let cell = match session.until(asked).await.pop() {
-        Some(EventKind::ApprovalRequested { cell }) => cell,
+        Some(EventKind::ApprovalRequested { cell, .. }) => cell,
         other => panic!("{other:?}"),
     };
     session.send(Command::Decide { cell, decision }).await;
@@ -197,7 +197,7 @@ fn expected_records() -> Vec<Value> {
 #[tokio::test]
 async fn a_session_leaves_exactly_these_records() {
     let mut session = audited_session(
-        Approval::Ask,
+        Approval::Always,
         [
             call("'one'"),
             call("'two'"),

@@ -10,6 +10,7 @@ mod agent;
 mod agent_http;
 mod aimock;
 mod approval;
+mod approvals;
 mod audit;
 mod browser;
 mod change_model;
