@@ -303,7 +303,7 @@ async fn run_cell(
                 tell_late(results, late, events).await;
                 continue;
             }
-            // On this thread: a kernel ends with the thread that started it, so no `block_in_place` (docs/adr/0008).
+            // Here: nothing else is to happen before it is written.
             Next::Save => {
                 if let Some(message) = results.save(notebook) {
                     tell(events, EventKind::Notice { message }).await;

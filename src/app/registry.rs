@@ -150,7 +150,9 @@ impl Registry {
         let started = session::start(&settings, resumed, &context).await;
         let session = started.map_err(RegistryError::Failed)?;
         let notices = heard.take();
-        let live = self.enter(LiveSession::new(session, title, slot)).await?;
+        let live = self
+            .enter(LiveSession::new(session, title.as_deref(), slot))
+            .await?;
         Ok((live, notices))
     }
 
@@ -206,8 +208,8 @@ impl Registry {
             context.paths.environment = environment.in_directory(directory);
         }
         let heard = Heard::default();
-        let hears = heard.clone();
-        context.notify = Notify::new(move |notice| hears.push(notice));
+        let taking = heard.clone();
+        context.notify = Notify::new(move |notice| taking.push(notice));
         (context, heard)
     }
 

@@ -11,7 +11,7 @@ use super::existing;
 use super::install::modules;
 use super::kernels::{self, launch_options};
 use super::model::Switchboard;
-use super::notebook::{NotebookFile, Old};
+use super::notebook::Old;
 use super::origin::Origin;
 use super::project;
 use super::remote_kernels::{self, RemoteKernels};
@@ -71,10 +71,8 @@ pub async fn start(
     let stdin = stdin_policy(settings.stdin, context.config.stdin, settings.attended)?;
     let limits = context.config.limits.resolve();
     let origin = Origin::of(resumed, settings, context)?;
-    let NotebookFile {
-        path: notebook,
-        old,
-    } = origin.place(settings, limits, context)?;
+    let file = origin.place(settings, limits, context)?;
+    let (notebook, old) = (file.path, file.old);
     let remote = remote_kernels::open(settings.gateway.as_deref(), context).await?;
     let named = settings.kernels.first().map(String::as_str);
     let existing = existing::find(settings.existing.as_deref(), named, context)?;

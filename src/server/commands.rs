@@ -27,7 +27,7 @@ const KEYS: usize = 4096;
 /// Characters of a key.
 const KEY: usize = 128;
 /// How long a session may take to say whether it accepts: it may be writing its files.
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
 /// What the route takes: a command, and beside it who sends it.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -72,7 +72,7 @@ fn starting<'a>(data: &'a MimeBundle, prefix: &str) -> Option<&'a Value> {
 fn asset(name: &str) -> Option<&'static str> {
     ASSETS.iter().map(|(path, _)| *path).find(|path| {
         let file = path.rsplit('/').next().unwrap_or(path);
-        file.starts_with(name) && file.ends_with(".js")
+        file.starts_with(name) && file.rsplit('.').next() == Some("js")
     })
 }
 

@@ -51,13 +51,15 @@ impl Wanted {
     }
 
     /// The bytes from where to where, and the head of the answer; `None` if there are none.
-    pub(super) fn answer(self, length: u64) -> Result<(Range<u64>, StatusCode), Response> {
+    pub(super) fn answer(self, length: u64) -> Result<(Range<u64>, StatusCode), Box<Response>> {
         match self {
             Self::All => Ok((0..length, StatusCode::OK)),
             Self::Part(part) => Ok((part, StatusCode::PARTIAL_CONTENT)),
             Self::Nothing => {
                 let range = [(CONTENT_RANGE, format!("bytes */{length}"))];
-                Err((StatusCode::RANGE_NOT_SATISFIABLE, range).into_response())
+                Err(Box::new(
+                    (StatusCode::RANGE_NOT_SATISFIABLE, range).into_response(),
+                ))
             }
         }
     }
@@ -67,7 +69,7 @@ impl Wanted {
 pub(super) fn bytes(bytes: Vec<u8>, mime: &str, name: &str, headers: &HeaderMap) -> Response {
     let length = bytes.len() as u64;
     match Wanted::of(headers, length).answer(length) {
-        Err(response) => response,
+        Err(response) => *response,
         Ok((part, status)) => {
             let (start, end) = (to_usize(part.start), to_usize(part.end));
             let body = Body::from(Bytes::from(bytes).slice(start..end));

@@ -105,7 +105,7 @@ pub(super) async fn get(
     .await?;
     let name = path.rsplit('/').next().unwrap_or(&path);
     match Wanted::of(&headers, length).answer(length) {
-        Err(response) => Ok(response),
+        Err(response) => Ok(*response),
         Ok((part, status)) => {
             if part.start > 0 {
                 file.seek(SeekFrom::Start(part.start))
@@ -314,13 +314,14 @@ fn of_io(error: &io::Error) -> Problem {
     use io::ErrorKind as Kind;
     let (status, reason) = match error.kind() {
         Kind::NotFound => (StatusCode::NOT_FOUND, "not_found"),
-        Kind::PermissionDenied | Kind::ReadOnlyFilesystem => (StatusCode::FORBIDDEN, "forbidden"),
+        // The last: that a link is in the way, or that it is no plain file.
+        Kind::PermissionDenied | Kind::ReadOnlyFilesystem | Kind::Other => {
+            (StatusCode::FORBIDDEN, "forbidden")
+        }
         Kind::IsADirectory | Kind::NotADirectory | Kind::DirectoryNotEmpty => {
             (StatusCode::CONFLICT, "kind")
         }
         Kind::StorageFull | Kind::QuotaExceeded => (StatusCode::INSUFFICIENT_STORAGE, "full"),
-        // That a link is in the way, and that it is no plain file.
-        Kind::Other => (StatusCode::FORBIDDEN, "forbidden"),
         _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
             (StatusCode::FORBIDDEN, "forbidden")
         }

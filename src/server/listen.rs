@@ -249,7 +249,7 @@ async fn connection(stream: Stream, peer: Peer, router: Router, ends: Cancellati
         .max_headers(HEADERS)
         .max_header_size(HEAD)
         .max_buf_size(2 * HEAD)
-        .serve_connection(TokioIo::new(Patient::new(stream)), service);
+        .serve_connection(TokioIo::new(Patient::new(stream, STALLED)), service);
     tokio::pin!(served);
     let mut is_ending = false;
     loop {
@@ -275,18 +275,20 @@ trait Duplex: AsyncRead + AsyncWrite + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Send> Duplex for T {}
 
-/// A stream that fails when the other end takes nothing for [`STALLED`].
+/// A stream that fails when the other end takes nothing for too long.
 struct Patient {
     stream: Stream,
+    patience: Duration,
     sleep: Pin<Box<Sleep>>,
     is_waiting: bool,
 }
 
 impl Patient {
-    fn new(stream: Stream) -> Self {
+    fn new(stream: Stream, patience: Duration) -> Self {
         Self {
             stream,
-            sleep: Box::pin(tokio::time::sleep(STALLED)),
+            patience,
+            sleep: Box::pin(tokio::time::sleep(patience)),
             is_waiting: false,
         }
     }
@@ -303,7 +305,8 @@ impl Patient {
         }
         if !self.is_waiting {
             self.is_waiting = true;
-            self.sleep.as_mut().reset(Instant::now() + STALLED);
+            let until = Instant::now() + self.patience;
+            self.sleep.as_mut().reset(until);
         }
         ready!(self.sleep.as_mut().poll(cx));
         Poll::Ready(Err(io::Error::new(
@@ -363,10 +366,10 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_client_that_takes_nothing_is_cut() {
         let (ours, theirs) = tokio::io::duplex(16);
-        let mut patient = Patient::new(Stream(Box::pin(ours)));
+        let mut patient = Patient::new(Stream(Box::pin(ours)), Duration::from_millis(50));
         patient.write_all(&[0; 16]).await.unwrap();
         let error = patient.write_all(&[0; 1]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);

@@ -34,18 +34,15 @@ impl Token {
         port: Option<u16>,
         sockets: &Path,
     ) -> Result<Self, Failure> {
-        let (path, is_ours) = match file {
-            Some(path) => (path.to_owned(), false),
-            None => {
-                let dir = attach::private_dir(sockets).map_err(|error| failed(sockets, &error))?;
-                let name = port.map_or_else(|| std::process::id().to_string(), |it| it.to_string());
-                (dir.join(format!("serve-{name}.token")), true)
-            }
+        let (path, is_ours) = if let Some(path) = file {
+            (path.to_owned(), false)
+        } else {
+            let dir = attach::private_dir(sockets).map_err(|error| failed(sockets, &error))?;
+            remove_stale(&dir);
+            let (port, process) = (port.unwrap_or(0), std::process::id());
+            (dir.join(format!("serve-{port}-{process}.token")), true)
         };
-        if is_ours {
-            // Of a server on this port that was killed.
-            let _ = std::fs::remove_file(&path);
-        } else if let Some(secret) = read(&path)? {
+        if !is_ours && let Some(secret) = read(&path)? {
             return Ok(Self {
                 secret,
                 path,
@@ -98,6 +95,23 @@ impl Token {
         };
         mac.update(b"sponde cookie 1");
         hex(&mac.finalize().into_bytes())
+    }
+}
+
+/// Removes the tokens of servers that were killed.
+fn remove_stale(dir: &Path) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_str().and_then(|it| it.strip_prefix("serve-"));
+        let process = name
+            .and_then(|it| it.split('.').next()?.rsplit('-').next())
+            .and_then(|it| it.parse().ok())
+            .and_then(rustix::process::Pid::from_raw);
+        if let Some(process) = process
+            && rustix::process::test_kill_process(process) == Err(rustix::io::Errno::SRCH)
+        {
+            let _ = std::fs::remove_file(entry.path());
+        }
     }
 }
 
@@ -207,6 +221,13 @@ mod tests {
         assert_eq!(format!("{token:?}"), "Token");
         drop(token);
         assert!(!path.exists());
+
+        // Of a run that was killed.
+        let other = attach::private_dir(dir.path()).unwrap();
+        let other = other.join("serve-80-999999999.token");
+        std::fs::write(&other, "x").unwrap();
+        drop(Token::open(None, Some(7), dir.path()).unwrap());
+        assert!(!other.exists());
 
         let mine = dir.path().join("mine");
         let first = Token::open(Some(&mine), None, dir.path()).unwrap();

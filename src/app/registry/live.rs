@@ -36,7 +36,7 @@ pub struct LiveSession {
 }
 
 impl LiveSession {
-    pub(super) fn new(session: Session, title: Option<String>, slot: Slot) -> Self {
+    pub(super) fn new(session: Session, title: Option<&str>, slot: Slot) -> Self {
         Self {
             id: session.id.clone(),
             directory: session.directory.clone(),

@@ -28,10 +28,10 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(title: Option<String>) -> Self {
+    pub(super) fn new(title: Option<&str>) -> Self {
         Self {
             activity: Activity {
-                title: title.as_deref().map(shortened),
+                title: title.map(shortened),
                 ..Activity::default()
             },
         }

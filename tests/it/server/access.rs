@@ -247,9 +247,15 @@ async fn a_unix_socket_is_its_persons_and_wants_the_token_too() {
         let mut huge = String::from("x-huge: ");
         huge.push_str(&"x".repeat(100 << 10));
         huge.push_str("\r\n");
-        let many: String = (0..100)
-            .map(|number| format!("x-{number}: 1\r\n"))
+        let many: Vec<String> = (0..100)
+            .map(|number| {
+                format!(
+                    "x-{number}: 1
+"
+                )
+            })
             .collect();
+        let many = many.concat();
         [
             ask(""),
             ask(&format!("authorization: Bearer {secret}\r\n")),

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::{Server, answer, with_model};
 
+#[expect(clippy::too_many_lines, reason = "one kernel is asked many things")]
 #[tokio::test(flavor = "multi_thread")]
 async fn outputs_by_type_with_ranges_and_as_safe_html() {
     let (_model, sponde) = with_model([]).await;

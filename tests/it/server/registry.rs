@@ -230,7 +230,7 @@ async fn a_session_that_nobody_looks_at_ends_and_can_be_resumed() {
         };
         match registry.open(again).await {
             Err(RegistryError::NotOpened(_) | RegistryError::Full { .. }) => {
-                tokio::time::sleep(Duration::from_millis(20)).await
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
             opened => break opened.unwrap(),
         }

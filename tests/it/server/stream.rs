@@ -129,7 +129,9 @@ async fn two_pages_and_a_terminal_share_a_session_and_approve_once() {
         .collect();
     let replicas = [one, two, three].map(|items| {
         let mut replica = Replica::default();
-        items.iter().for_each(|item| replica.take(item));
+        for item in &items {
+            replica.take(item);
+        }
         replica.assert_has_no_gap();
         replica
     });
@@ -148,9 +150,16 @@ async fn a_page_that_reconnects_misses_and_repeats_nothing() {
     let mut whole = server.events(&session, "").await;
     let mut replica = Replica::default();
     let mut page = server.events(&session, "").await;
-    let code: String = (0..40)
-        .map(|number| format!("echo {number}\nsleep 20\n"))
+    let lines: Vec<String> = (0..40)
+        .map(|number| {
+            format!(
+                "echo {number}
+sleep 20
+"
+            )
+        })
         .collect();
+    let code = lines.concat();
     let run = json!({ "command": "run", "code": code, "key": "once" });
     let (status, first) = server.command(&session, &run).await;
     assert_eq!(status, 202);
@@ -215,8 +224,8 @@ async fn a_page_that_takes_nothing_is_cut_and_its_id_brings_it_back() {
     let head =
         format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\r\n");
     slow.write_all(head.as_bytes()).unwrap();
-    let mut begin = vec![0; 512];
-    tokio::task::block_in_place(|| slow.read_exact(&mut begin).unwrap());
+    let mut first_bytes = vec![0; 512];
+    tokio::task::block_in_place(|| slow.read_exact(&mut first_bytes).unwrap());
     let mut fast = server.events(&session, "").await;
     let code = "png 40000\n".repeat(PICTURES);
     let run = json!({ "command": "run", "code": code });

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Server, answer, with_model};
 
+#[expect(clippy::too_many_lines, reason = "one kernel is asked many things")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_frame_is_looked_into_a_window_at_a_time() {
     let (_model, sponde) = with_model([]).await;
