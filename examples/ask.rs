@@ -30,6 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let paths = Paths::of(Environment::of_process())?;
     let context = Context {
         config: Config::load(&paths.config, None)?,
+        redactor: paths.environment.redactor(),
         paths,
         notify: Notify::new(|notice| {
             if let Notice::Info(text) | Notice::Warning(text) = notice {
@@ -39,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     // Settings as plain values in, a running session out.
     let settings = SessionSettings {
-        run_unasked,
+        approval: run_unasked.then_some(Approval::Never),
         attended: !run_unasked,
         lifetime: Lifetime::OneQuestion,
         ..SessionSettings::default()

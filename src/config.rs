@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::agent::StdinPolicy;
-use crate::agent::approval::Approval;
+use crate::agent::approval;
 use crate::agent::budget::Cap;
+use crate::agent::install::InstallPolicy;
 use crate::kernel::{Level, Network};
 use crate::llm::mode::CodeMode;
 use crate::llm::providers::AllSettings;
@@ -31,15 +32,17 @@ pub struct Config {
     pub code_mode: Option<CodeMode>,
     /// Who answers when code asks for input: `ask`, `refuse` or `model`.
     pub stdin: Option<StdinPolicy>,
+    /// When Python packages are installed that code needs.
+    pub install: Option<InstallPolicy>,
     /// Name or path of a kernel.
     pub kernel: Option<String>,
     /// URL of a Jupyter server that runs the kernels.
     pub gateway: Option<String>,
-    /// `ask` or `never`.
-    pub approval: Option<Approval>,
+    /// When a person is asked before code runs: `always`, `on-risk` or `never`; and rules.
+    pub approval: approval::Settings,
     /// What a model's code may do: `read-only`, `workspace` or `full`.
     pub sandbox: Option<Level>,
-    /// Whether it reaches the network: `off` or `on`.
+    /// What it reaches over the network: `off`, `on`, or `{ allow = ["HOST", ..] }`.
     pub network: Option<Network>,
     /// Directories that it can write besides the working directory.
     pub add_dirs: Vec<PathBuf>,
@@ -51,6 +54,8 @@ pub struct Config {
     pub cell_timeout: Option<u64>,
     /// What is kept of outputs.
     pub limits: Limits,
+    /// What a confined kernel may take of the machine.
+    pub kernel_limits: KernelLimits,
     /// Servers of models: those of one's own, and what is different about the known ones.
     pub providers: AllSettings,
     /// What is kept so that turns can be taken back.
@@ -95,6 +100,28 @@ pub struct Limits {
     pub session: Option<u32>,
     /// Files beside a notebook with what does not fit into it; 0 for none.
     pub files: Option<u32>,
+}
+
+/// `[kernel-limits]`: what a confined kernel may take of the machine. Sizes are in MiB.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct KernelLimits {
+    /// Memory of all its processes together, or of each where there are no control groups.
+    pub memory: Option<u32>,
+    /// Processes and threads.
+    pub processes: Option<u32>,
+    /// Seconds of processor time of a process.
+    pub cpu_seconds: Option<u32>,
+    /// Size of one file.
+    pub file: Option<u32>,
+    /// Files that a process has open.
+    pub open_files: Option<u32>,
+    /// What it may take of the disk that the working directory is on.
+    pub disk: Option<u32>,
+    /// Each of `/tmp`, `/dev/shm` and its home directory.
+    pub temporary: Option<u32>,
+    /// How long it may have nothing to do, in minutes.
+    pub idle: Option<u32>,
 }
 
 impl Limits {
@@ -175,7 +202,10 @@ mod tests {
             Config::load(dir.path(), None).unwrap(),
             Config {
                 model: Some("openai/x".to_owned()),
-                approval: Some(Approval::Never),
+                approval: approval::Settings {
+                    policy: Some(approval::Approval::Never),
+                    rules: Vec::new(),
+                },
                 max_steps: Some(5),
                 limits: Limits {
                     session: Some(100),

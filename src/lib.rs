@@ -5,6 +5,8 @@
 
 pub mod jupyter;
 
+pub mod risk;
+
 pub mod kernel;
 
 pub mod llm;
@@ -23,4 +25,6 @@ pub mod cli;
 
 pub mod config;
 pub mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzz;
 pub mod paths;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use etcetera::{BaseStrategy as _, base_strategy::Xdg};
 
-use crate::kernel::{SearchPath, SearchPaths};
+use crate::kernel::{Redactor, SearchPath, SearchPaths};
 
 /// Directory of the configuration file; default `$XDG_CONFIG_HOME/sponde`.
 pub const CONFIG_DIR: &str = "SPONDE_CONFIG_DIR";
@@ -66,6 +66,12 @@ impl Environment {
         let mut variables = self.inner.variables.iter();
         let (_, value) = variables.find(|(own, value)| own == name && !value.is_empty())?;
         Some(value)
+    }
+
+    /// What takes the secrets among the variables out of text.
+    pub fn redactor(&self) -> Redactor {
+        let variables = self.inner.variables.iter();
+        Redactor::of(variables.map(|(name, value)| (name.as_str(), value.as_str())))
     }
 
     /// All variables.

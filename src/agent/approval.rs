@@ -1,26 +1,75 @@
 //! May a cell run, or must somebody be asked first? And may a turn go on?
+//!
+//! What code might do is the requirement ([`crate::risk`]), what a person wants is the [`Policy`], and what comes of both
+//! for a cell is a [`Ruling`]. All of it is pure.
+
+mod glob;
+mod policy;
+mod rules;
+mod ruling;
+
+use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::risk::{Analysis, Finding, FindingKind, Memory, Site, Where, analyse};
+pub use policy::{Ground, Policy};
+pub use rules::{Action, Rule, Settings};
+pub use ruling::{RuledBy, Ruling};
+
 /// What the person wants to be asked about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Approval {
     /// Ask before each cell that the model wrote.
     #[default]
-    Ask,
+    #[serde(alias = "ask")]
+    Always,
+    /// Ask before a cell that might do what the sandbox does not stop.
+    OnRisk,
     /// Never ask: run it.
     Never,
 }
 
-/// What a cell needs before it may run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Requirement {
-    /// Nothing.
-    Run,
-    /// A person's word.
-    Ask,
+impl Approval {
+    /// Its name in configuration, commands and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::OnRisk => "on-risk",
+            Self::Never => "never",
+        }
+    }
+}
+
+impl FromStr for Approval {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "always" | "ask" => Ok(Self::Always),
+            "on-risk" => Ok(Self::OnRisk),
+            "never" => Ok(Self::Never),
+            _ => Err("it has to be `always`, `on-risk` or `never`"),
+        }
+    }
+}
+
+/// Why code may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Grounds {
+    /// A person was asked, and said so.
+    Decided,
+    /// Nobody had to be asked.
+    Policy,
+    /// It is a person's own code.
+    Own,
+    /// A person wanted the code of a resumed session to run again.
+    Replay,
+    /// It ran before and runs again, because what came after it is taken back.
+    Undo,
 }
 
 /// What happens when a limit is reached.
@@ -36,15 +85,5 @@ impl AtLimit {
     /// Whoever is there is asked.
     pub fn with_person(is_there: bool) -> Self {
         if is_there { Self::Ask } else { Self::End }
-    }
-}
-
-impl Approval {
-    /// What a cell of the model needs.
-    pub fn requirement(self) -> Requirement {
-        match self {
-            Self::Ask => Requirement::Ask,
-            Self::Never => Requirement::Run,
-        }
     }
 }

@@ -5,22 +5,21 @@
 
 mod command;
 mod end;
+mod output;
 mod questions;
 mod size;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
-use super::approval::Approval;
+use super::approval::{Approval, Finding, Grounds, Ruling};
 use super::restored::{KernelMemory, RestoredBy};
 use super::stdin::AnsweredBy;
 use super::totals::Totals;
-use crate::jupyter::mime::MimeBundle;
-use crate::jupyter::nbformat::Output;
-use crate::kernel::OutputEvent;
+use crate::session::changes::FilesChanged;
 pub use command::{Command, Decision};
 pub use end::TurnEnd;
+pub use output::OutputChange;
 pub(super) use size::send;
 
 /// Something that happened.
@@ -232,6 +231,19 @@ pub enum EventKind {
     ApprovalRequested {
         /// Which cell.
         cell: String,
+        /// What was found in the code, by line.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        findings: Vec<Finding>,
+        /// Why a person is asked, in words.
+        #[serde(default)]
+        reason: String,
+    },
+    /// The code does not run, whoever says so: a rule forbids it.
+    CodeForbidden {
+        /// Which cell.
+        cell: String,
+        /// The rule, and what was found.
+        ruling: Ruling,
     },
     /// A limit of the turn is reached; whether it goes on is said by [`Command::Continue`].
     ContinueRequested {
@@ -275,6 +287,31 @@ pub enum EventKind {
         /// The client that decided.
         by: String,
     },
+    /// Code is about to be given to a kernel: no further question is asked. Not shown on screens.
+    CodeApproved {
+        /// Which cell.
+        cell: String,
+        /// SHA-256 of the code.
+        sha256: String,
+        /// Why it may run.
+        grounds: Grounds,
+        /// The client that wants it so, if a person does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// The rule or policy that it went by, and what was found in the code; of a model's only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ruling: Option<Ruling>,
+    },
+    /// A model is asked. Not shown on screens.
+    ModelAsked {
+        /// What for: `reply`, `summary` of the conversation, `input` that code asked for.
+        purpose: String,
+        /// `provider/name`.
+        model: String,
+        /// The host that it is asked at.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+    },
     /// From now on a person is asked before code of the model runs, or not.
     ApprovalChanged {
         /// When.
@@ -310,6 +347,14 @@ pub enum EventKind {
         cell: String,
         /// The files.
         files: Vec<String>,
+    },
+    /// Files of the workspace are not what they were before the cell.
+    FilesChanged {
+        /// Which cell.
+        cell: String,
+        /// Which files.
+        #[serde(flatten)]
+        files: FilesChanged,
     },
     /// The model read more of an output than it was shown.
     OutputRead {
@@ -423,70 +468,4 @@ pub enum CompactionReason {
     Refused,
     /// The person wants it.
     Requested,
-}
-
-/// A change to a cell's outputs, in the notebook's terms.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "change", rename_all = "snake_case")]
-pub enum OutputChange {
-    /// A new output; text of a stream continues the last one of that stream.
-    Append {
-        /// As nbformat has it.
-        output: Output,
-        /// Its name for updates.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        display_id: Option<String>,
-    },
-    /// New data for the displays of that name, in any cell.
-    Update {
-        /// Which displays.
-        display_id: String,
-        /// The representations.
-        data: MimeBundle,
-        /// Metadata for each of them.
-        metadata: Map<String, Value>,
-    },
-    /// Clear the outputs of the cell.
-    Clear {
-        /// When the next output comes, not now.
-        wait: bool,
-    },
-}
-
-impl From<OutputEvent> for OutputChange {
-    fn from(event: OutputEvent) -> Self {
-        let append = |output, display_id| Self::Append { output, display_id };
-        match event {
-            OutputEvent::Stream(stream) => append(Output::stream(stream.name, stream.text), None),
-            OutputEvent::Display {
-                data,
-                metadata,
-                display_id,
-            } => append(Output::display(data, metadata), display_id),
-            OutputEvent::Result {
-                data,
-                metadata,
-                count,
-                display_id,
-            } => append(Output::result(count, data, metadata), display_id),
-            OutputEvent::Error(error) => append(
-                Output::error(error.ename, error.evalue, error.traceback),
-                None,
-            ),
-            OutputEvent::Update {
-                data,
-                metadata,
-                display_id,
-            } => Self::Update {
-                display_id,
-                data,
-                metadata,
-            },
-            OutputEvent::Clear { wait } => Self::Clear { wait },
-            OutputEvent::Lost(what) => append(
-                Output::stream("stderr", format!("[sponde: {what}]\n")),
-                None,
-            ),
-        }
-    }
 }

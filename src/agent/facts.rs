@@ -3,38 +3,94 @@
 //! Read here, without a kernel, so that it costs milliseconds and no variables. Bounded: of a large table the first
 //! rows are read and the facts say so.
 
+mod archive;
+mod arrow;
+mod calls;
 mod column;
 mod encoding;
+mod folder;
+mod formats;
+mod input;
+mod json;
+mod kind;
 mod layout;
 mod libraries;
+mod look;
 mod names;
+mod notebook;
+mod parquet;
+mod pdf;
+mod picture;
+mod sheet;
+mod sketch;
+mod sqlite;
 mod table;
+mod text;
+mod thrift;
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::kernel::KernelSource;
-use encoding::Survey;
-use table::Extent;
+pub use calls::Language;
+use look::Target;
 
-/// Bytes of a table that are looked at.
-const TABLE_BYTES: u64 = 32 << 20;
-/// Bytes behind them that are searched for other letters and line breaks.
-const SURVEYED_BYTES: u64 = 128 << 20;
+/// Columns that are described.
+const COLUMNS: usize = 60;
 /// Files of a directory that are listed.
 const LISTED: usize = 50;
-/// Facts about `files`, as seen from the kernel's directory `cwd`.
+/// Bytes of the words about one file: below 2,000 tokens.
+const ROOM: usize = 6_000;
+/// Bytes of the words about all files that were named.
+const ROOM_FOR_ALL: usize = 24_000;
+/// Files that are looked into; of the others name and size are told.
+const LOOKED_INTO: usize = 20;
+/// So many files with the same columns have them told once.
+const ALIKE: usize = 3;
+
+/// Facts about `files`, as seen from the kernel's directory `cwd`, with lines that load them in `language`.
 ///
 /// # Errors
 /// With the path: a file that was named and cannot be read.
-pub fn files(files: &[&Path], cwd: &Path) -> Result<String, (String, io::Error)> {
+pub fn files(
+    files: &[&Path],
+    cwd: &Path,
+    language: Language,
+) -> Result<String, (String, io::Error)> {
     let mut facts = String::new();
-    for file in files {
-        let inner = file.strip_prefix(cwd).unwrap_or(file);
-        let described =
-            describe(file, inner).map_err(|error| (inner.display().to_string(), error))?;
-        facts.push_str(&described);
+    let mut told: HashMap<String, String> = HashMap::new();
+    let share = ROOM_FOR_ALL / files.len().clamp(1, LOOKED_INTO);
+    for (at, file) in files.iter().enumerate() {
+        let target = Target {
+            path: file,
+            inner: file.strip_prefix(cwd).unwrap_or(file),
+            language,
+        };
+        if at >= LOOKED_INTO + LISTED {
+            let _ = writeln!(facts, "And {} more files", files.len() - at);
+            break;
+        }
+        let parts = if at < LOOKED_INTO {
+            look::into(&target)
+        } else {
+            look::at(&target).map(|part| vec![part])
+        };
+        let mut parts = parts.map_err(|error| (target.inner.display().to_string(), error))?;
+        if files.len() > ALIKE {
+            for part in parts.iter_mut().filter(|part| !part.key.is_empty()) {
+                let shown = names::shown_path(target.inner);
+                match told.get(&part.key) {
+                    Some(first) => {
+                        part.lines = vec![format!("- the same columns as {first}")];
+                        part.total = 1;
+                    }
+                    None => drop(told.insert(part.key.clone(), shown)),
+                }
+            }
+        }
+        facts.push_str(&sketch::write(&parts, share.min(ROOM)));
     }
     Ok(facts.trim_end().to_owned())
 }
@@ -126,61 +182,6 @@ pub fn directory(cwd: &Path) -> Option<String> {
         let _ = writeln!(text, "- and {more} more");
     }
     Some(text.trim_end().to_owned())
-}
-
-/// A file in words; `inner` is its path as code names it.
-fn describe(path: &Path, inner: &Path) -> io::Result<String> {
-    let shown = names::shown_path(inner);
-    let metadata = std::fs::metadata(path)?;
-    if metadata.is_dir() {
-        return Ok(format!("Directory {shown}\n"));
-    }
-    if !metadata.is_file() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "it is not a regular file",
-        ));
-    }
-    let extension = path
-        .extension()
-        .and_then(|e| e.to_str())
-        .unwrap_or_default();
-    // Opened, so that a file which cannot be read is an error now and not in the model's first cell.
-    let mut file = std::fs::File::open(path)?;
-    let hint = match extension.to_ascii_lowercase().as_str() {
-        "csv" => b',',
-        "tsv" | "tab" => b'\t',
-        _ => return Ok(format!("File {shown}: {}\n", size(metadata.len()))),
-    };
-    let mut head = Vec::new();
-    (&mut file).take(TABLE_BYTES).read_to_end(&mut head)?;
-    let mut survey = Survey::new();
-    survey.see(&head);
-    let before = survey.lines;
-    let extent = if metadata.len() <= head.len() as u64 {
-        Extent::Whole
-    } else {
-        let is_all = survey.see_rest(&mut file, SURVEYED_BYTES)?;
-        Extent::First {
-            rest: is_all.then_some(survey.lines - before),
-        }
-    };
-    let decoded = survey.decode(&head, extent == Extent::Whole);
-    let described = table::describe(
-        &decoded.text,
-        &table::File {
-            path: inner,
-            hint,
-            extent,
-            arguments: &decoded.arguments,
-        },
-    );
-    Ok(described.unwrap_or_else(|| {
-        format!(
-            "File {shown}: {}, not a table with a header\n",
-            size(metadata.len())
-        )
-    }))
 }
 
 /// Whether the name of a column or a variable says that its values are not for others.
@@ -292,6 +293,7 @@ mod tests {
             "{listed}"
         );
         let missing = dir.path().join("none.csv");
-        assert_eq!(files(&[&missing], dir.path()).unwrap_err().0, "none.csv");
+        let failed = files(&[&missing], dir.path(), Language::Python).unwrap_err();
+        assert_eq!(failed.0, "none.csv");
     }
 }

@@ -4,15 +4,20 @@
 //! all of them share these two types.
 
 pub mod approval;
+pub mod audit;
 pub mod budget;
 pub mod coach;
 pub mod event;
 pub mod facts;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
+pub mod install;
 pub mod models;
 pub mod pictures;
 pub mod project;
 pub mod prompt;
 pub mod reading;
+mod redacted;
 pub mod repetition;
 pub mod replay;
 mod restored;

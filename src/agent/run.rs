@@ -4,22 +4,25 @@
 //! wait; outputs are coalesced to at most 20 events a second. The notebook is written after every cell and at the end of
 //! every turn.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::approval::{Approval, AtLimit};
+use super::approval::{Approval, AtLimit, Memory, Rule};
+use super::audit::AuditOptions;
 use super::budget::Budgets;
 use super::coach::{self, Coaching, Novelty, Topic};
 use super::event::{Command, EventKind, KernelOffer, TurnEnd};
+use super::install::Installs;
 use super::models::Models;
 use super::pictures::PictureFiles;
 use super::reading as read_output;
+use super::redacted::redacted;
 use super::sampling::Sampling;
 use super::spill::Spill;
 use super::stdin::StdinPolicy;
@@ -31,9 +34,10 @@ use super::turn::{Input, State, Turn};
 use super::undo::UndoOptions;
 use crate::jupyter::content::InputRequest;
 use crate::jupyter::nbformat::random_cell_id;
+use crate::kernel::redact::TextStream;
 use crate::kernel::{
-    ExecuteOptions, Execution, ExitReason, KernelError, Late, LaunchOptions, OutputEvent, Verdict,
-    late_outputs,
+    ExecuteOptions, Execution, ExitReason, KernelError, Late, LaunchOptions, OutputEvent, Redactor,
+    Verdict, late_outputs,
 };
 use crate::llm::types::{Prompt, Provider, ToolChoice};
 use crate::session::notebook::verdict_name;
@@ -44,12 +48,15 @@ use crate::session::{CodeStatus, Edit, OutputLimits, Transcript, context};
 mod again;
 mod agent;
 mod answering;
+mod auditing;
 mod busy;
 mod compacting;
 mod discretion;
 mod disk;
 mod effects;
 mod guards;
+mod installing;
+mod judging;
 mod keeping;
 mod kernel_slot;
 mod models;
@@ -57,6 +64,7 @@ mod output_files;
 mod own;
 mod points;
 mod reading;
+mod redacting;
 mod reply;
 mod requests;
 mod restoring;
@@ -64,13 +72,16 @@ mod sampled;
 mod telling;
 mod undo;
 mod waiting;
+mod watching;
 
 pub use agent::Agent;
 use answering::{Answering, next_answer};
+use auditing::{Auditing, next_audited};
 use compacting::{Room, next_draft};
 use discretion::Passwords;
 use disk::Stamp;
 use guards::Guard;
+use installing::{Installing, next_installed};
 use kernel_slot::{MAIN, Slots};
 use models::{Switch, next_opened};
 use output_files::OutputFiles;
@@ -78,6 +89,7 @@ use own::next_execution_event;
 use points::next_point;
 use restoring::{Restoring, next_replayed};
 use sampled::next_delta;
+use watching::Watching;
 
 /// What a session needs.
 pub struct AgentOptions {
@@ -105,8 +117,10 @@ pub struct AgentOptions {
     pub transcript: Option<Transcript>,
     /// The session on disk, new or as it was; without it only the notebook is kept.
     pub opened: Option<Opened>,
-    /// When to ask.
+    /// When to ask, where no rule says.
     pub approval: Approval,
+    /// What is allowed, asked about or forbidden, whatever is asked otherwise.
+    pub rules: Vec<Rule>,
     /// Requests to the model in one turn.
     pub max_steps: u32,
     /// What may be spent.
@@ -117,6 +131,8 @@ pub struct AgentOptions {
     pub cell_timeout: Option<Duration>,
     /// Who answers `input()`.
     pub stdin: StdinPolicy,
+    /// What is done where code lacks a module; nothing without.
+    pub installs: Option<Installs>,
     /// Bytes of a cell's text outputs that the model gets.
     pub output_budget: usize,
     /// What is kept of outputs.
@@ -127,7 +143,14 @@ pub struct AgentOptions {
     pub undo: Option<UndoOptions>,
     /// Whether a spare kernel stands ready, so that a restart costs nothing but the memory.
     pub spare: bool,
+    /// Takes secrets out of outputs, and out of what a model is told.
+    pub redactor: Redactor,
+    /// Where it is written down who decided what, and what ran; `None` is nowhere.
+    pub audit: Option<AuditOptions>,
 }
+
+/// What a person is told who has typed a secret.
+const SECRET_ASKED: &str = "what looks like a secret in your question is not sent to the model";
 
 /// The state of a session's task.
 struct Session {
@@ -138,6 +161,10 @@ struct Session {
     /// Of a model that sees.
     eye: Option<Arc<Eye>>,
     turn: Turn,
+    /// What the cells of the model have imported.
+    memory: Memory,
+    /// Files that were not changed since were there before.
+    began: SystemTime,
     steps: u32,
     kernels: Slots,
     /// The kernel of the latest cell.
@@ -145,6 +172,9 @@ struct Session {
     sampling: Option<Sampling>,
     running: Option<Running>,
     answering: Option<Answering>,
+    /// The package that the running cell waits for, and the modules that it lacked.
+    installing: Option<Installing>,
+    looked_for: Vec<String>,
     switch: Option<Switch>,
     room: Room,
     /// Outputs of cells that have finished, and which cells those were, latest last.
@@ -185,6 +215,10 @@ struct Session {
     /// When to say that its kernel is busy.
     busy_at: Option<Instant>,
     held: VecDeque<Wanted>,
+    auditing: Option<Box<Auditing>>,
+    watching: Option<Box<Watching>>,
+    /// The streams of text of the cell that runs.
+    streams: BTreeMap<String, TextStream>,
 }
 
 /// The cell that is in the kernel, or waits for it.
@@ -199,6 +233,8 @@ struct Running {
 
 impl Session {
     fn new(mut options: AgentOptions, log: Log, joins: mpsc::Receiver<Joining>) -> Self {
+        let provider = options.provider.take();
+        options.provider = provider.map(|provider| redacted(provider, &options.redactor));
         let opened = options.opened.take();
         let opened = opened.unwrap_or_else(|| {
             Opened::without_journal(
@@ -213,10 +249,19 @@ impl Session {
         // Until something happens a file that is as it should be stays as it is.
         let is_touched = opened.wants_saving();
         let Opened {
-            store, transcript, ..
+            store,
+            transcript,
+            begin,
+            ..
         } = opened;
         Self {
-            turn: Turn::new(options.approval, options.max_steps, options.at_limit),
+            turn: Turn::new(
+                judging::policy(&options, store.permits()),
+                options.max_steps,
+                options.at_limit,
+            ),
+            memory: Memory::default(),
+            began: judging::began(&begin.at),
             steps: transcript.last_step(),
             transcript,
             output_files: OutputFiles::new(Spill::beside(
@@ -235,6 +280,8 @@ impl Session {
             sampling: None,
             running: None,
             answering: None,
+            installing: None,
+            looked_for: Vec::new(),
             switch: None,
             room: Room::default(),
             late: late_outputs(),
@@ -261,6 +308,9 @@ impl Session {
             restoring,
             busy_at,
             held: VecDeque::new(),
+            auditing: None,
+            watching: Watching::new(&options).map(Box::new),
+            streams: BTreeMap::new(),
             options,
         }
     }
@@ -311,10 +361,12 @@ impl Session {
                 event = next_execution_event(self.running.as_mut()) => self.executed(event).await,
                 event = next_replayed(self.restoring.as_mut()) => self.replayed(event).await,
                 answer = next_answer(self.answering.as_mut()) => self.answered(answer).await,
+                came = next_installed(self.installing.as_mut()) => self.installed(came).await,
                 opened = next_opened(self.switch.as_mut()) => self.opened(opened).await,
                 draft = next_draft(&mut self.room) => self.compacted(draft).await,
                 (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,
                 made = next_point(self.past.as_mut()) => self.point_made(made).await,
+                audited = next_audited(self.auditing.as_deref_mut()) => self.audited(audited).await,
                 Some(late) = self.late.1.recv() => self.came_late(late).await,
                 () = sleep_until(announce_at.unwrap_or_else(Instant::now)), if announce_at.is_some() => {
                     self.announce();
@@ -346,6 +398,9 @@ impl Session {
         match command {
             Command::Submit { text } if self.waits_for_model(&text) => {}
             Command::Submit { text } => {
+                if self.options.redactor.finds_any(&text) {
+                    self.notice(SECRET_ASKED).await;
+                }
                 self.begin_turn(text);
                 self.drive(Input::Submit).await;
             }
@@ -357,7 +412,13 @@ impl Session {
                 self.guard.goes_on();
                 self.decided(&cell, &decision).await;
                 let before = self.turn.approval();
-                self.drive(Input::Decided { cell, decision }).await;
+                let changed = self.analysed_change(&cell, &decision).await;
+                self.drive(Input::Decided {
+                    cell,
+                    decision,
+                    changed,
+                })
+                .await;
                 if self.turn.approval() != before {
                     self.tell_approval().await;
                 }

@@ -8,6 +8,7 @@ use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::store::{Holder, JournalFile, Lock, OpenError, journal_path};
+use crate::agent::audit::AuditFiles;
 use crate::jupyter::nbformat::{CellType, Notebook, random_cell_id};
 use crate::session::journal::{self, Begin, Entry, Summary};
 
@@ -221,16 +222,16 @@ pub fn was_saved(dir: &Path, id: &str) -> bool {
     read.is_ok() && saved
 }
 
-/// Removes a session from `dir`. A notebook that the person keeps elsewhere stays, with what is beside it. Returns the
-/// bytes that are free now.
+/// Removes a session from `dir`, with its audit log, whose head is in `state`. A notebook that the person keeps elsewhere
+/// stays, with what is beside it. Returns the bytes that are free now.
 ///
 /// # Errors
 /// [`OpenError::Taken`] if it is open, [`OpenError::Io`].
-pub fn remove(dir: &Path, found: &Found) -> Result<u64, OpenError> {
+pub fn remove(dir: &Path, state: &Path, found: &Found) -> Result<u64, OpenError> {
     let path = journal_path(dir, &found.id);
     let _lock = Lock::take_for(&path, &found.id)?;
     let mut freed = 0;
-    let mut gone = |path: &Path| {
+    let gone = |path: &Path| {
         let bytes = size_of(path);
         let removed = if path.is_dir() {
             std::fs::remove_dir_all(path)
@@ -238,11 +239,8 @@ pub fn remove(dir: &Path, found: &Found) -> Result<u64, OpenError> {
             std::fs::remove_file(path)
         };
         match removed {
-            Ok(()) => {
-                freed += bytes;
-                Ok(())
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Ok(()) => Ok(bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
             Err(error) => Err(OpenError::Io {
                 path: path.to_owned(),
                 error,
@@ -251,12 +249,17 @@ pub fn remove(dir: &Path, found: &Found) -> Result<u64, OpenError> {
     };
     if found.is_ours(dir) {
         for folder in folders(&found.notebook) {
-            gone(&folder)?;
+            freed += gone(&folder)?;
         }
-        gone(&found.notebook)?;
+        freed += gone(&found.notebook)?;
     }
+    let audit = AuditFiles::of(&found.id, dir, state);
+    freed += audit.remove().map_err(|error| OpenError::Io {
+        path: audit.log,
+        error,
+    })?;
     // Last: as long as it is there, the session is.
-    gone(&path)?;
+    freed += gone(&path)?;
     Ok(freed)
 }
 

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::jupyter::nbformat::Notebook;
-use crate::session::journal::{self, Begin, Entry, RunningKernel, Summary};
+use crate::session::journal::{self, Begin, Entry, Permit, RunningKernel, Summary};
 use crate::session::notebook::render_from;
 use crate::session::{Edit, Transcript};
 use document::{Document, Found};
@@ -217,6 +217,11 @@ impl Store {
         &self.summary.kernels
     }
 
+    /// Code that a person lets run in this session.
+    pub fn permits(&self) -> &[Permit] {
+        &self.summary.permits
+    }
+
     /// Appends what waits to the journal. Blocks.
     pub fn flush(&mut self) -> Outcome {
         let flushed = self.journal.as_mut().map_or(Ok(()), Journal::flush);
@@ -354,7 +359,8 @@ impl Store {
             notebook: self.document.path().to_owned(),
             ..journal.begin.clone()
         };
-        let others: Vec<Entry> = title.into_iter().chain(kernels).collect();
+        let permits = self.summary.permits.iter().cloned().map(Entry::Permitted);
+        let others: Vec<Entry> = title.into_iter().chain(kernels).chain(permits).collect();
         let mut lines = Vec::new();
         let saved = self.document.as_saved();
         for entry in journal::shortened(&begin, saved, &others, transcript) {

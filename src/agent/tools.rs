@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::event::KernelOffer;
@@ -133,34 +134,59 @@ pub fn parse(name: &str, arguments: &str, kernels: &[KernelOffer]) -> Result<Par
     })
 }
 
-/// The code in arguments that are still being written, as far as it is certain.
+/// The code in arguments that are still being written, as far as it is certain: the beginning of what [`parse`] will
+/// say, if that says anything.
 pub fn partial_code(arguments: &str) -> String {
-    let Some((_, after)) = arguments.split_once("\"code\"") else {
-        return String::new();
-    };
-    let Some(body) = after.trim_start().strip_prefix(':').map(str::trim_start) else {
-        return String::new();
-    };
-    let Some(body) = body.strip_prefix('"') else {
-        return String::new();
-    };
-    let mut end = 0;
-    let mut escaped = false;
-    for (at, c) in body.char_indices() {
-        match c {
-            '"' if !escaped => {
-                return decode(&body[..at]).unwrap_or_default();
-            }
-            '\\' => escaped = !escaped,
-            _ => escaped = false,
+    code_value(arguments).map(unescaped).unwrap_or_default()
+}
+
+/// What follows the quote that begins the value of `code`. Only the call's own field is meant, not one inside of another.
+fn code_value(arguments: &str) -> Option<&str> {
+    let mut rest = arguments.trim_start().strip_prefix('{')?;
+    loop {
+        let (key, after) = next_value::<String>(rest)?;
+        let value = after.trim_start().strip_prefix(':')?;
+        if key == "code" {
+            return value.trim_start().strip_prefix('"');
         }
-        end = at + c.len_utf8();
+        let (IgnoredAny, after) = next_value(value)?;
+        rest = after.trim_start().strip_prefix(',')?;
     }
-    // The last escape may be half written; a `\uXXXX` pair is at most 12 characters.
-    (0..=12.min(end))
-        .filter_map(|back| body.get(..end - back))
-        .find_map(decode)
-        .unwrap_or_default()
+}
+
+/// The JSON value that `text` begins with, and what follows it.
+fn next_value<'a, T: Deserialize<'a>>(text: &'a str) -> Option<(T, &'a str)> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter();
+    let value = values.next()?.ok()?;
+    Some((value, text.get(values.byte_offset()..)?))
+}
+
+/// A JSON string up to its closing quote, or as far as it goes and is one.
+fn unescaped(body: &str) -> String {
+    let mut text = String::with_capacity(body.len());
+    let mut rest = body;
+    while let Some(c) = rest.chars().next() {
+        let length = match c {
+            '"' | '\0'..'\u{20}' => break,
+            '\\' => {
+                // A character outside of the first plane is two escapes.
+                let escape = [2, 6, 12]
+                    .into_iter()
+                    .find_map(|length| Some((length, decode(rest.get(..length)?)?)));
+                let Some((length, escape)) = escape else {
+                    break;
+                };
+                text.push_str(&escape);
+                length
+            }
+            c => {
+                text.push(c);
+                c.len_utf8()
+            }
+        };
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    text
 }
 
 fn decode(json_string_body: &str) -> Option<String> {
@@ -272,5 +298,19 @@ mod tests {
             seen = partial;
         }
         assert_eq!(seen, code);
+    }
+
+    #[test]
+    fn only_the_call_s_own_code_shows() {
+        for (arguments, code) in [
+            (r#"{"a": {"code": "no"}, "code": "yes"#, "yes"),
+            (r#"{"a": "\"code\": \"no", "c\u006fde": "yes"}"#, "yes"),
+            (r#"{"a": {"code": "no"#, ""),
+            (r#"["code", {"code": "no"}]"#, ""),
+            (r#"{"code": "yes\ud83d no, for this is no character"#, "yes"),
+            (r#"{"code": 7, "code": "no"}"#, ""),
+        ] {
+            assert_eq!(partial_code(arguments), code, "{arguments}");
+        }
     }
 }

@@ -7,10 +7,11 @@ mod own;
 
 use std::collections::VecDeque;
 
-use super::approval::{Approval, AtLimit, Requirement};
+use super::approval::{Action, Analysis, AtLimit, Policy, Ruling};
 use super::event::{Decision, TurnEnd};
 use super::repetition::Failures;
 use crate::kernel::{ExitReason, Verdict};
+use crate::session::journal::Permit;
 pub(super) use drive::{Drive, drive};
 
 /// How often the same code may fail in the same way.
@@ -54,6 +55,8 @@ pub struct Call {
     pub code: String,
     /// Its language.
     pub language: String,
+    /// What was found in it.
+    pub analysis: Analysis,
 }
 
 /// Something happened.
@@ -92,6 +95,8 @@ pub enum Input {
         cell: String,
         /// What.
         decision: Decision,
+        /// What was found in the code that a change brings.
+        changed: Option<Analysis>,
     },
     /// A cell ended.
     Ran {
@@ -157,6 +162,15 @@ pub enum Effect {
         /// Words for the model.
         reason: Option<String>,
     },
+    /// A rule forbids a cell.
+    Forbid {
+        /// Which cell.
+        cell: String,
+        /// The rule.
+        ruling: Box<Ruling>,
+    },
+    /// From now on such code runs without a question.
+    Remember(Permit),
     /// A cell is not run.
     Skip {
         /// Which cell.
@@ -177,7 +191,7 @@ pub enum Effect {
 pub struct Turn {
     /// What the agent is doing.
     pub state: State,
-    approval: Approval,
+    policy: Policy,
     max_steps: u32,
     at_limit: AtLimit,
     steps: u32,
@@ -187,10 +201,10 @@ pub struct Turn {
 
 impl Turn {
     /// An idle machine.
-    pub fn new(approval: Approval, max_steps: u32, at_limit: AtLimit) -> Self {
+    pub fn new(policy: Policy, max_steps: u32, at_limit: AtLimit) -> Self {
         Self {
             state: State::Idle,
-            approval,
+            policy,
             max_steps,
             at_limit,
             steps: 0,
@@ -248,10 +262,15 @@ impl Turn {
             (State::Sampling | State::Compacting, Input::Interrupt) => {
                 vec![Effect::CancelSampling, Effect::End(TurnEnd::Interrupted)]
             }
-            (State::Deciding(queue), Input::Decided { cell, decision })
-                if queue.front().is_some_and(|call| call.cell == cell) =>
-            {
-                self.decided(queue, decision)
+            (
+                State::Deciding(queue),
+                Input::Decided {
+                    cell,
+                    decision,
+                    changed,
+                },
+            ) if queue.front().is_some_and(|call| call.cell == cell) => {
+                self.decided(queue, decision, changed)
             }
             (State::Deciding(queue), Input::Interrupt) => {
                 let mut effects = skip_all(queue, "the user stopped the turn");
@@ -367,12 +386,14 @@ impl Turn {
             return self.sample(effects);
         };
         let cell = first.cell.clone();
-        match self.approval.requirement() {
-            Requirement::Ask => {
+        let ruling = self.policy.rule(&first.analysis, &first.language);
+        match ruling.action {
+            Action::Forbid => return self.forbid(queue, ruling, effects),
+            Action::Ask => {
                 self.state = State::Deciding(queue);
                 effects.push(Effect::Ask { cell });
             }
-            Requirement::Run => {
+            Action::Allow => {
                 self.state = State::Executing {
                     queue,
                     interrupted: false,
@@ -383,7 +404,12 @@ impl Turn {
         effects
     }
 
-    fn decided(&mut self, mut queue: VecDeque<Call>, decision: Decision) -> Vec<Effect> {
+    fn decided(
+        &mut self,
+        mut queue: VecDeque<Call>,
+        decision: Decision,
+        changed: Option<Analysis>,
+    ) -> Vec<Effect> {
         let Some(first) = queue.front_mut() else {
             return vec![];
         };
@@ -391,13 +417,29 @@ impl Turn {
         let mut effects = Vec::new();
         match decision {
             Decision::Run => {}
-            Decision::Always => self.approval = Approval::Never,
+            Decision::Always => {
+                let permits = self.policy.always(&first.analysis, &first.language);
+                effects.extend(permits.into_iter().map(Effect::Remember));
+            }
             Decision::Change { source } => {
+                let before = self.policy.rule(&first.analysis, &first.language);
                 first.code.clone_from(&source);
+                first.analysis = changed.unwrap_or_default();
+                let after = self.policy.rule(&first.analysis, &first.language);
                 effects.push(Effect::Change {
                     cell: cell.clone(),
                     source,
                 });
+                match after.action {
+                    Action::Forbid => return self.forbid(queue, after, effects),
+                    // They have not seen what the new code does besides.
+                    Action::Ask if after.adds_to(&before) => {
+                        self.state = State::Deciding(queue);
+                        effects.push(Effect::Ask { cell });
+                        return effects;
+                    }
+                    Action::Ask | Action::Allow => {}
+                }
             }
             Decision::Decline { reason } => {
                 queue.pop_front();

@@ -7,6 +7,7 @@
 //! Deliberately not here: when points are made and what a session does with them (`run::points`, `run::undo`).
 
 mod beneath;
+mod changes;
 mod scan;
 mod store;
 mod workspace;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::checkpoint::{CheckpointId, Memory, SavedVariables};
 use crate::kernel::reap::Running;
+pub(super) use changes::{Look, Watched};
 pub(super) use store::make_private_dir;
 pub use workspace::{FileLimits, FilePlan, FilesUndone, Moment, Seen, Span, Workspace};
 

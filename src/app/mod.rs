@@ -5,6 +5,7 @@
 //! working directory of the process are read once, at the top, and handed down ([`Environment`](crate::paths::Environment)).
 
 pub mod attach;
+pub mod audit;
 pub mod existing;
 pub mod install;
 pub mod kernels;
@@ -17,6 +18,7 @@ pub mod piped;
 pub mod project;
 mod prompt_cache;
 pub mod python;
+mod registries;
 pub mod registry;
 pub mod remote_kernels;
 pub mod sandbox;
@@ -27,6 +29,7 @@ mod step;
 pub mod workspace;
 
 use crate::config::Config;
+use crate::kernel::Redactor;
 use crate::paths::Paths;
 pub use notice::{Notice, Notify};
 pub use session::Session;
@@ -41,4 +44,6 @@ pub struct Context {
     pub config: Config,
     /// Takes what a person should know.
     pub notify: Notify,
+    /// Knows the secrets of this person that no model, log or notebook gets.
+    pub redactor: Redactor,
 }

@@ -81,6 +81,7 @@ pub async fn choose(
     match resolved {
         Resolved::Served(mut endpoint) => {
             let client = complete(name, &mut endpoint, setup).await?;
+            learn(&endpoint, context);
             let provider = Arc::new(plain(&endpoint, client));
             Ok(code_mode::ready(
                 provider,
@@ -90,6 +91,13 @@ pub async fn choose(
             ))
         }
         Resolved::Local(name) => local::start(&name, wanted, context).await,
+    }
+}
+
+/// The key is shown to nobody from now on.
+fn learn(endpoint: &Endpoint, context: &Context) {
+    if let Some(key) = &endpoint.key {
+        context.redactor.add(key.secret.expose());
     }
 }
 
@@ -115,6 +123,7 @@ pub async fn open(name: &str, context: &Context) -> Result<Target, Failure> {
     match catalog::resolve(name, None, setup).map_err(|error| catalog_failure(&error))? {
         Resolved::Served(mut endpoint) => {
             let client = complete(Some(name), &mut endpoint, setup).await?;
+            learn(&endpoint, context);
             let mut seeing = (*endpoint).clone();
             seeing.info.vision = true;
             Ok(Target {

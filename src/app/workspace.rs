@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::agent::coach::Coaching;
-use crate::agent::facts;
+use crate::agent::facts::{self, Language};
 use crate::error::Failure;
 use crate::kernel::KernelSource;
 
@@ -43,14 +43,20 @@ impl KernelAt {
     }
 }
 
-/// The words about `files`, named `here`, as seen from the kernel's directory `cwd`.
+/// The words about `files`, named `here`, as seen from the kernel's directory `cwd`, with lines that load them in its
+/// language.
 ///
 /// # Errors
 /// One that cannot be read.
-pub fn described(files: &[PathBuf], here: &Path, cwd: &Path) -> Result<String, Failure> {
+pub fn described(
+    files: &[PathBuf],
+    here: &Path,
+    cwd: &Path,
+    kernel: &KernelSource,
+) -> Result<String, Failure> {
     let files: Vec<PathBuf> = files.iter().map(|file| here.join(file)).collect();
     let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-    facts::files(&files, cwd)
+    facts::files(&files, cwd, Language::of(&kernel.spec.language))
         .map_err(|(path, error)| Failure::usage(format!("could not read `{path}`: {error}")))
 }
 
@@ -67,7 +73,10 @@ impl Workspace<'_> {
             if self.own {
                 let tables = facts::tables(self.cwd);
                 // One that cannot be read was not asked for.
-                all.extend(described(&tables, self.cwd, self.cwd).ok());
+                all.extend(
+                    (kernels.first())
+                        .and_then(|main| described(&tables, self.cwd, self.cwd, main).ok()),
+                );
             }
         }
         all.push(named);

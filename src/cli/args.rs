@@ -1,5 +1,6 @@
 //! The command line, as clap parses it. Nothing is decided here.
 
+mod audit;
 mod run;
 mod sandbox;
 mod serve;
@@ -10,9 +11,12 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::agent::StdinPolicy;
+use crate::agent::approval::Approval;
+use crate::agent::install::InstallPolicy;
 use crate::app::{Lifetime, SessionSettings};
 use crate::llm::mode::CodeMode;
 
+pub use audit::{AuditArgs, AuditCommand, AuditFormat};
 pub use run::{ProgressArg, RunArgs};
 pub use sandbox::SandboxArgs;
 pub use serve::ServeArgs;
@@ -84,6 +88,8 @@ pub enum Command {
     Fork(ForkArgs),
     /// Completions for a shell, of commands, options and sessions.
     Completions(CompletionsArgs),
+    /// Who decided what on which code, what ran, and whether the record of it is whole (docs/audit.md).
+    Audit(AuditArgs),
     /// Turn a notebook into a web page, Markdown, a script or a clean notebook.
     Export(ExportArgs),
     /// Stand in for a kernel: Jupyter front ends talk to us, we talk to the real kernel (docs/proxy.md).
@@ -132,9 +138,17 @@ pub struct SessionArgs {
     /// What it may do.
     #[command(flatten)]
     pub sandbox: SandboxArgs,
-    /// Run the model's code without asking.
+    /// Run the model's code without asking; what a rule of config.toml forbids does not run.
     #[arg(short, long)]
     pub yes: bool,
+    /// When to ask before the model's code runs (docs/approvals.md). Default is `on-risk` for code in a sandbox, which asks
+    /// about what the sandbox does not stop, and else `always`.
+    #[arg(long, value_name = "always|on-risk|never", conflicts_with = "yes")]
+    pub approval: Option<Approval>,
+    /// When a Python package is installed that the code needs and its environment lacks: if you say so when asked; `allow`,
+    /// without asking, if it is a well-known one and the environment is Sponde's own; or never.
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pub install: Option<InstallArg>,
     /// Follow the instructions in the project's SPONDE.md without asking.
     #[arg(long)]
     pub trust_project: bool,
@@ -178,7 +192,12 @@ impl SessionArgs {
             keep_kernels: self.keep_kernel,
             gateway: self.gateway.gateway,
             sandbox: self.sandbox.settings(),
-            run_unasked: self.yes,
+            install: self.install.map(|install| match install {
+                InstallArg::Allow => InstallPolicy::Allow,
+                InstallArg::Ask => InstallPolicy::Ask,
+                InstallArg::Never => InstallPolicy::Never,
+            }),
+            approval: self.yes.then_some(Approval::Never).or(self.approval),
             trust_project: self.trust_project,
             agreed: None,
             piped: None,
@@ -217,6 +236,17 @@ pub enum StdinArg {
     Refuse,
     /// The model.
     Model,
+}
+
+/// When a missing package is installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum InstallArg {
+    /// Well-known ones without asking, into Sponde's own environment.
+    Allow,
+    /// If the person says so.
+    Ask,
+    /// Never.
+    Never,
 }
 
 /// Where kernels run.
@@ -326,17 +356,21 @@ pub struct InstallArgs {
     /// Install system packages that are missing, with apt-get and if need be sudo, without asking.
     #[arg(long)]
     pub system: bool,
+    /// Of python3: only what the kernel needs, pandas and matplotlib, without the other libraries of data analysis.
+    #[arg(long)]
+    pub minimal: bool,
     /// Install ipykernel into this virtual or conda environment instead.
     #[arg(long, value_name = "ENVIRONMENT", conflicts_with_all = ["names", "system"])]
     pub into: Option<PathBuf>,
 }
 
 impl InstallArgs {
-    /// Installs this kernel and asks before it installs anything else.
+    /// Installs this kernel with what it needs, and asks before it installs anything else.
     pub(super) fn named(name: &str) -> Self {
         Self {
             names: vec![name.to_owned()],
             system: false,
+            minimal: true,
             into: None,
         }
     }

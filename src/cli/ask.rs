@@ -95,7 +95,7 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
         && found.summary.code_cells == 0
         && found.summary.usage.output == 0
         && found.summary.kernels.is_empty()
-        && let Err(error) = sessions::remove(&dir, &found)
+        && let Err(error) = sessions::remove(&dir, &context.paths.state, &found)
     {
         tracing::warn!(%error, "a session with nothing in it stays");
     }
@@ -153,7 +153,7 @@ async fn json_lines(agent: &mut View, signals: &mut mpsc::Receiver<Ask>) -> Ende
                     return Ended::Unread(failure);
                 }
                 let command = match event.kind {
-                    EventKind::ApprovalRequested { cell } => {
+                    EventKind::ApprovalRequested { cell, .. } => {
                         Command::Decide { cell, decision: Decision::Decline { reason: None } }
                     }
                     EventKind::InputRequested { .. } => Command::Interrupt,

@@ -37,7 +37,7 @@ pasted are one question; Enter sends it.
   %%LANGUAGE CODE   the same in the kernel of another language
   /model [NAME]     which model answers; let this one answer from now on
   /kernel [NAME]    which kernels there are; send !CODE to this one from now on
-  /approve [WHEN]   whether you are asked before code runs: ask, or always run it
+  /approve [WHEN]   when you are asked before code runs: always, on-risk or never
   /undo [N]         take back the last turn, or N: its cells, variables and files
   /undo #N          go back to a checkpoint of the list
   /checkpoints      list what can be gone back to
@@ -87,7 +87,7 @@ pub(super) async fn go_on(
         started = session::start(&settings, opened, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
-    confine::tell(&session.sandbox);
+    confine::tell(&session.sandbox, session.approval);
     let name = client_name();
     let mut front = Front {
         view: View::new(session.agent.client(&name)),

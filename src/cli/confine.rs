@@ -2,6 +2,7 @@
 
 use super::eprint;
 use super::style::{BAD, DIM, WARN, paint, stderr_colours};
+use crate::agent::approval::Approval;
 use crate::app::sandbox::{self, SandboxLine};
 use crate::error::Exit;
 
@@ -17,13 +18,22 @@ pub(super) fn answer() -> Option<Exit> {
     })
 }
 
-/// Says what code of a session's model may do.
-pub(super) fn tell(line: &SandboxLine) {
+/// Says what code of a session's model may do, and when a person is asked before it runs.
+pub(super) fn tell(line: &SandboxLine, approval: Approval) {
     let style = match line {
-        SandboxLine::NotOurs => WARN,
+        SandboxLine::NotOurs | SandboxLine::OfGateway => WARN,
         SandboxLine::Full => BAD,
         SandboxLine::Confined(_) => DIM,
     };
-    let words = paint(style, line.words(), stderr_colours());
-    eprint(&format!("{words}\n"));
+    let (approval_style, approval) = match approval {
+        Approval::Always => (DIM, "approval: always, you are asked before each cell"),
+        Approval::OnRisk => (
+            DIM,
+            "approval: on-risk, you are asked before code that may do what the sandbox does not stop",
+        ),
+        Approval::Never => (WARN, "approval: never, code runs without a question"),
+    };
+    for (style, words) in [(style, line.words()), (approval_style, approval)] {
+        eprint(&format!("{}\n", paint(style, words, stderr_colours())));
+    }
 }

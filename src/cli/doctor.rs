@@ -10,7 +10,7 @@ use crate::app::sandbox::{self, CodeOf, SandboxSettings};
 use crate::app::session::current_dir;
 use crate::app::{kernels, model};
 use crate::error::{Exit, Failure};
-use crate::kernel::{ExecuteOptions, Kernel, LaunchOptions, Level, OutputEvent, Sandbox};
+use crate::kernel::{ExecuteOptions, Kernel, LaunchOptions, Level, Network, OutputEvent, Sandbox};
 use crate::llm::catalog::Setup;
 use crate::llm::detect::{self, Found};
 use crate::llm::endpoint::KeySource;
@@ -43,6 +43,7 @@ pub(super) async fn doctor(context: &Context) -> Result<Exit, Failure> {
         writable(context),
         python(context),
         sandboxed(context),
+        limited(context),
         kernel,
         models,
     ];
@@ -114,20 +115,39 @@ fn sandboxed(context: &Context) -> Finding {
         .map(|(reason, _)| reason.as_str())
         .collect();
     let hint = found.missing.first().map_or(NOTHING, |(_, hint)| *hint);
+    let network = config.network.as_ref().filter(|it| **it != Network::Off);
+    let network = network.map_or_else(String::new, |network| {
+        sandbox::network_words(network, found.tier.as_ref())
+    });
     match found.tier {
         None => Finding::Bad(format!("no sandbox: {}", reasons.join("; ")), hint),
         Some(tier) if tier.gaps().is_empty() => {
-            Finding::Good(format!("sandbox: {level}, by {}", tier.name()))
+            Finding::Good(format!("sandbox: {level}{network}, by {}", tier.name()))
         }
         Some(tier) => Finding::Poor(
             format!(
-                "sandbox: {level}, by {} only ({}), so {}",
+                "sandbox: {level}{network}, by {} only ({}), so {}",
                 tier.name(),
                 reasons.join("; "),
-                tier.gaps().join("; ")
+                sandbox::gaps(&tier, config.network.as_ref()).join("; ")
             ),
             hint,
         ),
+    }
+}
+
+/// Whether a confined kernel's processes are limited together.
+fn limited(context: &Context) -> Finding {
+    const HINT: &str = "run Sponde as `systemd-run --user --scope sponde`, or in a container with a cgroup of its own; \
+        without it memory is limited for each process, and processes are not for root";
+    if context.config.sandbox == Some(Level::Full) {
+        return Finding::Good("limits: none, for nothing is confined".to_owned());
+    }
+    match sandbox::limited_together() {
+        Ok(()) => Finding::Good(
+            "limits: memory and processes of a kernel together, by a control group".to_owned(),
+        ),
+        Err(reason) => Finding::Poor(format!("limits: only for each process: {reason}"), HINT),
     }
 }
 
@@ -155,7 +175,10 @@ async fn kernel(context: &Context) -> Finding {
     let usual = SandboxSettings::default();
     // What is wrong with it is said by itself; here it is the kernel that counts.
     let sandbox = match &gateway {
-        None => sandbox::sandbox(&usual, CodeOf::Model, &dir, &[], context).unwrap_or_default(),
+        None => {
+            let sandbox = sandbox::sandbox(&usual, CodeOf::Model, &dir, &[], context);
+            sandbox.await.unwrap_or_default()
+        }
         Some(_) => Sandbox::Full,
     };
     let place = gateway

@@ -17,7 +17,7 @@ use super::typed::Typed;
 use crate::agent::stream::{Rejection, View};
 use crate::agent::{Command, EventKind, TurnEnd};
 use crate::error::Failure;
-use approve::{Edited, approve};
+use approve::{Edited, Question, approve};
 pub(super) use controls::Controls;
 
 /// Who answers questions.
@@ -79,9 +79,10 @@ pub(super) async fn turn(
                     }
                     EventKind::CodeStarted { .. } => patience.is_running = true,
                     EventKind::CodeFinished { .. } => patience = Patience::default(),
-                    EventKind::ApprovalRequested { cell } => {
+                    EventKind::ApprovalRequested { cell, findings, reason } => {
                         let person = person.as_mut();
-                        let asked = approve(&cell, &mut edited, agent, renderer, person, signals);
+                        let question = Question { findings, reason };
+                        let asked = approve(&cell, &question, &mut edited, agent, renderer, person, signals);
                         match asked.await {
                             Ok(wants_to_leave) => leaves |= wants_to_leave,
                             Err(ended) => return ended,

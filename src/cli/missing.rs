@@ -3,12 +3,15 @@
 
 use std::fmt::Write as _;
 use std::io::BufRead as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::Stdio;
 
 use super::kernels::install_python;
 use super::models::pull;
 use super::style::{HINT, paint, stderr_colours};
 use super::{Context, eprint, human};
 use crate::app::SessionSettings;
+use crate::app::install::kernel::{lacks_more, wants_more};
 use crate::app::missing::{Missing, look, nothing_here};
 use crate::error::Failure;
 use crate::llm::local::{DEFAULT_MODEL, KnownModel};
@@ -20,6 +23,9 @@ use crate::llm::local::{DEFAULT_MODEL, KnownModel};
 /// Both are missing and nobody wants them installed, or that failed.
 pub(super) async fn provide(settings: &SessionSettings, context: &Context) -> Result<(), Failure> {
     let Some(missing) = look(settings, context).await else {
+        if settings.attended && lacks_more(context) {
+            install_rest(context);
+        }
         return Ok(());
     };
     let wanted = if settings.attended {
@@ -29,6 +35,8 @@ pub(super) async fn provide(settings: &SessionSettings, context: &Context) -> Re
     };
     if wanted.0 {
         install_python(context).await?;
+        wants_more(context);
+        install_rest(context);
     }
     if wanted.1 {
         pull(DEFAULT_MODEL, context).await?;
@@ -37,6 +45,33 @@ pub(super) async fn provide(settings: &SessionSettings, context: &Context) -> Re
         return Err(nothing_here());
     }
     Ok(())
+}
+
+/// Installs the libraries that the kernel does not need to start, in a process of its own: it goes on when the session ends,
+/// and one that is ended too early is begun again at the next start.
+fn install_rest(context: &Context) {
+    let log = context.paths.data.join("kernels.log");
+    let begun = std::env::current_exe().and_then(|program| {
+        let out = std::fs::File::create(&log)?;
+        std::process::Command::new(program)
+            .args(["kernels", "install", "python3"])
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(out)
+            // A Ctrl-C in the terminal is not meant for it.
+            .process_group(0)
+            .spawn()
+    });
+    let words = match begun {
+        Ok(_) => format!(
+            "more libraries (numpy to statsmodels) are being installed meanwhile; {} says how",
+            log.display()
+        ),
+        Err(error) => format!(
+            "more libraries could not be installed ({error}); `sponde kernels install python3` does it"
+        ),
+    };
+    eprint(&format!("{words}\n"));
 }
 
 /// Asks what to install: a kernel, a model.

@@ -3,6 +3,7 @@
 pub mod args;
 mod ask;
 mod attach;
+mod audit;
 mod chat;
 mod compaction;
 mod completions;
@@ -10,9 +11,12 @@ mod confine;
 mod doctor;
 mod export;
 mod filter;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod human;
 mod interact;
 mod kernels;
+mod logging;
 mod missing;
 mod models;
 mod notices;
@@ -40,6 +44,7 @@ use clap::error::ErrorKind;
 pub(crate) use crate::app::Context;
 use crate::config::Config;
 use crate::error::{Exit, Failure};
+use crate::kernel::Redactor;
 use crate::paths::{Environment, Paths};
 use args::{Cli, Command};
 
@@ -70,9 +75,12 @@ pub fn main() -> Exit {
             };
         }
     };
-    log_to_stderr(cli.verbose);
+    let environment = Environment::of_process();
+    let redactor = environment.redactor();
+    logging::to_stderr(cli.verbose, &redactor);
     hide_memory();
-    let outcome = context(cli.profile.as_deref()).and_then(|context| dispatch(cli, &context));
+    let outcome = context(cli.profile.as_deref(), environment, redactor)
+        .and_then(|context| dispatch(cli, &context));
     match outcome {
         Ok(exit) => exit,
         Err(failure) => {
@@ -84,14 +92,18 @@ pub fn main() -> Exit {
     }
 }
 
-fn context(profile: Option<&str>) -> Result<Context, Failure> {
-    let paths =
-        Paths::of(Environment::of_process()).map_err(|error| Failure::usage(error.to_string()))?;
+fn context(
+    profile: Option<&str>,
+    environment: Environment,
+    redactor: Redactor,
+) -> Result<Context, Failure> {
+    let paths = Paths::of(environment).map_err(|error| Failure::usage(error.to_string()))?;
     let config = Config::load(&paths.config, profile).map_err(|error| profiles::failure(&error))?;
     Ok(Context {
         paths,
         config,
         notify: notices::to_terminal(),
+        redactor,
     })
 }
 
@@ -108,6 +120,7 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
         Some(Command::Attach(args)) => block_on(attach::attach(args, context)),
         Some(Command::Fork(args)) => sessions::fork(&args, context),
         Some(Command::Completions(args)) => completions::completions(&args),
+        Some(Command::Audit(args)) => audit::audit(args, context),
         Some(Command::Export(args)) => export::export(&args, context),
         Some(Command::KernelProxy(args)) => block_on(proxy::proxy(args, context)),
         Some(Command::Serve(args)) => block_on_many(serve::serve(*args, context)),
@@ -158,23 +171,6 @@ fn hide_memory() {
     {
         tracing::warn!(%error, "the environment of this process can be read by the kernel's code");
     }
-}
-
-fn log_to_stderr(verbose: u8) {
-    use tracing_subscriber::EnvFilter;
-    let default = match verbose {
-        0 => "error",
-        1 => "sponde=info",
-        2 => "sponde=debug",
-        _ => "debug",
-    };
-    let filter = EnvFilter::try_from_env("SPONDE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    // A second initialisation only happens in tests.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .try_init();
 }
 
 fn report(failure: &Failure) {

@@ -108,10 +108,13 @@ impl Renderer {
                     self.note(DIM, &filter::plain(&words));
                 }
             }
+            EventKind::CodeForbidden { ruling, .. } => self.forbidden(ruling),
             EventKind::KernelReady { .. }
             | EventKind::SessionResumed { .. }
             | EventKind::InputAnswered { .. }
             | EventKind::RunFinished { .. }
+            | EventKind::CodeApproved { .. }
+            | EventKind::ModelAsked { .. }
             // Whoever asked for them shows them.
             | EventKind::Undone(_)
             | EventKind::UndoAsks { .. }
@@ -162,20 +165,10 @@ impl Renderer {
             | EventKind::CodeStarted { .. } => self.code_event(event),
             EventKind::InputRequested { .. } => self.end_line(),
             EventKind::Output { cell, change } => self.output(cell, change),
-            EventKind::StillRunning { interrupts, .. } => {
-                self.note(
-                    WARN,
-                    &format!("the cell's time is up; interrupted it ({interrupts})"),
-                );
-            }
-            EventKind::PicturesSaved { files, .. } => {
-                for file in files {
-                    self.note(GOOD, &filter::plain(&format!("plot: {file}")));
-                }
-            }
-            EventKind::OutputRead { arguments, .. } => {
-                self.note(DIM, &filter::plain(&notes::reading(arguments)));
-            }
+            EventKind::StillRunning { .. }
+            | EventKind::PicturesSaved { .. }
+            | EventKind::FilesChanged { .. }
+            | EventKind::OutputRead { .. } => self.cell_event(event),
             EventKind::CodeFinished { cell, status, .. } => self.cell_finished(cell, status),
             EventKind::Notice { message } => {
                 self.note(WARN, &format!("note: {}", filter::plain(message)));
@@ -198,6 +191,31 @@ impl Renderer {
                 let notebook = notebook.as_deref().filter(|_| is_kept);
                 self.turn_finished(end, totals, notebook);
             }
+        }
+    }
+
+    /// What a cell leads to besides its outputs.
+    fn cell_event(&mut self, event: &EventKind) {
+        match event {
+            EventKind::StillRunning { interrupts, .. } => {
+                let words = format!("the cell's time is up; interrupted it ({interrupts})");
+                self.note(WARN, &words);
+            }
+            EventKind::PicturesSaved { files, .. } => {
+                for file in files {
+                    self.note(GOOD, &filter::plain(&format!("plot: {file}")));
+                }
+            }
+            EventKind::FilesChanged { files, .. } => {
+                self.note(DIM, &filter::plain(&files.line()));
+                for line in notes::runs_later(files) {
+                    self.note(WARN, &filter::plain(&line));
+                }
+            }
+            EventKind::OutputRead { arguments, .. } => {
+                self.note(DIM, &filter::plain(&notes::reading(arguments)));
+            }
+            _ => {}
         }
     }
 

@@ -58,7 +58,7 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
     };
     if args.prepare_only {
         for job in &jobs {
-            let prepared = prepare(job, &settings)?;
+            let prepared = prepare(job, &settings).await?;
             let output = match &job.output {
                 Target::Nowhere => &Target::Stdout,
                 output => output,
@@ -76,7 +76,7 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
 /// Runs one notebook while a person watches.
 async fn one(job: &Job, settings: &Settings<'_>) -> Result<Exit, Failure> {
     let args = settings.args;
-    let mut prepared = prepare(job, settings)?;
+    let mut prepared = prepare(job, settings).await?;
     let check = if args.check {
         let options = check::options(args)?;
         Some(check::Check::new(&mut prepared.notebook, options))

@@ -70,7 +70,8 @@ fn remove(wanted: &[String], context: &Context) -> Result<Exit, Failure> {
     let found: Result<Vec<&Found>, Failure> =
         wanted.iter().map(|name| find(&all, Some(name))).collect();
     for found in found? {
-        let freed = sessions::remove(&dir, found).map_err(|error| not_opened(&error))?;
+        let freed = sessions::remove(&dir, &context.paths.state, found)
+            .map_err(|error| not_opened(&error))?;
         tell_removed(found, &all, freed, context)?;
     }
     Ok(Exit::Done)
@@ -121,7 +122,7 @@ fn collect(max_size: u64, dry_run: bool, context: &Context) -> Result<Exit, Fail
                 human::bytes(bytes)
             )))?;
         } else {
-            match sessions::remove(&dir, found) {
+            match sessions::remove(&dir, &context.paths.state, found) {
                 Ok(freed) => tell_removed(found, &all, freed, context)?,
                 // Somebody has opened it meanwhile.
                 Err(OpenError::Taken { .. }) => continue,

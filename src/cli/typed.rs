@@ -75,7 +75,7 @@ impl Typed {
     }
 
     /// What shall be done next: one line, or several joined by a backslash or pasted. `None` at the end of input. The
-    /// prompt says so if code runs without a question.
+    /// prompt says so if every cell is asked about, or none.
     ///
     /// # Errors
     /// The signal that came instead.
@@ -88,8 +88,9 @@ impl Typed {
             eprint("\n");
         }
         let prompt = match approval {
-            Approval::Ask => Prompt::new(HINT, ">"),
-            Approval::Never => Prompt::new(WARN, "always >"),
+            Approval::OnRisk => Prompt::new(HINT, ">"),
+            Approval::Always => Prompt::new(HINT, "always >"),
+            Approval::Never => Prompt::new(WARN, "never >"),
         };
         match &mut self.source {
             Source::Editor(editor) => {

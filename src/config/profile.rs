@@ -102,10 +102,12 @@ pub fn layered(dir: &Path, named: Option<&str>) -> Result<Config, ConfigError> {
     })
 }
 
-/// The keys of `over` on those of `base`; tables are merged.
+/// The keys of `over` on those of `base`; tables are merged. Rules of approval come before those of `base`, which stay:
+/// what one of them forbids stays forbidden.
 fn over_table_on(mut base: toml::Table, over: toml::Table) -> toml::Table {
     for (key, value) in over {
         let value = match (base.remove(&key), value) {
+            (Some(below), above) if key == "approval" => approval_on(below, above),
             (Some(toml::Value::Table(below)), toml::Value::Table(above)) => {
                 toml::Value::Table(over_table_on(below, above))
             }
@@ -114,6 +116,24 @@ fn over_table_on(mut base: toml::Table, over: toml::Table) -> toml::Table {
         base.insert(key, value);
     }
     base
+}
+
+/// `approval` of a profile over that of the configuration, each a word or a table.
+fn approval_on(below: toml::Value, above: toml::Value) -> toml::Value {
+    let table = |value| match value {
+        toml::Value::Table(table) => table,
+        word => toml::Table::from_iter([("policy".to_owned(), word)]),
+    };
+    let (mut below, mut above) = (table(below), table(above));
+    let rules = [above.remove("rules"), below.remove("rules")];
+    let rules = rules.into_iter().flatten().flat_map(|rules| match rules {
+        toml::Value::Array(rules) => rules,
+        other => vec![other],
+    });
+    let rules: Vec<toml::Value> = rules.collect();
+    let mut both = over_table_on(below, above);
+    both.insert("rules".to_owned(), toml::Value::Array(rules));
+    toml::Value::Table(both)
 }
 
 /// A name that is a file's and nothing else.

@@ -8,6 +8,8 @@ mod ansi;
 mod cells;
 mod clean;
 mod escape;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod highlight;
 mod html;
 mod markdown;

@@ -15,6 +15,8 @@
 //! Deliberately not here: files, locks, the JSON schema, sessions, signing.
 
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod lexical;
 mod read;
 mod read_output;

@@ -7,8 +7,10 @@ mod asked;
 mod gap;
 mod inbox;
 mod life;
+mod limits;
 mod numbers;
 mod open;
+mod refused;
 mod worker;
 
 use tokio::sync::{mpsc, oneshot, watch};

@@ -92,7 +92,8 @@ pub enum OutputEvent {
         /// Wait for the next output.
         wait: bool,
     },
-    /// Output that was too large for us or got lost on the way; says so in words.
+    /// What we say of the outputs ourselves: of one that was too large for us or got lost on the way, or of what the
+    /// sandbox refused.
     Lost(String),
 }
 

@@ -6,13 +6,14 @@
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{Mode, OFlags};
 
 use super::KernelError;
 use super::reap::{self, Owner, Running};
+use super::sandbox::{Confinement, Gate, Network};
 use crate::jupyter::connection::{ConnectionInfo, Transport};
 
 /// The longest path a unix socket may have (`sun_path`, less the final NUL).
@@ -23,6 +24,8 @@ pub(super) const PREFIX: &str = "sponde-";
 pub(super) const OWNER: &str = "owner";
 /// The directory in there for the kernel's own sockets.
 const SHARED: &str = "k";
+/// The directory in there for the network of a confined kernel.
+const GATE: &str = "n";
 /// The longest path in there.
 const LONGEST: &str = "/k/w9999/k-5";
 
@@ -54,6 +57,8 @@ pub(super) struct PrivateDir {
     kept: AtomicBool,
     /// Kernels that were made of copies.
     woken: AtomicU32,
+    /// The way to the network of a confined kernel and its copies.
+    gate: OnceLock<Gate>,
 }
 
 impl PrivateDir {
@@ -62,6 +67,7 @@ impl PrivateDir {
             path,
             kept: AtomicBool::new(kept),
             woken: AtomicU32::new(0),
+            gate: OnceLock::new(),
         })
     }
 
@@ -191,6 +197,23 @@ impl KernelFiles {
                 .map_err(FilesError::at(&self.connection_file))?;
         }
         Ok(())
+    }
+
+    /// Opens its way to the network, where names are allowed, and that of its copies.
+    pub(super) async fn open_gate(&self, confinement: &Confinement) -> Result<(), FilesError> {
+        if !matches!(confinement.network, Network::Allow(_)) {
+            return Ok(());
+        }
+        let dir = self.dir.path.join(GATE);
+        let gate = Gate::open(&dir, confinement).await;
+        // There is none yet: a directory gets its gate with its first kernel.
+        let _ = self.dir.gate.set(gate.map_err(FilesError::at(&dir))?);
+        Ok(())
+    }
+
+    /// Its way to the network, where names are allowed.
+    pub(super) fn gate(&self) -> Option<&Gate> {
+        self.dir.gate.get()
     }
 
     fn write_own(&mut self, place: &Path) -> Result<(), FilesError> {

@@ -14,6 +14,8 @@
 
 mod dial;
 mod frame;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod remote;
 pub mod rest;
 mod socket;

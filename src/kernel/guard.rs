@@ -23,6 +23,8 @@
 //! (the kernel's actor).
 
 mod collect;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod outward;
 mod quiet;
 mod reach;

@@ -171,6 +171,8 @@ pub enum ExitReason {
     Abandoned,
     /// The process below it that runs the code ended, and it was killed, for it would never answer again.
     WorkerEnded,
+    /// It came to a limit of confined kernels, in words: `it used more than 6 GB of memory`.
+    Limit(String),
     /// It was restarted or shut down on request.
     Requested,
     /// Nobody knows.
@@ -186,7 +188,7 @@ impl fmt::Display for ExitReason {
             Self::Signalled(signal) => write!(f, "signal {signal}"),
             Self::Hostile(what) => write!(f, "it was killed because {what}"),
             Self::Disconnected => f.write_str("it closed its connection and was killed"),
-            Self::Gone(what) => f.write_str(what),
+            Self::Gone(what) | Self::Limit(what) => f.write_str(what),
             Self::KilledAfterTimeout => {
                 f.write_str("it was killed because it did not stop when its time was up")
             }

@@ -118,6 +118,10 @@ pub(super) async fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host
         files
             .confine(bridged)
             .map_err(|error| error.of(&kernel.name))?;
+        files
+            .open_gate(confinement)
+            .await
+            .map_err(|error| error.of(&kernel.name))?;
     }
     let command = command(kernel, files.kernel_file());
     let mut env = environment(&options.env, kernel);
@@ -178,13 +182,19 @@ fn ipykernel_at(command: &[String]) -> Option<usize> {
 }
 
 /// Takes over the kernel that an earlier process has kept, if it still runs.
-pub(super) fn adopt(
+pub(super) async fn adopt(
     connection_file: &Path,
     options: &LaunchOptions,
 ) -> Option<(KernelFiles, Host)> {
     match KernelFiles::adopt(connection_file, &options.socket_root) {
         Ok((mut files, process, around)) => {
             files.keep(true);
+            if let Sandbox::Confined(confinement) = &options.sandbox
+                && let Err(error) = files.open_gate(confinement).await
+            {
+                let error = error.of(&options.kernel.name);
+                tracing::warn!(%error, "a kernel that was taken over has no network");
+            }
             Some((files, Host::Kept(Kept::new(process, around))))
         }
         Err(reason) => {

@@ -26,6 +26,7 @@ mod proxy;
 pub mod quirks;
 mod ready;
 pub mod reap;
+pub mod redact;
 pub mod requests;
 mod routing;
 pub mod sandbox;
@@ -51,8 +52,12 @@ pub use launch::{KeptKernelChoice, KernelSource, LaunchOptions};
 pub use oversize::Oversize;
 pub use pool::Pool;
 pub use proxy::{Proxy, ProxyAsk, ProxyEnd, ProxyError};
+pub use redact::Redactor;
 pub use requests::{Completeness, Completions, Usage, Variable};
-pub use sandbox::{Confinement, Extent, Level, Network, Sandbox};
+pub use sandbox::{
+    AllowList, Confinement, Connection, ConnectionEnd, Connections, Extent, Level, Network,
+    NetworkContext, Registry, Resolve, Resolver, Rule, Sandbox,
+};
 pub use tap::{Tap, TapSender, Tapped};
 
 use crate::jupyter::content::{ExecuteRequest, KernelInfo};

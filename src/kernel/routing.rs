@@ -7,6 +7,7 @@
 
 mod entry;
 mod gap;
+mod remark;
 
 use std::time::Duration;
 
@@ -71,6 +72,8 @@ struct Entry {
     interrupts: u32,
     /// Losses that were told, and questions that were asked.
     losses: u32,
+    /// What we said of it ourselves.
+    remarks: Vec<String>,
     asked: u32,
     stop: Stop,
     /// Reply and `idle` were seen, but outputs may still come.
@@ -157,6 +160,7 @@ impl Table {
             },
             interrupts: 0,
             losses: 0,
+            remarks: Vec::new(),
             asked: 0,
             stop: Stop::None,
             settling: Settling::of(&self.quirks),

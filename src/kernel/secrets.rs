@@ -5,6 +5,8 @@
 //!
 //! Deliberately not here: secrets of no particular form in variables of no particular name; nobody can tell these.
 
+use std::ops::Range;
+
 /// Words of which a name consists.
 const WORDS: [&str; 9] = [
     "AUTH", "DSN", "KEY", "KEYS", "PASS", "PAT", "PWD", "SECRETS", "TOKENS",
@@ -144,8 +146,13 @@ fn has_userinfo(text: &str) -> bool {
     })
 }
 
-/// `password=..` in the words of a connection (libpq, ODBC, ADO.NET, Azure), and in the query of a URL.
+/// Whether there is a `password=..` in the words of a connection (libpq, ODBC, ADO.NET, Azure), or in the query of a URL.
 fn has_password_field(text: &str) -> bool {
+    fields(text).next().is_some()
+}
+
+/// Those fields, with their values.
+fn fields(text: &str) -> impl Iterator<Item = (&str, &str)> {
     const FIELDS: [&str; 10] = [
         "password",
         "passwd",
@@ -160,7 +167,7 @@ fn has_password_field(text: &str) -> bool {
     ];
     text.split(|c: char| matches!(c, ';' | '&' | '?') || c.is_whitespace())
         .filter_map(|field| field.split_once('='))
-        .any(|(name, value)| {
+        .filter(|(name, value)| {
             !value.is_empty() && FIELDS.contains(&name.trim().to_ascii_lowercase().as_str())
         })
 }
@@ -186,6 +193,139 @@ fn is_jwt(word: &str) -> bool {
         return false;
     };
     head.starts_with("eyJ") && head.len() >= 10 && body.len() >= 4
+}
+
+/// The secrets in a variable: what must not be seen if the variable's value is not to be.
+pub(super) fn values<'a>(name: &str, value: &'a str) -> Vec<&'a str> {
+    let value = value.trim();
+    let mut all: Vec<&str> = found(value)
+        .filter_map(|range| value.get(range))
+        .chain(fields(value).map(|(_, value)| value))
+        .collect();
+    if all.is_empty() && is_secret_name(name) && !is_way(name) && !is_plain(value) {
+        all.push(value);
+    }
+    all
+}
+
+/// Whether a secret variable is rather where secrets are, or how they are reached.
+fn is_way(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    NAMES.contains(&name.as_str()) || name.ends_with("_FILE")
+}
+
+/// A path, an address or a number is no secret, whatever its variable is called.
+fn is_plain(value: &str) -> bool {
+    let is_path = ["/", "./", "../", "~"]
+        .iter()
+        .any(|start| value.starts_with(start));
+    let is_number = value
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let distinct: std::collections::BTreeSet<char> = value.chars().collect();
+    is_path || is_number || value.contains("://") || distinct.len() < 5
+}
+
+/// Where in `text` there is what has the form of a secret: tokens, passwords in URLs, private keys. In order, and apart.
+pub(super) fn found(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let mut all: Vec<Range<usize>> = tokens(text).chain(passwords(text)).collect();
+    all.extend(private_keys(text));
+    all.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
+    let mut end = 0;
+    all.into_iter().filter(move |range| {
+        let is_apart = range.start >= end;
+        end = end.max(range.end);
+        is_apart
+    })
+}
+
+/// Words that are tokens. A name that only begins like one is none: tokens are random.
+fn tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let words = text.split(move |c: char| !is_part(c));
+    let is_token = |word: &str| {
+        is_jwt(word)
+            || TOKENS.iter().any(|(start, least)| {
+                word.strip_prefix(start).is_some_and(|rest| match *start {
+                    "AKIA" | "ASIA" => {
+                        let is_id = |c: u8| c.is_ascii_uppercase() || c.is_ascii_digit();
+                        rest.len() == *least && rest.bytes().all(is_id)
+                    }
+                    _ => rest.len() >= *least && is_random(rest),
+                })
+            })
+    };
+    words
+        .map(|word| word.trim_end_matches(['.', '-']))
+        .filter(move |word| is_token(word))
+        .map(move |word| {
+            let start = word.as_ptr() as usize - text.as_ptr() as usize;
+            start..start + word.len()
+        })
+}
+
+fn is_random(text: &str) -> bool {
+    let has = |is_it: fn(&u8) -> bool| text.as_bytes().iter().any(is_it);
+    let is_hex = || text.len() >= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    has(u8::is_ascii_digit)
+        && (has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase) || is_hex())
+}
+
+/// Bytes of a URL before its host, at most.
+const USERINFO: usize = 1024;
+
+/// The password of `scheme://user:password@host`, and the token of `https://token@host`.
+fn passwords(text: &str) -> impl Iterator<Item = Range<usize>> {
+    text.match_indices("://").filter_map(move |(at, mark)| {
+        let start = at + mark.len();
+        let rest = text.get(start..)?;
+        let rest = rest
+            .char_indices()
+            .take_while(|(at, _)| *at < USERINFO)
+            .find(|(_, c)| matches!(c, '/' | '?' | '#' | '"' | '\'') || c.is_whitespace())
+            .map_or_else(
+                || rest.get(..rest.len().min(USERINFO)).unwrap_or_default(),
+                |(end, _)| rest.get(..end).unwrap_or_default(),
+            );
+        let (userinfo, _) = rest.rsplit_once('@')?;
+        match userinfo.split_once(':') {
+            Some((user, password)) if !password.is_empty() => {
+                let start = start + user.len() + 1;
+                Some(start..start + password.len())
+            }
+            None if userinfo.len() >= 16 && text.get(..at)?.ends_with("https") => {
+                Some(start..start + userinfo.len())
+            }
+            Some(_) | None => None,
+        }
+    })
+}
+
+/// Keys in PEM, from mark to mark; one without an end goes to the end.
+fn private_keys(text: &str) -> Vec<Range<usize>> {
+    let mut all = Vec::new();
+    let mut at = 0;
+    while let Some(begin) = text.get(at..).and_then(|rest| rest.find("-----BEGIN ")) {
+        let begin = at + begin;
+        let rest = text.get(begin..).unwrap_or_default();
+        let title: String = rest.chars().take(64).take_while(|c| *c != '\n').collect();
+        if !title.contains("PRIVATE KEY-----") {
+            at = begin + 1;
+            continue;
+        }
+        let end = rest.find("PRIVATE KEY-----").map_or(0, |at| at + 1);
+        let end = rest
+            .get(end..)
+            .and_then(|more| more.find("-----END ").map(|at| end + at))
+            .and_then(|from| {
+                let close = rest.get(from + 9..)?.find("-----")?;
+                Some(from + 9 + close + 5)
+            });
+        let end = begin + end.unwrap_or(rest.len());
+        all.push(begin..end);
+        at = end;
+    }
+    all
 }
 
 #[cfg(test)]

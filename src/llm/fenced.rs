@@ -9,6 +9,8 @@
 //! grows at its end.
 
 mod blocks;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod habits;
 mod info;
 mod piece;

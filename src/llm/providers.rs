@@ -252,6 +252,7 @@ impl<'a> Place<'a> {
         let here = reqwest::Url::parse(base_url).is_ok_and(|url| super::http::is_loopback(&url));
         let mut info = ModelInfo {
             name: format!("{}/{model}", self.name),
+            host: None,
             context_window: match self.provider.kind {
                 ProviderKind::Ollama => Some(ollama_window(window, environment)),
                 _ => window,

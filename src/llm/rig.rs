@@ -8,6 +8,8 @@
 mod decode;
 mod encode;
 mod errors;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 pub(super) mod models;
 mod native;
 #[cfg(test)]
@@ -72,13 +74,26 @@ impl RigProvider {
             ..options
         };
         Self {
-            info: endpoint.info.clone(),
+            info: ModelInfo {
+                host: host_of(&endpoint.base_url),
+                ..endpoint.info.clone()
+            },
             model: wires::model(endpoint, wire, Transport::new(client, endpoint)),
             wire,
             origin: Arc::new(origin),
             options,
         }
     }
+}
+
+/// The host of a URL, with the port if one is named.
+fn host_of(url: &str) -> Option<String> {
+    let url = reqwest::Url::parse(url).ok()?;
+    let host = url.host_str()?;
+    Some(match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    })
 }
 
 impl Provider for RigProvider {

@@ -38,6 +38,8 @@ pub trait Provider: Send + Sync {
 pub struct ModelInfo {
     /// The name the person would type: `provider/name`, for example `openai/gpt-5.2` or `local/qwen2.5-coder-1.5b`.
     pub name: String,
+    /// The host that it is asked at, with the port if that is not the usual one; `None` if nobody is asked.
+    pub host: Option<String>,
     /// Context window in tokens, where known: prompt and reply together.
     pub context_window: Option<u64>,
     /// The most tokens it writes in one reply, where known.

@@ -10,6 +10,8 @@
 //! Deliberately not here: files, locks, when something is written (`agent::store`). What changes in [`Edit`] may and may
 //! not do is said in [`super::transcript`].
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod summary;
 
 use std::io::{self, BufRead};
@@ -49,6 +51,8 @@ pub enum Entry {
     Notebook(PathBuf),
     /// A kernel runs for this session, and may go on when we end.
     Kernel(RunningKernel),
+    /// From now on such code of the model runs without a question in this session.
+    Permitted(Permit),
     /// That kernel, by its connection file, is gone or not ours any more.
     KernelGone(PathBuf),
     /// The notebook's file is about to be changed in place, from this byte on.
@@ -110,6 +114,15 @@ pub struct RunningKernel {
     pub sandbox: Option<Extent>,
 }
 
+/// Code that a person lets run in this session, by what is found in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Permit {
+    /// What is found, by its stable name (`agent::approval`).
+    pub finding: String,
+    /// The language that it is in.
+    pub language: String,
+}
+
 /// The notebook's file as we left it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
@@ -143,6 +156,9 @@ pub struct Summary {
     pub usage: Usage,
     /// Kernels that go on without us.
     pub kernels: Vec<RunningKernel>,
+    /// Code that a person lets run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub permits: Vec<Permit>,
     /// Where the notebook is, if not where it was at first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moved: Option<PathBuf>,

@@ -5,6 +5,7 @@
 //! clock.
 
 pub mod carried;
+pub mod changes;
 pub mod check;
 pub mod compaction;
 pub mod context;

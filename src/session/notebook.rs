@@ -280,6 +280,9 @@ fn code_cell(
         let files = files.map(|place| place.as_ref().map(|place| place.beside_notebook.clone()));
         ours.insert("pictures".to_owned(), files.collect());
     }
+    if let Some(files) = &code.files {
+        ours.insert("files".to_owned(), json!(files));
+    }
     let mut metadata = timing(code);
     if let Some(language) = &code.language {
         ours.insert("language".to_owned(), language.clone().into());

@@ -327,6 +327,9 @@ fn code(author: Author, ours: &Value, cell: &nbformat::Cell, outputs: Vec<Output
         original: text("original_source"),
         hint: text("hint"),
         pictures: Place::read(ours.get("pictures")),
+        files: ours
+            .get("files")
+            .and_then(|files| serde_json::from_value(files.clone()).ok()),
     }
 }
 
@@ -381,6 +384,7 @@ fn foreign(cell: nbformat::Cell) -> Cell {
                 original: None,
                 hint: None,
                 pictures: Vec::new(),
+                files: None,
             };
             (Shape::Code, CellKind::Code(Box::new(code)))
         }

@@ -82,6 +82,9 @@ pub fn result(id: &str, cell: &CodeCell, budget: Budget<'_>) -> (Vec<Part>, bool
             "The code ran and printed nothing. Use print() to see values.".to_owned(),
         ));
     }
+    if let Some(files) = cell.files.as_ref().filter(|_| !budget.brief) {
+        parts.push(Part::Text(files.for_model()));
+    }
     parts.extend(cell.hint.clone().map(Part::Text));
     (parts, is_error)
 }

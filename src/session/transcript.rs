@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::carried::{Carried, CarriedFile};
+use super::changes::FilesChanged;
 use super::compaction::Compaction;
 use super::limits::{OutputLimits, Place};
 use super::open;
@@ -122,6 +123,9 @@ pub struct CodeCell {
     /// The files of its pictures, in the order of its outputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pictures: Vec<Option<Place>>,
+    /// What it did to the files of the workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<FilesChanged>,
 }
 
 /// What the model asked to read, and what it got.
@@ -217,6 +221,9 @@ impl Transcript {
             }
             Edit::Pictures { cell, places } => {
                 self.change_code(&cell, |code, _| code.pictures = places)?;
+            }
+            Edit::Files { cell, files } => {
+                self.change_code(&cell, |code, _| code.files = Some(files))?;
             }
             Edit::Read {
                 cell,

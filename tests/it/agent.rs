@@ -70,11 +70,14 @@ pub(crate) fn start_with(
         at_limit: sponde::agent::AtLimit::End,
         cell_timeout: Some(Duration::from_mins(1)),
         stdin: StdinPolicy::Ask,
+        installs: None,
         output_budget: 4000,
         limits: sponde::session::OutputLimits::default(),
         spare: false,
         undo: None,
         temperature: None,
+        audit: None,
+        redactor: sponde::kernel::Redactor::default(),
     };
     change(&mut options, dir.path());
     let agent = Agent::start(options);

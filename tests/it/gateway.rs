@@ -498,7 +498,10 @@ async fn a_server_is_asked_for_its_kernels() {
 async fn the_program_runs_code_there() {
     let server = Server::start(Kind::KernelGateway).await;
     let url = server.url();
-    let sponde = Sponde::new().with("SPONDE_GATEWAY_TOKEN", TOKEN);
+    let sponde = Sponde::new()
+        .with("SPONDE_GATEWAY_TOKEN", TOKEN)
+        .with("OPENAI_API_KEY", "none")
+        .with("OPENAI_BASE_URL", NOBODY);
     let code = "import os; print(6 * 7, os.environ.get('KERNEL_USERNAME'))";
     let ended = sponde.run(&["run", "--gateway", &url, "-c", code, "-o", "out.ipynb"]);
     insta::assert_snapshot!(ended, @r"
@@ -508,6 +511,21 @@ async fn the_program_runs_code_there() {
     ");
     assert!(!sponde.read("out.ipynb").contains(TOKEN));
     assert_is_valid_notebook(&sponde.path("out.ipynb"));
+    // What confines code there is not ours to say.
+    let chat = sponde.run(&[
+        "--gateway",
+        &url,
+        "--model",
+        "none",
+        "--sandbox",
+        "workspace",
+    ]);
+    let first = chat.stderr.lines().next().unwrap_or_default();
+    assert_eq!(
+        first, "sandbox: the gateway's, if it has one; ours does not reach there",
+        "{}",
+        chat.stderr
+    );
     // As Jupyter prints it, and from the environment; a notebook asks for a kernel that only has another name there.
     sponde.write_notebook("in.ipynb", "my-python", &[("", "print('there')")]);
     let with_token = format!("{url}tree?token={TOKEN}");

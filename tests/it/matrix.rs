@@ -18,7 +18,7 @@ use crate::sandbox;
 use crate::support::{ipykernel, launch_options, misbehaving, tools};
 
 /// A kernel that `scripts/test` installed with `sponde kernels install`.
-fn installed(name: &str) -> KernelSource {
+pub(crate) fn installed(name: &str) -> KernelSource {
     let prefix = tools().join("kernels/python");
     let paths = SearchPaths {
         dirs: vec![SearchPath {

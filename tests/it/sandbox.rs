@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use sponde::jupyter::kernelspec::KernelSpec;
-use sponde::kernel::sandbox::limits::Limits;
+use sponde::kernel::sandbox::limits::{Limits, together};
 use sponde::kernel::sandbox::probe::Tier;
 use sponde::kernel::{
-    Checkpoints, Confinement, ExecuteOptions, Kernel, KernelSource, LaunchOptions, Network,
-    Outcome, OutputEvent, Sandbox, Verdict,
+    Checkpoints, Confinement, ExecuteOptions, ExitReason, Kernel, KernelSource, LaunchOptions,
+    Network, NetworkContext, Outcome, OutputEvent, Sandbox, Verdict,
 };
 
 use crate::support::{
@@ -27,10 +27,10 @@ enum Expected {
     Stopped,
     /// The tier cannot stop it; docs/sandbox.md says so.
     Open,
-    /// Stopped, but not for real root, whose processes are not counted.
-    StoppedUnlessRoot,
+    /// Stopped, but not for real root where no control group can be made: its processes are not counted then.
+    StoppedByGroup,
 }
-use Expected::{Open, Stopped, StoppedUnlessRoot};
+use Expected::{Open, Stopped, StoppedByGroup};
 
 /// Name; Python that raises an exception if it is stopped; what bubblewrap and what Landlock do.
 const ATTEMPTS: &[(&str, &str, Expected, Expected)] = &[
@@ -376,8 +376,8 @@ const ATTEMPTS: &[(&str, &str, Expected, Expected)] = &[
     (
         "make processes without end",
         "bomb()",
-        StoppedUnlessRoot,
-        StoppedUnlessRoot,
+        StoppedByGroup,
+        StoppedByGroup,
     ),
     (
         "keep a core of its memory",
@@ -452,17 +452,17 @@ def attempt(code):
 ";
 
 /// A home directory with secrets, a project in it, services of this machine, and a process of somebody else.
-struct Host {
-    home: tempfile::TempDir,
+pub(crate) struct Host {
+    pub(crate) home: tempfile::TempDir,
     victim: Child,
-    tcp: TcpListener,
+    pub(crate) tcp: TcpListener,
     udp: UdpSocket,
     abstract_name: String,
     _sockets: [UnixListener; 2],
 }
 
 impl Host {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // Not in /tmp, which a confined kernel has one of its own of.
         let home = tempfile::tempdir_in("/var/tmp").unwrap();
         let path = |relative: &str| home.path().join(relative);
@@ -513,7 +513,7 @@ impl Host {
         }
     }
 
-    fn project(&self) -> PathBuf {
+    pub(crate) fn project(&self) -> PathBuf {
         self.home.path().join("project")
     }
 
@@ -536,7 +536,7 @@ impl Host {
         .replace("\\0", "\\x00")
     }
 
-    fn options(&self, kernel: KernelSource, tier: Tier) -> LaunchOptions {
+    pub(crate) fn options(&self, kernel: KernelSource, tier: Tier) -> LaunchOptions {
         let mut options = launch_options(kernel, &self.project());
         options.runtime_dir = self.home.path().join("runtime");
         for (name, value) in [("OPENAI_API_KEY", "sk"), ("SSH_AUTH_SOCK", "/run/agent")] {
@@ -564,12 +564,13 @@ pub(crate) fn workspace(home: &Path) -> Sandbox {
     confined(bubblewrap(), &nobody_is_home, Limits::default())
 }
 
-fn confined(tier: Tier, home: &Path, limits: Limits) -> Sandbox {
+pub(crate) fn confined(tier: Tier, home: &Path, limits: Limits) -> Sandbox {
     Sandbox::Confined(Box::new(Confinement {
         tier,
         program: program(),
         writes: true,
         network: Network::Off,
+        network_context: NetworkContext::default(),
         add_dirs: Vec::new(),
         reads: Vec::new(),
         home: Some(home.to_owned()),
@@ -594,7 +595,7 @@ fn program() -> PathBuf {
     )
 }
 
-fn bubblewrap() -> Tier {
+pub(crate) fn bubblewrap() -> Tier {
     let program = std::env::split_paths(&path_with_bubblewrap())
         .map(|dir| dir.join("bwrap"))
         .find(|bwrap| bwrap.is_file());
@@ -604,7 +605,7 @@ fn bubblewrap() -> Tier {
 }
 
 /// ipykernel, with an interpreter that everybody may run where the test runs as somebody else.
-fn python() -> KernelSource {
+pub(crate) fn python() -> KernelSource {
     if std::env::var_os("SPONDE_TEST_PROGRAM").is_none() {
         return ipykernel();
     }
@@ -623,7 +624,7 @@ fn python() -> KernelSource {
     }
 }
 
-async fn run(kernel: &Kernel, code: &str) -> (Vec<OutputEvent>, Outcome) {
+pub(crate) async fn run(kernel: &Kernel, code: &str) -> (Vec<OutputEvent>, Outcome) {
     let options = ExecuteOptions {
         timeout: Some(Duration::from_mins(1)),
         ..ExecuteOptions::cell(code)
@@ -631,7 +632,7 @@ async fn run(kernel: &Kernel, code: &str) -> (Vec<OutputEvent>, Outcome) {
     kernel.execute(options).await.unwrap().collect().await
 }
 
-async fn printed(kernel: &Kernel, code: &str) -> String {
+pub(crate) async fn printed(kernel: &Kernel, code: &str) -> String {
     let (outputs, outcome) = run(kernel, code).await;
     assert_eq!(outcome.verdict, Verdict::Ok, "{code}: {outputs:?}");
     let text = outputs.iter().filter_map(|output| match output {
@@ -646,6 +647,11 @@ async fn attack(tier: Tier) {
     let host = Host::new();
     let is_landlock = tier == Tier::Landlock;
     let is_root = rustix::process::geteuid().is_root();
+    let is_grouped = together();
+    if let Err(reason) = &is_grouped {
+        println!("LIMITS ONLY FOR EACH PROCESS: {reason}");
+    }
+    let is_grouped = is_grouped.is_ok();
     let kernel = Kernel::launch(host.options(python(), tier)).await.unwrap();
     run(&kernel, PRELUDE).await;
     run(&kernel, &host.names()).await;
@@ -656,7 +662,7 @@ async fn attack(tier: Tier) {
         let stopped = match expected {
             Stopped => true,
             Open => false,
-            StoppedUnlessRoot => !is_root,
+            StoppedByGroup => !is_root || is_grouped,
         };
         if what.starts_with("stopped") != stopped {
             wrong.push(format!("{name}: {what}"));
@@ -690,10 +696,31 @@ async fn attempts_under_landlock_are_stopped_or_known_to_be_open() {
 /// As root the tests above again, as somebody who is not.
 #[test]
 fn attempts_of_an_ordinary_user_are_stopped_as_well() {
+    as_somebody_else(
+        54321,
+        &["sandbox::attempts_in", "sandbox::attempts_under"],
+        2,
+    );
+}
+
+/// Somebody of their own: without namespaces the processes of a user count together, and one of the attempts above makes
+/// as many as there may be.
+#[test]
+fn kernels_of_an_ordinary_user_work_as_well() {
+    as_somebody_else(
+        54322,
+        &["sandbox::a_confined", "limits::a_kernel_starts_although"],
+        3,
+    );
+}
+
+/// Runs tests of this program as a user without rights, where this one is root.
+pub(crate) fn as_somebody_else(user: u32, filters: &[&str], tests: usize) {
     if !rustix::process::geteuid().is_root() {
         // They were those of an ordinary user.
         return;
     }
+    let expected = format!("test result: ok. {tests} passed");
     let dir = tempfile::tempdir_in("/tmp").unwrap();
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(dir.path(), open).unwrap();
@@ -705,15 +732,12 @@ fn attempts_of_an_ordinary_user_are_stopped_as_well() {
         near
     };
     let sponde = near(&program(), "sponde");
-    let tests = near(&std::env::current_exe().unwrap(), "tests");
+    let program_of_tests = near(&std::env::current_exe().unwrap(), "tests");
+    let user = user.to_string();
     let output = Command::new("setpriv")
-        .args(["--reuid", "54321", "--regid", "54321", "--clear-groups"])
-        .arg(tests)
-        .args([
-            "sandbox::attempts_in",
-            "sandbox::attempts_under",
-            "sandbox::a_confined",
-        ])
+        .args(["--reuid", &user, "--regid", &user, "--clear-groups"])
+        .arg(program_of_tests)
+        .args(filters)
         .current_dir(dir.path())
         .env("SPONDE_TEST_PROGRAM", sponde)
         .env("SPONDE_TEST_TOOLS", tools())
@@ -727,7 +751,7 @@ fn attempts_of_an_ordinary_user_are_stopped_as_well() {
         "{text}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    assert!(text.contains("test result: ok. 4 passed"), "{text}");
+    assert!(text.contains(&expected), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -1016,6 +1040,99 @@ async fn a_port_of_a_confined_kernel_is_reached_through_a_bridge() {
         text.len()
     );
     interrupt(&kernel, "import time; time.sleep(60)").await;
+    kernel.shutdown().await;
+}
+
+/// Nine bytes to the guard through the kernel's own sockets, which would cost a naive reader 32 TB.
+#[tokio::test(flavor = "multi_thread")]
+async fn forged_frames_of_a_confined_kernel_end_it_and_not_us() {
+    for tier in [bubblewrap(), Tier::Landlock] {
+        let host = Host::new();
+        let kernel = Kernel::launch(host.options(python(), tier)).await.unwrap();
+        let code = "import os, struct, stat\nfor fd in range(3, 300):\n  try:\n    if stat.S_ISSOCK(os.fstat(fd).st_mode): os.write(fd, b'\\x02' + struct.pack('>Q', 2**45) + b'x')\n  except OSError: pass";
+        let (_, outcome) = run(&kernel, code).await;
+        let is_hostile = |reason: &ExitReason| matches!(reason, ExitReason::Hostile(_));
+        assert!(
+            matches!(&outcome.verdict, Verdict::KernelDied(reason) if is_hostile(reason)),
+            "{outcome:?}"
+        );
+        kernel.restart().await.unwrap();
+        assert_eq!(printed(&kernel, "print(6 * 7)").await, "42");
+        // Nor is there a door to it for anybody else: the guard listens where a kernel sees nothing.
+        let doors = "import glob, os; here = os.path.dirname(os.path.dirname(os.environ['HOME'])); print([f for f in glob.glob(here + '/**', recursive=True) if 'guard' in f])";
+        assert_eq!(printed(&kernel, doors).await, "[]");
+        kernel.shutdown().await;
+    }
+}
+
+/// A copy of a kernel that was woken is confined as the kernel was.
+#[tokio::test(flavor = "multi_thread")]
+async fn attempts_from_a_copy_that_was_woken_are_stopped() {
+    for tier in [bubblewrap(), Tier::Landlock] {
+        let host = Host::new();
+        let kernel = Kernel::launch(host.options(python(), tier)).await.unwrap();
+        run(&kernel, PRELUDE).await;
+        run(&kernel, &host.names()).await;
+        let checkpoints = Checkpoints::new(&std::env::temp_dir());
+        let before = kernel.checkpoint(&checkpoints).await.unwrap();
+        kernel.restore(&checkpoints, before.id).await.unwrap();
+        for name in [
+            "read a key",
+            "read another session's connection file",
+            "write into the home directory",
+            "connect by TCP",
+            "open a vsock socket",
+            "connect to an abstract socket",
+            "kill Sponde",
+            "trace a process",
+            "mount",
+            "use io_uring",
+            "type into a terminal",
+            "take all memory",
+        ] {
+            let code = ATTEMPTS.iter().find(|attempt| attempt.0 == name).unwrap().1;
+            let what = printed(&kernel, &format!("attempt({code:?})")).await;
+            assert!(what.starts_with("stopped"), "{name}: {what}");
+        }
+        assert_eq!(printed(&kernel, "print(6 * 7)").await, "42");
+        kernel.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jupyter_console_joins_a_confined_kernel() {
+    let host = Host::new();
+    let kernel = Kernel::launch(host.options(python(), bubblewrap()))
+        .await
+        .unwrap();
+    run(&kernel, "x = 6").await;
+    let file = kernel.connection_file().await.unwrap();
+    let mut console = Command::new(tools().join("python/bin/jupyter-console"))
+        .args(["--simple-prompt", "--existing"])
+        .arg(&file)
+        .env("HOME", host.home.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = console.stdin.take().unwrap();
+    stdin
+        .write_all(b"print('it is', x * 7)\ny = 8\nexit(keep_kernel=True)\n")
+        .unwrap();
+    drop(stdin);
+    let output = tokio::task::spawn_blocking(move || console.wait_with_output().unwrap());
+    let output = tokio::time::timeout(Duration::from_mins(2), output)
+        .await
+        .unwrap()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("it is 42"),
+        "{text}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(printed(&kernel, "print(y)").await, "8");
     kernel.shutdown().await;
 }
 

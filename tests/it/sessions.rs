@@ -261,6 +261,26 @@ fn a_kernel_that_is_kept_has_everything() {
 }
 
 #[test]
+fn a_file_that_was_named_can_be_read_when_the_session_goes_on() {
+    let sponde = sponde();
+    sponde.write("../secret", "hunter2");
+    let read = "!print(open('../secret').read())\n";
+    let begun = chat_and_leave(&sponde, &["--file", "../secret"], read);
+    assert!(text(&begun).contains("hunter2"), "{}", text(&begun));
+    let resumed = chat_and_leave(&sponde, &["resume"], read);
+    assert!(text(&resumed).contains("hunter2"), "{}", text(&resumed));
+    // What code has put in the place of a file names nothing outside.
+    std::os::unix::fs::symlink("../secret", sponde.path("data.csv")).unwrap();
+    let linked = chat_and_leave(&sponde, &["--file", "data.csv"], read);
+    let words = text(&linked);
+    assert!(
+        words.contains("is a link that leads out of the working directory"),
+        "{words}"
+    );
+    assert!(!words.contains("hunter2"), "{words}");
+}
+
+#[test]
 fn a_session_that_goes_on_is_confined_as_before_and_takes_no_looser_kernel() {
     let sponde = sponde();
     let first = |output: &Output| text(output).trim_start().to_owned();

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use sponde::agent::facts;
+use sponde::agent::facts::{self, Language};
 
 use crate::support::python_prefix;
 
@@ -30,7 +30,7 @@ fn told_and_read(files: &[(&str, &[u8])]) -> Vec<(String, String)> {
     for (name, bytes) in files {
         let path = dir.path().join(name);
         std::fs::write(&path, bytes).unwrap();
-        told.push(facts::files(&[&path], dir.path()).unwrap());
+        told.push(facts::files(&[&path], dir.path(), Language::Python).unwrap());
     }
     let lines: Vec<String> = told
         .iter()
@@ -235,7 +235,7 @@ fn a_name_that_is_not_utf_8_opens() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9.csv"));
     std::fs::write(&path, "a,b\n1,2\n").unwrap();
-    let told = facts::files(&[Path::new(&path)], dir.path()).unwrap();
+    let told = facts::files(&[Path::new(&path)], dir.path(), Language::Python).unwrap();
     let line = told.lines().next().unwrap().split_once("df = ").unwrap().1;
     let output = Command::new(python_prefix().join("bin/python"))
         .args(["-c", &format!("import pandas as pd\nprint({line}.shape)")])
@@ -259,7 +259,7 @@ fn what_is_said_of_the_first_rows_says_so() {
     let mut bytes = text.into_bytes();
     bytes.extend_from_slice(b"1,M\xfcnchen,1\n");
     std::fs::write(&path, bytes).unwrap();
-    let told = facts::files(&[&path], dir.path()).unwrap();
+    let told = facts::files(&[&path], dir.path(), Language::Python).unwrap();
     let first = told.lines().next().unwrap();
     assert!(
         first.starts_with("File large.csv: about 33002 rows, here described by the first 32")

@@ -82,6 +82,22 @@ const RULES: &[Rule] = &[
         ]),
         never: &["std::env::var", "std::env::vars", "std::env::var_os"],
     },
+    // The proxy of confined kernels is a server of HTTP, which nobody else on that floor is.
+    Rule {
+        files: &["kernel/sandbox/net"],
+        may: &["jupyter", "kernel"],
+        crates: Crates::AllBut(&[
+            "rig",
+            "axum",
+            "crossterm",
+            "clap",
+            "anstyle",
+            "indicatif",
+            "reqwest",
+            "zeromq",
+        ]),
+        never: &["std::env::var", "std::env::vars", "std::env::var_os"],
+    },
     Rule {
         files: &["kernel"],
         may: &["jupyter"],
@@ -95,6 +111,9 @@ const RULES: &[Rule] = &[
             "anstyle",
             "indicatif",
             "reqwest",
+            "hyper",
+            "hyper_util",
+            "http_body_util",
         ]),
         never: &["std::env::var", "std::env::vars", "std::env::var_os"],
     },
@@ -323,6 +342,7 @@ const RULES: &[Rule] = &[
             "agent::approval",
             "agent::StdinPolicy",
             "agent::budget",
+            "agent::install",
             "config",
             "kernel::Level",
             "kernel::Network",
@@ -331,6 +351,15 @@ const RULES: &[Rule] = &[
             "session::OutputLimits",
         ],
         crates: Crates::Only(&["serde", "thiserror", "toml"]),
+        never: &[],
+    },
+    // Properties for the fuzzer and the tests; nothing of them is in the program.
+    Rule {
+        files: &["fuzz.rs", "fuzz"],
+        may: &[
+            "agent", "cli", "export", "jupyter", "kernel", "llm", "session",
+        ],
+        crates: Crates::Only(&[]),
         never: &[],
     },
     Rule {
@@ -593,7 +622,7 @@ fn tracked() -> Vec<PathBuf> {
 /// Whether all of the file is tests: `tests.rs`, or in a directory `tests`.
 fn is_test_file(file: &Path) -> bool {
     file.iter()
-        .any(|part| part == "tests" || part == "tests.rs")
+        .any(|part| part == "tests" || part == "tests.rs" || part == "fuzz.rs")
 }
 
 fn rust_files(dir: &str) -> Vec<PathBuf> {

@@ -89,7 +89,7 @@ pub enum Command {
 pub enum Decision {
     /// Run it.
     Run,
-    /// Run it, and do not ask again in this session.
+    /// Run it, and do not ask again in this session about code in which the same is found.
     Always,
     /// Run this instead.
     Change {

@@ -9,6 +9,8 @@ use super::names::shown;
 const NAMED: usize = 12;
 /// Distinct texts that are counted.
 const COUNTED: usize = 1000;
+/// Characters of a text that are kept.
+const VALUE: usize = 200;
 /// Digits beyond which a number is no number to anybody, and to pandas an object.
 const DIGITS: usize = 18;
 
@@ -114,6 +116,8 @@ pub(super) enum Kind {
     Float,
     Date(DateForm),
     Text,
+    /// What only some formats know, by its name: `bool`, `list`.
+    Named(&'static str),
 }
 
 /// How a date is written; pandas parses a column in which all are written alike.
@@ -134,6 +138,17 @@ pub(super) enum DateForm {
 pub(super) struct DayPlace {
     first_beyond_12: bool,
     second_beyond_12: bool,
+}
+
+/// A value whose kind its format tells.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Value<'a> {
+    Missing,
+    Integer(f64),
+    Float(f64),
+    Text(&'a str),
+    /// The kind's name, and the value as text.
+    Named(&'static str, &'a str),
 }
 
 /// What was seen of a column.
@@ -181,12 +196,7 @@ impl Column {
         }
         if self.kind != Kind::Text {
             let kind = kind_of(value, self.numerals);
-            self.kind = match (self.kind, kind) {
-                (Kind::Empty, kind) => kind,
-                (Kind::Integer, Kind::Float) | (Kind::Float, Kind::Integer) => Kind::Float,
-                (before, kind) if before == kind => kind,
-                _ => Kind::Text,
-            };
+            self.see_kind(kind);
             if matches!(kind, Kind::Date(_)) {
                 self.days.take(value);
             }
@@ -197,9 +207,56 @@ impl Column {
             && digits.bytes().all(|b| b.is_ascii_digit())
             && (digits.starts_with('0') || digits.len() > DIGITS);
         if let Some(number) = self.numerals.number(value) {
-            let (low, high) = self.range.unwrap_or((number, number));
-            self.range = Some((low.min(number), high.max(number)));
+            self.see_number(number);
         }
+        self.see_value(value);
+    }
+
+    /// A value of a format that tells its kind: digits in quotes are text there.
+    pub(super) fn take_typed(&mut self, value: Value<'_>) {
+        match value {
+            Value::Missing => self.missing += 1,
+            Value::Integer(number) | Value::Float(number) => {
+                self.see_kind(match value {
+                    Value::Float(_) => Kind::Float,
+                    _ => Kind::Integer,
+                });
+                self.see_number(number);
+                self.see_value(&number.to_string());
+            }
+            Value::Text(text) => {
+                let text: String = text.chars().take(VALUE).collect();
+                let kind = match kind_of(&text, Numerals::Point) {
+                    kind @ Kind::Date(DateForm::Iso(_)) => kind,
+                    _ => Kind::Text,
+                };
+                self.passes_for_numbers =
+                    self.passes_for_numbers && Numerals::Point.lenient(text.trim()).is_some();
+                self.see_kind(kind);
+                self.see_value(&text);
+            }
+            Value::Named(name, value) => {
+                self.see_kind(Kind::Named(name));
+                self.see_value(value);
+            }
+        }
+    }
+
+    fn see_kind(&mut self, kind: Kind) {
+        self.kind = match (self.kind, kind) {
+            (Kind::Empty, kind) => kind,
+            (Kind::Integer, Kind::Float) | (Kind::Float, Kind::Integer) => Kind::Float,
+            (before, kind) if before == kind => kind,
+            _ => Kind::Text,
+        };
+    }
+
+    fn see_number(&mut self, number: f64) {
+        let (low, high) = self.range.unwrap_or((number, number));
+        self.range = Some((low.min(number), high.max(number)));
+    }
+
+    fn see_value(&mut self, value: &str) {
         if self.first.is_empty() {
             value.clone_into(&mut self.first);
             value.clone_into(&mut self.least);
@@ -223,8 +280,20 @@ impl Column {
         match self.kind {
             Kind::Integer if self.codes => Kind::Text,
             Kind::Date(_) if self.days.contradicts() => Kind::Text,
+            Kind::Text if self.is_truth() => Kind::Named("bool"),
             kind => kind,
         }
+    }
+
+    /// Whether pandas takes all values for truth values.
+    fn is_truth(&self) -> bool {
+        let words = ["True", "TRUE", "true", "False", "FALSE", "false"];
+        self.missing == 0
+            && !self.distinct.is_empty()
+            && self
+                .distinct
+                .iter()
+                .all(|value| words.contains(&value.as_str()))
     }
 
     /// The format of dates that begin with their day, which pandas would not guess.
@@ -260,6 +329,7 @@ impl Column {
             }
             (Kind::Date(_), _) => format!("date, e.g. {}", self.first),
             (Kind::Empty, _) => "empty".to_owned(),
+            (Kind::Named(name), _) => name.to_owned(),
             (Kind::Text | Kind::Integer | Kind::Float, _) => self.describe_text(),
         };
         if self.missing > 0 && kind != Kind::Empty {
@@ -300,7 +370,7 @@ impl DayPlace {
 }
 
 /// In six significant digits, whole numbers below a thousand millions in all of theirs.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     if !value.is_finite() {
         return value.to_string();
     }

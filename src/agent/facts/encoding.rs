@@ -15,8 +15,10 @@ const ZEROS: usize = 4 << 10;
 /// A file's beginning as text.
 pub(super) struct Decoded {
     pub(super) text: String,
-    /// What `read_csv` must be told, if anything.
-    pub(super) arguments: Vec<String>,
+    /// Python's name of the encoding; empty for UTF-8.
+    pub(super) encoding: &'static str,
+    /// Whether some bytes are no characters of it.
+    pub(super) is_wrong: bool,
 }
 
 /// What can be known of a file's bytes without keeping them.
@@ -81,19 +83,19 @@ impl Survey {
         }
     }
 
-    /// The same for what is left of `file`, up to `most` bytes. Returns whether that was all.
-    pub(super) fn see_rest(&mut self, file: &mut impl Read, most: u64) -> io::Result<bool> {
+    /// The same for what is left of `file`, up to `most` bytes. Returns how many that were, and whether these were all.
+    pub(super) fn see_rest(&mut self, file: &mut dyn Read, most: u64) -> io::Result<(u64, bool)> {
         let mut block = vec![0; 16 * BLOCK];
         let mut seen = 0;
         while seen < most {
             let length = file.read(&mut block)?;
             if length == 0 {
-                return Ok(true);
+                return Ok((seen, true));
             }
             seen += length as u64;
             self.see(block.get(..length).unwrap_or_default());
         }
-        Ok(false)
+        Ok((seen, false))
     }
 
     /// The beginning of the file, of which all was surveyed. `is_all` if it is the whole file.
@@ -113,16 +115,10 @@ impl Survey {
             let is_unknown = |c: char| c == '\u{fffd}' || ('\u{80}'..='\u{9f}').contains(&c);
             name != "latin-1" && text.get(..cut).unwrap_or_default().contains(is_unknown)
         };
-        let mut arguments = Vec::new();
-        if !name.is_empty() {
-            arguments.push(format!("encoding='{name}'"));
-        }
-        if is_wrong {
-            arguments.push("encoding_errors='replace'".to_owned());
-        }
         Decoded {
             text: text.into_owned(),
-            arguments,
+            encoding: name,
+            is_wrong,
         }
     }
 
@@ -210,11 +206,11 @@ fn count_iter<'a>(bytes: impl Iterator<Item = &'a u8>, wanted: u8) -> u64 {
 mod tests {
     use super::*;
 
-    fn decoded(bytes: &[u8]) -> (String, String) {
+    fn decoded(bytes: &[u8]) -> (String, &'static str, bool) {
         let mut survey = Survey::new();
         survey.see(bytes);
         let decoded = survey.decode(bytes, true);
-        (decoded.text, decoded.arguments.join(", "))
+        (decoded.text, decoded.encoding, decoded.is_wrong)
     }
 
     #[test]
@@ -233,37 +229,41 @@ mod tests {
         };
         let with_mark = [b"\xff\xfe".to_vec(), utf_16(false)].concat();
         let text = "stadt;höhe\nKöln;37\n";
-        for (bytes, expected, arguments) in [
+        for (bytes, expected, encoding) in [
             (b"a,b\n1,2\n".to_vec(), "a,b\n1,2\n", ""),
             (text.as_bytes().to_vec(), text, ""),
-            (b"\xef\xbb\xbfa,b\n".to_vec(), "a,b\n", "encoding='utf-8-sig'"),
+            (b"\xef\xbb\xbfa,b\n".to_vec(), "a,b\n", "utf-8-sig"),
             (
                 b"stadt;h\xf6he\nK\xf6ln;37\n".to_vec(),
                 text,
-                "encoding='cp1252'",
+                "cp1252",
             ),
-            (with_mark, text, "encoding='utf-16'"),
-            (utf_16(false), text, "encoding='utf-16-le'"),
-            (utf_16(true), text, "encoding='utf-16-be'"),
+            (with_mark, text, "utf-16"),
+            (utf_16(false), text, "utf-16-le"),
+            (utf_16(true), text, "utf-16-be"),
             (
                 b"\xcc\xee\xf1\xea\xe2\xe0,\xd1\xe0\xed\xea\xf2-\xcf\xe5\xf2\xe5\xf0\xe1\xf3\xf0\xe3\n".to_vec(),
                 "Москва,Санкт-Петербург\n",
-                "encoding='cp1251'",
+                "cp1251",
             ),
             (
                 b"\x93\x8c\x8b\x9e,\x91\xe5\x8d\xe3\x95\x7b\n".to_vec(),
                 "東京,大阪府\n",
-                "encoding='cp932'",
+                "cp932",
             ),
             (
                 "é".repeat(30).into_bytes().into_iter().chain([b'\n', 0xff, b'\n']).collect(),
                 &*("é".repeat(30) + "\n\u{fffd}\n"),
-                "encoding_errors='replace'",
+                "!",
             ),
         ] {
             assert_eq!(
                 decoded(&bytes),
-                (expected.to_owned(), arguments.to_owned()),
+                (
+                    expected.to_owned(),
+                    encoding.trim_end_matches('!'),
+                    encoding == "!"
+                ),
                 "{expected}"
             );
         }
@@ -279,7 +279,7 @@ mod tests {
             // The same where the beginning ends within a character.
             let head = &text.as_bytes()[..=BLOCK];
             let decoded = survey.decode(head, false);
-            assert_eq!(decoded.arguments, Vec::<String>::new());
+            assert_eq!((decoded.encoding, decoded.is_wrong), ("", false));
         }
     }
 
@@ -289,9 +289,12 @@ mod tests {
         survey.see(b"a,b\n");
         let mut rest =
             io::Cursor::new([vec![b'x'; 100_000], b"\nM\xfcnchen,1\n".to_vec()].concat());
-        assert!(survey.see_rest(&mut rest, u64::MAX).unwrap());
+        assert_eq!(
+            survey.see_rest(&mut rest, u64::MAX).unwrap(),
+            (100_011, true)
+        );
         assert_eq!(survey.lines, 3);
         let decoded = survey.decode(b"a,b\n", false);
-        assert_eq!(decoded.arguments, ["encoding='cp1252'"]);
+        assert_eq!(decoded.encoding, "cp1252");
     }
 }

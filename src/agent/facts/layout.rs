@@ -4,8 +4,9 @@
 
 use super::column::{self, Kind, Numerals};
 
-/// Lines that are looked at.
+/// Lines that are looked at, and their bytes: lines can be long.
 const SAMPLE: usize = 1000;
+const SAMPLE_BYTES: usize = 1 << 20;
 /// What parts columns, most likely first.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 /// What begins a line that is no data.
@@ -39,7 +40,15 @@ pub(super) enum Extra {
 impl Layout {
     /// That of `text`; of equally likely delimiters it is `hint`.
     pub(super) fn of(text: &str, hint: u8) -> Option<Self> {
-        let lines: Vec<&str> = lines_of(text).take(SAMPLE).collect();
+        let mut left = SAMPLE_BYTES;
+        let mut fits = |line: &&str| {
+            let fits = line.len() <= left;
+            left = left.saturating_sub(line.len());
+            fits
+        };
+        let lines: Vec<&str> = (lines_of(text).take(SAMPLE))
+            .take_while(|line| fits(line))
+            .collect();
         let is_comment = |line: &str| line.trim_start().starts_with(COMMENTS);
         let data: Vec<&str> = (lines.iter().copied())
             .filter(|line| !line.trim().is_empty() && !is_comment(line))

@@ -42,6 +42,25 @@ pub(super) fn python_path(path: &Path) -> String {
     python(&pieces(path.as_os_str().as_bytes()))
 }
 
+/// Text as a string of R.
+pub(super) fn r_string(text: &str) -> String {
+    r_path(Path::new(text))
+}
+
+/// A path as a string of R, in which a byte that is not UTF-8 is written as itself.
+pub(super) fn r_path(path: &Path) -> String {
+    let python = python_path(path);
+    let mut text = String::new();
+    let mut rest = python.as_str();
+    // Python names such a byte by a code of its own (PEP 383).
+    while let Some((before, after)) = rest.split_once("\\udc") {
+        text.push_str(before);
+        text.push_str("\\x");
+        rest = after;
+    }
+    text + rest
+}
+
 fn pieces(bytes: &[u8]) -> Vec<Piece> {
     bytes
         .utf8_chunks()

@@ -4,42 +4,40 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::column::{Column, Kind};
-use super::is_secret;
+use super::COLUMNS;
+use super::calls::{self, Language, Load};
+use super::column::Column;
+use super::input::{Extent, Text};
 use super::layout::{Extra, Layout, reader, text_after};
-use super::names::{python_path, python_string, shown_name, shown_path};
+use super::names::shown_path;
+use super::sketch::Part;
 
-/// Columns that are described.
-const COLUMNS: usize = 60;
-
-/// How much of a table's file was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
-    Whole,
-    /// The beginning; this many lines follow, or more if nothing is known.
-    First {
-        rest: Option<u64>,
-    },
-}
+/// Values that are looked at; the rows behind them are counted by their lines.
+const VALUES: u64 = 1_500_000;
+/// Columns of a table; what has more is none.
+const WIDEST: usize = 50_000;
 
 /// What is known before the table's text is looked at.
 pub(super) struct File<'a> {
     /// As code names it.
     pub(super) path: &'a Path,
+    /// What code opens, if that is not the path: a member of an archive.
+    pub(super) source: Option<String>,
     /// The delimiter that its name speaks for.
     pub(super) hint: u8,
-    pub(super) extent: Extent,
-    /// What `read_csv` must be told of its encoding.
-    pub(super) arguments: &'a [String],
+    /// What pandas must be told of its compression.
+    pub(super) packed: Option<&'static str>,
+    pub(super) language: Language,
 }
 
 /// Describes a table, or `None` if it is not one.
-pub(super) fn describe(text: &str, file: &File<'_>) -> Option<String> {
-    if text.contains('\0') {
+pub(super) fn describe(text: &Text, file: &File<'_>) -> Option<Part> {
+    let (words, extent) = (text.text.as_str(), text.extent);
+    if words.contains('\0') {
         return None;
     }
-    let layout = Layout::of(text, file.hint)?;
-    let mut records = reader(text_after(text, layout.skipped), layout.delimiter).into_records();
+    let layout = Layout::of(words, file.hint)?;
+    let mut records = reader(text_after(words, layout.skipped), layout.delimiter).into_records();
     let (first, names) = if layout.no_header {
         let first = records.next()?.ok()?;
         let names = (0..first.len()).map(|at| at.to_string()).collect();
@@ -47,17 +45,21 @@ pub(super) fn describe(text: &str, file: &File<'_>) -> Option<String> {
     } else {
         (None, names(&records.next()?.ok()?, layout.blanks))
     };
+    if names.len() > WIDEST {
+        return None;
+    }
     if names.len() < 2 && names.first().is_none_or(|name| name.trim().is_empty()) {
         return None;
     }
     let mut columns: Vec<Column> = names.iter().map(|_| Column::new(layout.numerals)).collect();
-    let (mut rows, mut too_long) = (0_u64, 0_u64);
+    let (mut rows, mut too_long, mut stopped) = (0_u64, 0_u64, false);
     let before = usize::from(layout.extra == Extra::First);
     let width = names.len() + usize::from(layout.extra != Extra::None);
+    let most = VALUES / names.len().max(1) as u64;
     let mut records = first.into_iter().map(Ok).chain(records).peekable();
     while let Some(record) = records.next() {
         // A row that cannot be read is the kernel's to report, and the last one is cut.
-        let is_cut = file.extent != Extent::Whole && records.peek().is_none() && rows > 0;
+        let is_cut = extent != Extent::Whole && records.peek().is_none() && rows > 0;
         let Ok(record) = record else { continue };
         let is_comment = (layout.comment).is_some_and(|mark| {
             record
@@ -71,51 +73,70 @@ pub(super) fn describe(text: &str, file: &File<'_>) -> Option<String> {
             too_long += 1;
             continue;
         }
+        if rows >= most {
+            stopped = true;
+            break;
+        }
         rows += 1;
         for (column, value) in columns.iter_mut().zip(record.iter().skip(before)) {
             column.take(value);
         }
     }
-    let arguments = arguments(file, &layout, &names, &columns, too_long);
-    let (count, among) = match file.extent {
-        Extent::Whole => (format!("{rows} rows"), ""),
-        Extent::First { rest: Some(rest) } => (
-            format!(
-                "about {} rows, here described by the first {rows}",
-                rows + rest
-            ),
+    let load = Load {
+        path: file.path,
+        source: file.source.as_deref(),
+        text,
+        packed: file.packed,
+        layout: &layout,
+        names: &names,
+        columns: &columns,
+        too_long,
+    };
+    // A line is a row, as far as no value has a line break.
+    let lines = text
+        .lines
+        .saturating_sub((layout.skipped + usize::from(!layout.no_header)) as u64);
+    let count = match extent {
+        Extent::Whole if !stopped => format!("{rows} rows"),
+        Extent::Whole | Extent::First { rest: Some(_) } => {
+            format!("about {} rows", lines.max(rows))
+        }
+        Extent::First { rest: None } => format!("more than {rows} rows"),
+    };
+    let (count, among) = if stopped || extent != Extent::Whole {
+        (
+            format!("{count}, here described by the first {rows}"),
             " (first rows)",
-        ),
-        Extent::First { rest: None } => (
-            format!("more than {rows} rows, here described by the first {rows}"),
-            " (first rows)",
-        ),
+        )
+    } else {
+        (count, "")
     };
     let mut words = format!("File {}: {count}. ", shown_path(file.path));
+    if names.len() > COLUMNS {
+        let _ = write!(words, "{} columns. ", names.len());
+    }
+    if let Some(damage) = &text.damage {
+        let _ = write!(words, "It cannot be read to its end: {}. ", damage.0);
+    }
     if too_long > 0 {
         let _ = write!(words, "Rows with too many values, left out: {too_long}. ");
     }
-    let _ = writeln!(
-        words,
-        "Load with df = pd.read_csv({})",
-        arguments.join(", ")
-    );
-    for (name, column) in names.iter().zip(&columns).take(COLUMNS) {
-        let described = column.describe(is_secret(name), among);
-        let _ = writeln!(words, "- {}: {described}", shown_name(name));
-    }
-    if names.len() > COLUMNS {
-        let _ = writeln!(words, "- and {} more columns", names.len() - COLUMNS);
-    }
-    Some(words)
+    words.push_str(&calls::load(file.language, &load));
+    let all = names.iter().map(String::as_str).zip(&columns);
+    Some(Part::table(words, all, names.len(), among))
 }
 
 /// The names that pandas gives the columns.
 fn names(header: &csv::StringRecord, blanks: bool) -> Vec<String> {
+    named((header.iter()).map(|name| if blanks { name.trim_start() } else { name }))
+}
+
+/// The names that pandas makes of those in a header.
+pub(super) fn named<'a>(header: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut counts: HashMap<String, usize> = HashMap::new();
     let mut names = Vec::new();
-    for (at, name) in header.iter().enumerate() {
-        let name = match if blanks { name.trim_start() } else { name } {
+    for (at, name) in header.enumerate() {
+        let name = match name {
             "" => format!("Unnamed: {at}"),
             name => name.to_owned(),
         };
@@ -129,77 +150,6 @@ fn names(header: &csv::StringRecord, blanks: bool) -> Vec<String> {
     names
 }
 
-/// What `read_csv` must be told to read this table.
-fn arguments(
-    file: &File<'_>,
-    layout: &Layout,
-    names: &[String],
-    columns: &[Column],
-    too_long: u64,
-) -> Vec<String> {
-    let mut arguments = vec![python_path(file.path)];
-    arguments.extend(file.arguments.iter().cloned());
-    let mut say = |argument: String| arguments.push(argument);
-    if layout.delimiter != b',' {
-        let delimiter = char::from(layout.delimiter).to_string();
-        say(format!("sep={}", python_string(&delimiter)));
-    }
-    if layout.skipped > 0 {
-        say(format!("skiprows={}", layout.skipped));
-    }
-    if layout.no_header {
-        say("header=None".to_owned());
-    }
-    if let Some(mark) = layout.comment {
-        say(format!("comment='{mark}'"));
-    }
-    if layout.blanks {
-        say("skipinitialspace=True".to_owned());
-    }
-    if layout.extra == Extra::Last {
-        say("index_col=False".to_owned());
-    }
-    if too_long > 0 {
-        say("on_bad_lines='skip'".to_owned());
-    }
-    for argument in layout.numerals.arguments() {
-        say((*argument).to_owned());
-    }
-    let key = |at: usize, name: &str| {
-        if layout.no_header {
-            at.to_string()
-        } else {
-            python_string(name)
-        }
-    };
-    let all = || names.iter().zip(columns).take(COLUMNS).enumerate();
-    let texts: Vec<String> = all()
-        .filter(|(_, (_, column))| column.needs_text())
-        .map(|(at, (name, _))| format!("{}: str", key(at, name)))
-        .collect();
-    if !texts.is_empty() {
-        say(format!("dtype={{{}}}", texts.join(", ")));
-    }
-    let dates: Vec<(String, Option<&str>)> = all()
-        .filter(|(_, (name, column))| matches!(column.kind(), Kind::Date(_)) && !is_secret(name))
-        .map(|(at, (name, column))| (key(at, name), column.day_first()))
-        .collect();
-    if !dates.is_empty() {
-        let names: Vec<&str> = dates.iter().map(|(name, _)| name.as_str()).collect();
-        say(format!("parse_dates=[{}]", names.join(", ")));
-        let formats: Vec<String> = (dates.iter())
-            .filter_map(|(name, format)| Some(format!("{name}: '{}'", (*format)?)))
-            .collect();
-        // `dayfirst` would turn the others, even 2020-01-02.
-        if formats.len() == dates.len() {
-            say("dayfirst=True".to_owned());
-        } else if !formats.is_empty() {
-            say(format!("date_format={{{}}}", formats.join(", ")));
-        }
-    }
-    arguments
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,11 +157,22 @@ mod tests {
     fn table(text: &str, name: &str, extent: Extent) -> Option<String> {
         let file = File {
             path: Path::new(name),
+            source: None,
             hint: b',',
-            extent,
-            arguments: &[],
+            packed: None,
+            language: Language::Python,
         };
-        describe(text, &file)
+        let text = Text {
+            text: text.to_owned(),
+            extent,
+            encoding: "",
+            is_wrong: false,
+            lines: 2_000_000,
+            damage: None,
+        };
+        let mut words = String::new();
+        describe(&text, &file)?.write(&mut words, 6_000);
+        Some(words)
     }
 
     #[test]
@@ -236,7 +197,7 @@ mod tests {
         };
         assert_eq!(
             table(text, "s.csv", rest).unwrap(),
-            "File s.csv: about 1999003 rows, here described by the first 3. Rows with too many values, left out: 1. \
+            "File s.csv: about 1999999 rows, here described by the first 3. Rows with too many values, left out: 1. \
              Load with df = pd.read_csv('s.csv', sep=';', on_bad_lines='skip')\n\
              - a: int, 1 to 4 (first rows)\n- b: text, 2 values: x, y (first rows)\n- c: empty (first rows)\n"
         );

@@ -4,6 +4,7 @@ use tokio::sync::mpsc;
 
 use super::undo::ran_in_main;
 use super::{ExecuteOptions, Session, Verdict};
+use crate::agent::approval::Grounds;
 use crate::agent::event::Command;
 use crate::agent::stream::Rejection;
 use crate::agent::stream::client::Request;
@@ -29,10 +30,10 @@ impl Session {
         inbox: &mut mpsc::Receiver<Request>,
     ) -> Result<Replayed, String> {
         let cells = self.transcript.cells().get(..from).unwrap_or_default();
-        let sources: Vec<String> = cells
+        let sources: Vec<(String, String)> = cells
             .iter()
             .filter(|cell| ran_in_main(cell))
-            .map(|cell| cell.source.clone())
+            .map(|cell| (cell.id.clone(), cell.source.clone()))
             .collect();
         let restarted = kernel.restart();
         if let Some(stopped) = self.unless_stopped(kernel, restarted, inbox).await? {
@@ -40,10 +41,12 @@ impl Session {
         }
         let _ = kernel.send_late(&self.late.0).await;
         let all = sources.len();
-        for (index, source) in sources.into_iter().enumerate() {
+        for (index, (cell, source)) in sources.into_iter().enumerate() {
             let number = index + 1;
             self.notice(&format!("running cell {number} of {all} again"))
                 .await;
+            // It was decided on before: nobody waits until this is written.
+            self.approve(&cell, Grounds::Undo, None).await;
             let options = ExecuteOptions {
                 timeout: self.options.cell_timeout,
                 ..ExecuteOptions::cell(source)

@@ -3,7 +3,9 @@
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::auditing::Auditing;
 use super::{AgentOptions, Session};
+use crate::agent::audit::{self, Audit};
 use crate::agent::stream::client::INBOX;
 use crate::agent::stream::{Client, Log, SessionHandle};
 use crate::kernel::task::{self, Task};
@@ -14,6 +16,8 @@ pub struct Agent {
     handle: SessionHandle,
     end: CancellationToken,
     task: Option<Task>,
+    audit: Option<Audit>,
+    log: Log,
 }
 
 impl Agent {
@@ -24,12 +28,22 @@ impl Agent {
         let log = Log::new(jiff::Timestamp::now().as_millisecond().unsigned_abs());
         let handle = SessionHandle::new(commands, joining, log.clone());
         let end = CancellationToken::new();
-        let session = Session::new(options, log, joins);
+        let audit = options.audit.clone();
+        let mut session = Session::new(options, log.clone(), joins);
+        let audit = audit.map(|options| {
+            let client = handle.from_start("audit log");
+            let (audit, written) =
+                audit::start(options, client, &session.language(), &session.transcript);
+            session.auditing = Some(Box::new(Auditing::new(written)));
+            audit
+        });
         let task = task::spawn("session", session.run(inbox, end.clone()));
         Self {
             handle,
             end,
             task: Some(task),
+            audit,
+            log,
         }
     }
 
@@ -48,6 +62,11 @@ impl Agent {
         self.end.cancel();
         if let Some(task) = self.task.take() {
             task.join().await;
+        }
+        // Also where the task broke off.
+        self.log.close();
+        if let Some(audit) = self.audit.take() {
+            audit.end().await;
         }
     }
 }

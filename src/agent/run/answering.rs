@@ -88,6 +88,7 @@ impl Session {
         if let Some(why) = self.too_dear_aside(&prompt) {
             return self.refuse(&format!("the model is not asked: {why}")).await;
         }
+        self.tell_asked("input").await;
         self.answering = Some(Answering {
             stream: provider.stream(prompt),
             text: String::new(),
@@ -134,6 +135,9 @@ impl Session {
 
     /// The person's line for `cell`; one that comes too late does nothing.
     pub(super) async fn reply(&mut self, cell: &str, value: String) {
+        if self.answered_install(cell, &value).await {
+            return;
+        }
         let waits = |running: &Running| running.cell == cell && running.input.is_some();
         if self.running.as_ref().is_some_and(waits) {
             self.answering = None;
@@ -155,7 +159,12 @@ impl Session {
             return;
         };
         let (cell, id) = (cell.clone(), execution.id.clone());
-        let shown = if password { "········" } else { &line };
+        let shown = self.options.redactor.values(&line);
+        let shown = if password {
+            "········"
+        } else {
+            &*shown
+        };
         let output = OutputEvent::Stream(Stream {
             name: "stdout".to_owned(),
             text: format!("{prompt}{shown}\n"),

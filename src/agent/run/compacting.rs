@@ -371,6 +371,9 @@ impl Session {
         if trouble.is_some() {
             request = None;
         }
+        if request.is_some() {
+            self.tell_asked("summary").await;
+        }
         let draft = Box::pin(async move {
             let mut draft = Draft {
                 inventories: inventories(kernels).await,

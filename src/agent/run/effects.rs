@@ -35,10 +35,15 @@ impl Drive for Session {
                 self.break_off("interrupted");
             }
             Effect::Hint(text) => self.hint(text),
-            Effect::Ask { cell } => self.tell(EventKind::ApprovalRequested { cell }).await,
+            Effect::Ask { cell } => self.ask_about(cell).await,
+            Effect::Forbid { cell, ruling } => self.forbid(cell, *ruling).await,
+            Effect::Remember(permit) => self.remember(permit),
             Effect::AskToGoOn(end) => self.tell(EventKind::ContinueRequested { end }).await,
             Effect::RaiseBudget => self.raise_budget(),
-            Effect::Execute { cell } => return self.execute(cell).await,
+            Effect::Execute { cell } => {
+                self.approve_for_turn(&cell).await;
+                return self.execute(cell).await;
+            }
             Effect::Change { cell, source } => self.edit_by(Edit::Change { cell, source }),
             Effect::Decline { cell, reason } => {
                 self.end_cell(&cell, CodeStatus::Declined(reason));
@@ -48,6 +53,7 @@ impl Drive for Session {
             }
             Effect::InterruptKernel => {
                 self.answering = None;
+                self.installing = None;
                 if self
                     .running
                     .as_ref()
@@ -62,6 +68,11 @@ impl Drive for Session {
             }
             Effect::RestartKernel => {
                 self.answering = None;
+                if self.installing.take().is_some() {
+                    self.variables_are_gone();
+                    self.kernels.restart(self.current);
+                    return self.abandon(&Verdict::Interrupted);
+                }
                 if self.kernels.ready(self.current).is_some() {
                     if self.running.is_some() {
                         self.tell_died("it is restarted on request").await;
@@ -98,6 +109,7 @@ impl Session {
         let step = self.steps;
         self.between_cells();
         self.tell(EventKind::StepStarted { step }).await;
+        self.tell_asked("reply").await;
         self.room.asking(&prompt);
         self.sampling = Some(Sampling::new(provider.stream(prompt), step));
         None
@@ -128,10 +140,11 @@ impl Session {
             }
             Some(KernelSlot::Ready(kernel)) => {
                 let kernel = kernel.clone();
-                if !self.before_cell(&running.cell, index) {
+                if !self.is_audited() || !self.before_cell(&running.cell, index) {
                     self.running = Some(running);
                     return None;
                 }
+                self.look_before().await;
                 let options = ExecuteOptions {
                     allow_stdin: self.options.stdin != StdinPolicy::Refuse,
                     timeout: self.options.cell_timeout,
@@ -269,14 +282,17 @@ impl Session {
             }
             Some(ExecutionEvent::Finished(outcome)) => {
                 let execution = running.execution.as_ref().map(|it| it.id.clone());
-                self.running = None;
                 self.answering = None;
                 if self.recent.len() >= RECENT {
                     self.recent.pop_front();
                 }
                 self.recent
                     .extend(execution.map(|execution| (execution, cell.clone())));
-                self.cell_finished(cell, outcome).await;
+                if self.lacks_module(&outcome) {
+                    return;
+                }
+                self.running = None;
+                self.cell_over(cell, outcome).await;
             }
             None => self.running = None,
         }
@@ -304,6 +320,13 @@ impl Session {
 
     /// Adds an output to a cell, without a copy. What does not fit goes to files first.
     pub(super) async fn emit(&mut self, cell: String, output: OutputEvent) {
+        if let Some(output) = self.redacted(&cell, output) {
+            self.emit_as_it_is(cell, output).await;
+        }
+    }
+
+    /// The same for what may be seen.
+    pub(super) async fn emit_as_it_is(&mut self, cell: String, output: OutputEvent) {
         let edit = Edit::Emit { cell, output };
         self.note_edit(&edit);
         let Edit::Emit { cell, output } = edit else {
@@ -339,8 +362,10 @@ impl Session {
         }
     }
 
-    async fn cell_finished(&mut self, cell: String, outcome: Outcome) {
+    pub(super) async fn cell_over(&mut self, cell: String, outcome: Outcome) {
+        self.looked_for.clear();
         let Outcome { verdict, count } = outcome;
+        self.let_go(&cell).await;
         self.close_files(&cell).await;
         if let Some(count) = count {
             self.edit(Edit::Number {
@@ -349,6 +374,7 @@ impl Session {
             });
         }
         self.save_pictures(&cell).await;
+        self.look_after(&cell).await;
         // Nobody hears of the end of a cell before it is kept.
         self.is_saving = true;
         self.end_cell(&cell, CodeStatus::Finished(verdict.clone()));
@@ -394,7 +420,7 @@ impl Session {
     }
 
     /// Points something out with the latest cell's outputs, or, where there is none, by itself.
-    fn hint(&mut self, text: String) {
+    pub(super) fn hint(&mut self, text: String) {
         tracing::debug!(text, "pointed out to the model");
         let latest = self
             .turn_cells()

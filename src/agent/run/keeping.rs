@@ -19,6 +19,7 @@ impl Session {
     }
 
     fn apply(&mut self, edit: Edit, by: Option<String>) {
+        let edit = self.redacted_edit(edit);
         self.note_edit(&edit);
         // Ids are ours and fresh, so an edit always fits; if not, it is a bug worth a log line and no crash.
         match self.transcript.apply(edit.clone()) {

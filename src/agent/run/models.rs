@@ -5,6 +5,7 @@
 
 use super::{Edit, EventKind, Input, Session, State};
 use crate::agent::models::{Opening, Outfit};
+use crate::agent::redacted::redacted;
 
 /// A model that is being opened.
 pub(super) struct Switch {
@@ -85,7 +86,7 @@ impl Session {
             output_budget,
         } = outfit;
         let info = provider.info().clone();
-        self.options.provider = Some(provider);
+        self.options.provider = Some(redacted(provider, &self.options.redactor));
         self.options.system = system;
         self.options.coaching = coaching;
         self.options.output_budget = output_budget;

@@ -1,6 +1,6 @@
 //! Code of the person's own, and what the cell that runs does.
 
-use super::{Author, Edit, EventKind, Input, Running, Session, State, TurnEnd, random_cell_id};
+use super::{Author, Edit, Input, Running, Session, State, TurnEnd, random_cell_id};
 use crate::kernel::ExecutionEvent;
 
 impl Session {
@@ -18,7 +18,7 @@ impl Session {
                 // What it came in between of is asked again.
                 Some(cell) => {
                     let cell = cell.to_owned();
-                    self.tell(EventKind::ApprovalRequested { cell }).await;
+                    self.ask_about(cell).await;
                 }
                 None => self.end_turn(TurnEnd::CellFailed).await,
             };

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::Instant;
 
+use super::watching::own_files;
 use super::{AgentOptions, MAIN, Session, TurnEnd, now};
 use crate::agent::undo::{Moment, Point, SAVED_BYTES, UndoOptions, Way, Workspace, surplus};
 use crate::kernel::checkpoint::{CheckpointId, Checkpoints};
@@ -61,11 +62,7 @@ impl Past {
     pub(super) fn new(options: &AgentOptions) -> Option<Self> {
         let undo = options.undo.clone()?;
         let main = &options.kernel;
-        let own = vec![
-            options.notebook.clone(),
-            undo.dir.clone(),
-            main.runtime_dir.clone(),
-        ];
+        let own = own_files(options);
         let files = undo.dir.join("files");
         let workspace = Workspace::new(main.cwd.clone(), files, own, undo.files);
         Some(Self {

@@ -80,10 +80,12 @@ impl Session {
                 self.end_cell(&call.cell, CodeStatus::NotRun(reason));
                 continue;
             }
+            let analysis = self.analysed(&source, &code_language).await;
             calls.push(Call {
                 cell: call.cell,
                 code: source,
                 language: code_language,
+                analysis,
             });
         }
         self.keep_later_words(&mut sampling, usize::MAX);

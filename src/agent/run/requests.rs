@@ -187,8 +187,13 @@ impl Session {
             });
         }
         match &self.turn.state {
-            State::Deciding(queue) => queue.front().map(|call| PendingRequest::Approval {
-                cell: call.cell.clone(),
+            State::Deciding(queue) => queue.front().map(|call| {
+                let (findings, reason) = self.question_about();
+                PendingRequest::Approval {
+                    cell: call.cell.clone(),
+                    findings,
+                    reason,
+                }
             }),
             State::Paused(end) => Some(PendingRequest::Continue { end: end.clone() }),
             State::Executing { .. } | State::RunningOwn { .. } => {

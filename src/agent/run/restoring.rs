@@ -12,6 +12,7 @@ use super::{
     Edit, EventKind, ExecuteOptions, Execution, MAIN, Session, Verdict, random_cell_id,
     verdict_name,
 };
+use crate::agent::approval::Grounds;
 use crate::agent::stream::client::Wanted;
 use crate::agent::{KernelMemory, RestoredBy};
 use crate::kernel::{ExecutionEvent, Variable};
@@ -43,6 +44,8 @@ pub(super) struct Replay {
     of: usize,
     differing: usize,
     stopped: bool,
+    /// The client that wants it.
+    by: String,
 }
 
 /// One cell.
@@ -51,6 +54,8 @@ struct Step {
     /// Which kernel.
     kernel: usize,
     source: String,
+    /// Whether it was told that it runs again.
+    approved: bool,
 }
 
 /// The next event of the cell that runs again.
@@ -122,7 +127,7 @@ impl Session {
 
     /// How the session shall go on.
     pub(super) async fn restore(&mut self, replay: bool) {
-        self.resolved_by(RESTORE);
+        let by = self.resolved_by(RESTORE);
         if !replay {
             return self.begin_fresh().await;
         }
@@ -134,6 +139,7 @@ impl Session {
             ran: 0,
             differing: 0,
             stopped: false,
+            by,
         })));
         self.replay_next().await;
     }
@@ -180,6 +186,7 @@ impl Session {
                     cell: cell.id.clone(),
                     kernel: self.kernels.find(code.language.as_deref())?,
                     source: cell.source.clone(),
+                    approved: false,
                 }),
                 _ => None,
             })
@@ -191,9 +198,10 @@ impl Session {
             let Some(Restoring::Replaying(replay)) = &mut self.restoring else {
                 return;
             };
-            let Some(step) = replay.left.pop_front() else {
+            let Some(mut step) = replay.left.pop_front() else {
                 return self.replayed_all().await;
             };
+            let by = replay.by.clone();
             self.kernels.need(step.kernel);
             let kernel = match self.kernels.get(step.kernel).map(|slot| &slot.state) {
                 Some(super::kernel_slot::KernelSlot::Ready(kernel)) => kernel.clone(),
@@ -208,6 +216,16 @@ impl Session {
                     return;
                 }
             };
+            if !std::mem::replace(&mut step.approved, true) {
+                self.approve(&step.cell, Grounds::Replay, Some(by)).await;
+            }
+            if !self.is_audited() {
+                // It goes on when that is written.
+                if let Some(Restoring::Replaying(replay)) = &mut self.restoring {
+                    replay.left.push_front(step);
+                }
+                return;
+            }
             let options = ExecuteOptions {
                 timeout: self.options.cell_timeout,
                 ..ExecuteOptions::cell(step.source.clone())

@@ -26,6 +26,20 @@ impl Session {
         .await;
     }
 
+    /// Tells that the model is asked, and what for.
+    pub(super) async fn tell_asked(&mut self, purpose: &str) {
+        let Some(provider) = &self.options.provider else {
+            return;
+        };
+        let (model, host) = (provider.info().name.clone(), provider.info().host.clone());
+        self.tell(EventKind::ModelAsked {
+            purpose: purpose.to_owned(),
+            model,
+            host,
+        })
+        .await;
+    }
+
     /// Tells an edit that was applied.
     pub(super) fn tell_edit(&mut self, edit: Edit, by: Option<String>) {
         let revision = self.transcript.revision();

@@ -131,7 +131,7 @@ fn removing_takes_all_that_is_ours() {
     std::fs::create_dir_all(dir.join("a.undone/1")).unwrap();
     std::fs::write(dir.join("a.undone/1/data.csv"), "taken back").unwrap();
     let found = look(dir, "a").unwrap();
-    assert_eq!(remove(dir, &found).unwrap(), found.bytes);
+    assert_eq!(remove(dir, dir, &found).unwrap(), found.bytes);
     assert_eq!(std::fs::read_dir(dir).unwrap().count(), 0);
     // One that the person keeps elsewhere stays.
     let elsewhere = tempfile::tempdir().unwrap();
@@ -141,7 +141,7 @@ fn removing_takes_all_that_is_ours() {
         ..look(dir, "b").unwrap()
     };
     std::fs::write(&found.notebook, "{}").unwrap();
-    remove(dir, &found).unwrap();
+    remove(dir, dir, &found).unwrap();
     assert!(found.notebook.exists() && !dir.join("b.journal").exists());
 }
 
@@ -155,7 +155,7 @@ fn a_session_that_is_open_is_left_alone() {
     let me = Some(std::process::id());
     assert_eq!(found.open, Some(Holder { pid: me }));
     assert!(matches!(
-        remove(dir, &found),
+        remove(dir, dir, &found),
         Err(OpenError::Taken { pid: Some(_), .. })
     ));
     assert!(matches!(

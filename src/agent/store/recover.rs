@@ -407,7 +407,11 @@ impl Entries {
                 self.transcript.settle();
             }
             Entry::Closed(_) => self.is_closed = true,
-            Entry::Opened { .. } | Entry::Title(_) | Entry::Kernel(_) | Entry::KernelGone(_) => {}
+            Entry::Opened { .. }
+            | Entry::Title(_)
+            | Entry::Kernel(_)
+            | Entry::KernelGone(_)
+            | Entry::Permitted(_) => {}
         }
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ItemId;
-use crate::agent::approval::Approval;
+use crate::agent::approval::{Approval, Finding};
 use crate::agent::event::{EventKind, KernelOffer, TurnEnd};
 use crate::session::{Edit, OutputLimits, Transcript};
 
@@ -86,6 +86,12 @@ pub enum PendingRequest {
     Approval {
         /// The cell.
         cell: String,
+        /// What was found in its code, by line.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        findings: Vec<Finding>,
+        /// Why a person is asked, in words.
+        #[serde(default)]
+        reason: String,
     },
     /// Code asks for a line. Answered by `reply`.
     Input {

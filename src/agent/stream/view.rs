@@ -172,6 +172,8 @@ impl View {
                             self.streamed.insert(cell.clone());
                         }
                         EventKind::TurnFinished { .. } => self.in_turn = false,
+                        // For whoever keeps the books.
+                        EventKind::CodeApproved { .. } | EventKind::ModelAsked { .. } => return,
                         // Whoever decided knows.
                         EventKind::ApprovalResolved { by, .. }
                         | EventKind::ApprovalChanged { by, .. }
@@ -266,6 +268,10 @@ impl View {
                     files,
                 }
             }
+            Edit::Files { cell, files } => EventKind::FilesChanged {
+                cell: cell.clone(),
+                files: files.clone(),
+            },
             Edit::Read {
                 cell,
                 arguments,
@@ -333,11 +339,19 @@ impl View {
 
     fn show_pending(&mut self, snapshot: &Snapshot) {
         for pending in &snapshot.state.pending {
-            if let PendingRequest::Approval { cell } = pending {
+            if let PendingRequest::Approval { cell, .. } = pending {
                 self.show_proposed(snapshot, cell);
             }
             self.ready.push_back(match pending.clone() {
-                PendingRequest::Approval { cell } => EventKind::ApprovalRequested { cell },
+                PendingRequest::Approval {
+                    cell,
+                    findings,
+                    reason,
+                } => EventKind::ApprovalRequested {
+                    cell,
+                    findings,
+                    reason,
+                },
                 PendingRequest::Input {
                     cell,
                     prompt,

@@ -2,7 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::{Approval, Call, Effect, State, Turn, TurnEnd, Verdict, restart_if_died};
+use super::{
+    Call, Effect, Policy, Ruling, State, Turn, TurnEnd, Verdict, restart_if_died, skip_all,
+};
+use crate::agent::approval::Approval;
 
 impl State {
     /// The cell that waits for a person's word.
@@ -22,12 +25,43 @@ impl State {
 impl Turn {
     /// When a person is asked.
     pub fn approval(&self) -> Approval {
-        self.approval
+        self.policy.approval
     }
 
     /// When to ask from now on.
     pub fn set_approval(&mut self, approval: Approval) {
-        self.approval = approval;
+        self.policy.approval = approval;
+    }
+
+    /// What it goes by.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// What the policy says about the cell of the model that waits or runs.
+    pub fn ruling(&self) -> Option<Ruling> {
+        let (State::Deciding(queue) | State::Executing { queue, .. }) = &self.state else {
+            return None;
+        };
+        let call = queue.front()?;
+        Some(self.policy.rule(&call.analysis, &call.language))
+    }
+
+    /// The first cell does not run, nor what comes after it; the model is told why.
+    pub(super) fn forbid(
+        &mut self,
+        mut queue: VecDeque<Call>,
+        ruling: Ruling,
+        mut effects: Vec<Effect>,
+    ) -> Vec<Effect> {
+        if let Some(call) = queue.pop_front() {
+            effects.push(Effect::Forbid {
+                cell: call.cell,
+                ruling: Box::new(ruling),
+            });
+        }
+        effects.extend(skip_all(queue, "the code before it is forbidden"));
+        self.sample(effects)
     }
 
     pub(super) fn run_own(&mut self, cell: String, waiting: VecDeque<Call>) -> Vec<Effect> {

@@ -4,28 +4,28 @@
 //! (`.git`, `node_modules`, virtual environments, caches), and the session's own files. Breadth first, so that where
 //! there is too much the deepest is left out.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use super::beneath::Beneath;
 use crate::kernel::folder::path_of;
 
 /// Directories that belong to a tool.
-const TOOLS: [&str; 9] = [
-    ".git",
-    ".hg",
-    ".svn",
-    "node_modules",
+const TOOLS: [&str; 4] = [".git", ".hg", ".svn", "node_modules"];
+/// Directories that a tool makes again.
+const CACHES: [&str; 5] = [
     "__pycache__",
     ".ipynb_checkpoints",
     ".mypy_cache",
     ".pytest_cache",
     ".ruff_cache",
 ];
-/// A directory with one of these in it is a virtual environment, or says that it is a cache
-/// (<https://bford.info/cachedir/>).
-const MARKS: [&str; 2] = ["pyvenv.cfg", "CACHEDIR.TAG"];
+/// A directory with this in it is a virtual environment.
+const ENVIRONMENT: &str = "pyvenv.cfg";
+/// A directory with this in it says that it is a cache (<https://bford.info/cachedir/>).
+const CACHE: &str = "CACHEDIR.TAG";
 
 /// What there was at one moment; paths are relative.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,6 +33,17 @@ pub(super) struct Scan {
     pub(super) entries: BTreeMap<PathBuf, Found>,
     /// Directories that were not looked into, because there is too much or they cannot be read.
     pub(super) unseen: Vec<PathBuf>,
+    /// Directories that are a tool's and no cache: repositories, environments, packages.
+    pub(super) tools: BTreeSet<PathBuf>,
+}
+
+/// How far a look goes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Entries that it sees.
+    pub(super) entries: usize,
+    /// When it ends, whatever is left.
+    pub(super) until: Option<Instant>,
 }
 
 /// One entry of a directory.
@@ -74,8 +85,10 @@ pub(super) fn mode_of(metadata: &std::fs::Metadata) -> u32 {
 }
 
 impl Scan {
-    /// Looks through `root`, but for `skip` (absolute), until there are `most` entries.
-    pub(super) fn of(root: &Path, skip: &dyn Fn(&Path) -> bool, most: usize) -> Self {
+    /// Looks through `root`, but for `skip` (absolute), as far as `bounds` say.
+    pub(super) fn of(root: &Path, skip: &dyn Fn(&Path) -> bool, bounds: Bounds) -> Self {
+        let most = bounds.entries;
+        let is_late = || bounds.until.is_some_and(|until| Instant::now() >= until);
         let mut scan = Self::default();
         let beneath = Beneath::open(root);
         let device = std::fs::metadata(root).map(|found| found.dev());
@@ -88,7 +101,7 @@ impl Scan {
                 scan.unseen.push(dir);
                 continue;
             };
-            if scan.entries.len() >= most {
+            if scan.entries.len() >= most || is_late() {
                 scan.unseen.push(dir);
                 continue;
             }
@@ -104,8 +117,13 @@ impl Scan {
                 let kind = metadata.file_type();
                 let mode = mode_of(&metadata);
                 if kind.is_dir() {
-                    if is_a_tools(&path_of(&opened).join(entry.file_name())) {
-                        continue;
+                    match tool_of(&path_of(&opened).join(entry.file_name())) {
+                        Some(Tool::Cache) => continue,
+                        Some(Tool::Other) => {
+                            scan.tools.insert(path);
+                            continue;
+                        }
+                        None => {}
                     }
                     scan.entries.insert(path.clone(), Found::Dir { mode });
                     dirs.push_back(path);
@@ -118,7 +136,9 @@ impl Scan {
                     let stamp = Stamp::of(&metadata);
                     scan.entries.insert(path, Found::File { stamp, mode });
                 }
-                if scan.entries.len() >= 2 * most {
+                // A clock is looked at less often than a file.
+                let is_late = scan.entries.len().is_multiple_of(256) && is_late();
+                if scan.entries.len() >= 2 * most || is_late {
                     scan.unseen.push(dir);
                     break;
                 }
@@ -133,10 +153,19 @@ impl Scan {
     }
 }
 
-fn is_a_tools(dir: &Path) -> bool {
+/// A directory that is a tool's.
+enum Tool {
+    /// What is in it can be made again, and is.
+    Cache,
+    Other,
+}
+
+fn tool_of(dir: &Path) -> Option<Tool> {
+    let has = |mark: &str| std::fs::symlink_metadata(dir.join(mark)).is_ok();
     let name = dir.file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| TOOLS.contains(&name))
-        || MARKS
-            .iter()
-            .any(|mark| std::fs::symlink_metadata(dir.join(mark)).is_ok())
+    if name.is_some_and(|name| TOOLS.contains(&name)) || has(ENVIRONMENT) {
+        return Some(Tool::Other);
+    }
+    let is_cache = name.is_some_and(|name| CACHES.contains(&name)) || has(CACHE);
+    is_cache.then_some(Tool::Cache)
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::beneath::Beneath;
-use super::scan::{Found, Scan, Stamp};
+use super::scan::{Bounds, Found, Scan, Stamp};
 use super::store::{Hash, Store, hash_of};
 
 /// A file system's clock goes in steps: what changed less than this before it was looked at may have changed after as
@@ -260,7 +260,11 @@ impl Workspace {
             return Scan::default();
         }
         let is_own = |path: &Path| self.own.iter().any(|own| belongs_to(path, own));
-        Scan::of(&self.root, &is_own, self.limits.entries)
+        let bounds = Bounds {
+            entries: self.limits.entries,
+            until: None,
+        };
+        Scan::of(&self.root, &is_own, bounds)
     }
 
     /// `None` if it cannot be read or changes meanwhile.
@@ -279,7 +283,7 @@ impl Workspace {
 }
 
 /// Whether `path` is `own`, or a file that is named after it.
-fn belongs_to(path: &Path, own: &Path) -> bool {
+pub(super) fn belongs_to(path: &Path, own: &Path) -> bool {
     if path == own {
         return true;
     }

@@ -84,6 +84,48 @@ pub fn lock(context: &Context) -> Result<std::fs::File, Failure> {
     Ok(file)
 }
 
+/// Installs what the kernel of a recipe has beside what it needs to start. The caller holds the [`lock`].
+///
+/// # Errors
+/// What could not be installed. The kernel works without.
+pub async fn install_more(recipe: &Recipe, context: &Context) -> Result<(), Failure> {
+    let more: Vec<&str> = recipe.steps.more.iter().map(String::as_str).collect();
+    if more.is_empty() {
+        return Ok(());
+    }
+    let marker = more_marker(context);
+    // So that the next start knows, if this one does not come to its end.
+    let _ = std::fs::write(&marker, recipe.name);
+    python::ensure(&more, context).await.map_err(|failure| {
+        failure.hint(format!(
+            "the kernel works without them; `sponde kernels install {}` tries again, `--minimal` leaves them out",
+            recipe.name
+        ))
+    })?;
+    let _ = std::fs::remove_file(&marker);
+    Ok(())
+}
+
+/// Whether an installation of more packages began and did not end.
+pub fn lacks_more(context: &Context) -> bool {
+    more_marker(context).exists() && !is_locked(context)
+}
+
+/// Notes that more packages are to come.
+pub fn wants_more(context: &Context) {
+    let _ = std::fs::write(more_marker(context), "python3");
+}
+
+fn more_marker(context: &Context) -> PathBuf {
+    context.paths.python_env().join("sponde-more")
+}
+
+/// Whether something is being installed.
+fn is_locked(context: &Context) -> bool {
+    let path = context.paths.data.join("kernels.lock");
+    std::fs::File::open(path).is_ok_and(|file| file.try_lock_shared().is_err())
+}
+
 /// Installs the kernel of one recipe; returns the directory of its kernelspec. The caller holds the [`lock`], and the
 /// machine has what the recipe [needs](super::system).
 ///

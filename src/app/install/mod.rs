@@ -1,5 +1,6 @@
 //! Installing kernels: recipes as data, what the machine must have, and the steps.
 
 pub mod kernel;
+pub mod modules;
 pub mod recipe;
 pub mod system;

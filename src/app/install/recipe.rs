@@ -34,6 +34,9 @@ pub struct Steps {
     /// Packages for the private Python environment, as pip takes them.
     #[serde(default)]
     pub python: Vec<String>,
+    /// More of them, which the kernel does not need to start: installed once it works.
+    #[serde(default)]
+    pub more: Vec<String>,
     /// npm packages for the private prefix, `name@version`.
     #[serde(default)]
     pub node: Vec<String>,

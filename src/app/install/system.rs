@@ -206,7 +206,7 @@ async fn run_words(what: &str, command: &[&str], notify: &Notify) -> Result<(), 
 }
 
 /// Where a program is.
-pub(super) fn on_path(program: &str, environment: &Environment) -> Option<PathBuf> {
+pub(in crate::app) fn on_path(program: &str, environment: &Environment) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
     std::env::split_paths(environment.get("PATH")?)
         .map(|dir| dir.join(program))

@@ -14,8 +14,9 @@ pub struct SandboxArgs {
     /// may. Default is `workspace` for code of a model, and `full` for `sponde run` and `sponde kernels test`.
     #[arg(long, env = "SPONDE_SANDBOX", value_name = "read-only|workspace|full")]
     pub sandbox: Option<Level>,
-    /// Whether code in the sandbox reaches the network; default is off.
-    #[arg(long, value_name = "off|on")]
+    /// What code in the sandbox reaches over the network; default is off. `allow:` takes hosts (`example.org`,
+    /// `*.example.org`, `example.org:8443`) and the registries `pypi`, `cran`, `npm` and `conda`, with commas between.
+    #[arg(long, value_name = "off|allow:HOST,..|on")]
     pub network: Option<Network>,
     /// Another directory that code in the sandbox can write; can be given several times.
     #[arg(long = "add-dir", value_name = "DIR")]
@@ -27,8 +28,9 @@ impl SandboxArgs {
     pub(in crate::cli) fn settings(&self) -> SandboxSettings {
         SandboxSettings {
             level: self.sandbox,
-            network: self.network,
+            network: self.network.clone(),
             add_dirs: self.add_dirs.clone(),
+            reads: Vec::new(),
         }
     }
 }

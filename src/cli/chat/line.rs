@@ -93,9 +93,12 @@ fn command(name: &str, rest: &str, is_file: impl Fn(&str) -> bool) -> Option<Sai
         "/model" => Said::Model(named),
         "/approve" => match rest.to_lowercase().as_str() {
             "" => Said::Approve(None),
-            "ask" => Said::Approve(Some(Approval::Ask)),
-            "always" => Said::Approve(Some(Approval::Never)),
-            _ => Said::Wrong(format!("`/approve` takes ask or always, not `{rest}`")),
+            when => match when.parse() {
+                Ok(approval) => Said::Approve(Some(approval)),
+                Err(_) => Said::Wrong(format!(
+                    "`/approve` takes always, on-risk or never, not `{rest}`"
+                )),
+            },
         },
         _ if looks_like_one(name, rest) && (name == "/" || !is_file(name)) => {
             Said::Wrong(format!("there is no `{name}`; /help lists the commands"))
@@ -142,8 +145,10 @@ mod tests {
             ("/undo 2", Said::Past(Wish::Undo(UndoTo::Turns(2)))),
             ("/model", Said::Model(None)),
             ("/approve", Said::Approve(None)),
-            ("/approve ask", Said::Approve(Some(Approval::Ask))),
-            ("/approve always", Said::Approve(Some(Approval::Never))),
+            ("/approve ask", Said::Approve(Some(Approval::Always))),
+            ("/approve always", Said::Approve(Some(Approval::Always))),
+            ("/approve on-risk", Said::Approve(Some(Approval::OnRisk))),
+            ("/approve Never", Said::Approve(Some(Approval::Never))),
             ("/model a/b", Said::Model(Some("a/b".to_owned()))),
             ("/kernels bash", Said::Kernel(Some("bash".to_owned()))),
             ("!x = 1", ran("x = 1", "python")),
@@ -157,7 +162,7 @@ mod tests {
             "/compact now",
             "/checkpoints all",
             "/undo it",
-            "/approve never",
+            "/approve sometimes",
             "/nosuch",
             "/nosuch arg",
             "/Model x",

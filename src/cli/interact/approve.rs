@@ -8,18 +8,20 @@ use similar::{ChangeTag, TextDiff};
 use tokio::sync::mpsc;
 
 use super::words::{Answer, meaning};
-use super::{Ended, Person, deliver, edit};
-use crate::agent::approval::Approval;
+use super::{Controls, Ended, Person, deliver, edit};
+use crate::agent::approval::{Approval, Finding, FindingKind};
 use crate::agent::stream::View;
 use crate::agent::{Command, Decision, EventKind};
 use crate::cli::chat::{Said, said};
 use crate::cli::render::{Proposal, Renderer};
 use crate::cli::signals::Ask;
-use crate::cli::style::{BAD, DIM, GOOD, paint, stderr_colours};
+use crate::cli::style::{BAD, DIM, GOOD, WARN, paint, stderr_colours};
 use crate::cli::{eprint, filter};
 
 /// Unchanged lines around a change that are shown.
 const AROUND: usize = 3;
+/// Findings that stand above a question.
+const SHOWN: usize = 8;
 /// How long a difference may be looked for; then it is coarser.
 const DIFF_TIME: Duration = Duration::from_millis(200);
 
@@ -27,7 +29,7 @@ const DIFF_TIME: Duration = Duration::from_millis(200);
 const ANSWERS: &str = concat!(
     "  y, yes, ok, sure, go ahead   run it\n",
     "  n, no, stop                  do not run it; the turn ends\n",
-    "  a, always                    run it, and do not ask again (/approve ask does)\n",
+    "  a, always                    run it, and do not ask again about code like it\n",
     "  e, edit                      change it in $EDITOR, then be asked again\n",
     "  !CODE, /help, /approve       commands; this question comes back\n",
     "  anything else                do not run it, and tell the model what you say\n",
@@ -39,6 +41,67 @@ enum Decided {
     Commands(Vec<Command>),
     /// The person wants the chat to end: decline, and then end.
     Leave,
+}
+
+/// Why a person is asked.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Question {
+    /// What was found in the code.
+    pub(super) findings: Vec<Finding>,
+    /// The reason, in words.
+    pub(super) reason: String,
+}
+
+impl Question {
+    /// What was found, a line each; without a finding there is nothing to say.
+    fn words(&self) -> String {
+        let colours = stderr_colours();
+        let mut text = String::new();
+        let mut lines: Vec<String> = Vec::new();
+        for finding in &self.findings {
+            let line = filter::plain(&finding.words());
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        let more = lines.len().saturating_sub(SHOWN);
+        for line in lines.iter().take(SHOWN) {
+            text.push_str(&paint(WARN, line, colours));
+            text.push('\n');
+        }
+        if more > 0 {
+            text.push_str(&paint(WARN, &format!("and {more} more"), colours));
+            text.push('\n');
+        }
+        // A rule is the person's own, but they may have forgotten it.
+        if self.reason.starts_with("rule ") {
+            let reason = filter::plain(&self.reason);
+            text.push_str(&paint(DIM, &reason, colours));
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// What `always` means for this question.
+fn from_now_on(controls: &mut Controls, question: &Question) -> String {
+    if question.reason.starts_with("rule ") {
+        return "the rule asks each time; change it in config.toml\n".to_owned();
+    }
+    if controls.approval == Approval::Always {
+        controls.approval = Approval::OnRisk;
+    }
+    let mut kinds: Vec<FindingKind> = question.findings.iter().map(|it| it.kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let words: Vec<&str> = kinds.into_iter().map(FindingKind::words).collect();
+    match words.as_slice() {
+        [] => "from now on you are asked about risky code only; /approve always changes that\n".to_owned(),
+        words => format!(
+            "from now on code of this language that {} runs without a question in this session\n",
+            words.join(" or ")
+        ),
+    }
 }
 
 /// What the person has made of cells that are not decided yet.
@@ -62,16 +125,21 @@ fn is_resolved(cell: &str, event: &EventKind) -> bool {
 /// How the session ended instead.
 pub(super) async fn approve(
     cell: &str,
+    question: &Question,
     edited: &mut Edited,
     agent: &mut View,
     renderer: &mut Renderer,
     mut person: Option<&mut Person<'_>>,
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Result<bool, Ended> {
+    if person.is_some() {
+        eprint(&question.words());
+    }
     loop {
+        let proposal = renderer.proposal(cell);
         let decided = match &mut person {
             Some(person) => tokio::select! {
-                decided = decide(cell, renderer.proposal(cell), edited, person, signals) => decided,
+                decided = decide(cell, question, proposal, edited, person, signals) => decided,
                 () = agent.until(|event| is_resolved(cell, event)) => {
                     person.typed.cover();
                     return Ok(false);
@@ -91,6 +159,13 @@ pub(super) async fn approve(
         };
         let mut is_answered = false;
         for command in commands {
+            if let Command::Decide {
+                decision: Decision::Change { source },
+                ..
+            } = &command
+            {
+                renderer.changed(cell, source);
+            }
             is_answered |= !matches!(command, Command::SetApproval { .. });
             if !deliver(command, agent, renderer).await {
                 return Err(Ended::Gone);
@@ -105,6 +180,7 @@ pub(super) async fn approve(
 /// Asks until there is something to do.
 async fn decide(
     cell: &str,
+    question: &Question,
     proposal: Option<(Proposal, usize, usize)>,
     edited: &mut Edited,
     person: &mut Person<'_>,
@@ -142,10 +218,11 @@ async fn decide(
                 continue;
             }
             Answer::Run => vec![run(edited)],
+            // What they have changed is read again first.
+            Answer::Always if edited.contains_key(cell) => vec![run(edited)],
             Answer::Always => {
-                let approval = Approval::Never;
-                person.controls.approval = approval;
-                vec![Command::SetApproval { approval }, run(edited)]
+                eprint(&from_now_on(person.controls, question));
+                vec![only(Decision::Always)]
             }
             Answer::Edit => {
                 let now = edited.get(cell).unwrap_or(&original);

@@ -43,16 +43,20 @@ impl Controls {
         eprint(&filter::plain(&self.list()));
     }
 
-    /// Asks from now on, or not, if that is `wanted`; says how it is. Returns whether it is another than before.
+    /// Asks from now on when that is `wanted`; says how it is. Returns whether it is another than before.
     fn approve(&mut self, wanted: Option<Approval>) -> bool {
         let before = self.approval;
         self.approval = wanted.unwrap_or(before);
         eprint(match self.approval {
-            Approval::Ask => {
-                "you are asked before code of the model runs; /approve always changes that\n"
+            Approval::Always => {
+                "you are asked before code of the model runs; /approve on-risk or /approve never changes that\n"
+            }
+            Approval::OnRisk => {
+                "you are asked before code of the model runs that may do what the sandbox does not stop; /approve \
+                 always or /approve never changes that\n"
             }
             Approval::Never => {
-                "code of the model runs without a question; /approve ask changes that\n"
+                "code of the model runs without a question; /approve always or /approve on-risk changes that\n"
             }
         });
         self.approval != before

@@ -40,6 +40,11 @@ pub(super) async fn install(args: InstallArgs, context: &Context) -> Result<Exit
             ))?;
         }
     }
+    if !args.minimal {
+        for recipe in &recipes {
+            kernel::install_more(recipe, context).await?;
+        }
+    }
     Ok(Exit::Done)
 }
 

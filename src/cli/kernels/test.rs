@@ -100,7 +100,7 @@ async fn one(
 ) -> Result<Report, KernelError> {
     let name = source.name.clone();
     eprint(&format!("{name}: start\n"));
-    let sandbox = sandbox::sandbox(&args.settings(), CodeOf::Person, place, &[], context);
+    let sandbox = sandbox::sandbox(&args.settings(), CodeOf::Person, place, &[], context).await;
     let options = LaunchOptions {
         sandbox: sandbox.map_err(|failure| KernelError::Prepare {
             kernel: name.clone(),

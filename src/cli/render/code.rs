@@ -52,6 +52,14 @@ impl Renderer {
         Some((proposal.clone(), at + 1, self.code.proposals.len()))
     }
 
+    /// The person changed a cell.
+    pub(in crate::cli) fn changed(&mut self, cell: &str, source: &str) {
+        let at = self.code.at(cell);
+        if let Some(proposal) = at.and_then(|at| self.code.proposals.get_mut(at)) {
+            source.clone_into(&mut proposal.source);
+        }
+    }
+
     /// Something about the code of a reply.
     pub(super) fn code_event(&mut self, event: &EventKind) {
         match event {
@@ -61,7 +69,7 @@ impl Renderer {
                 language,
                 source,
             } => self.code_proposed(cell, language, source),
-            EventKind::ApprovalRequested { cell } => {
+            EventKind::ApprovalRequested { cell, .. } => {
                 self.code_due(cell);
                 self.end_line();
             }

@@ -2,8 +2,9 @@
 
 use super::{BAD, DIM, EventKind, Renderer, Section, WARN, filter};
 use crate::agent::Decision;
-use crate::agent::approval::Approval;
+use crate::agent::approval::{Approval, Ruling};
 use crate::cli::style::HINT;
+use crate::session::changes::{FilesChanged, quoted};
 
 impl Renderer {
     /// Another model answers, or was to answer.
@@ -58,6 +59,14 @@ impl Renderer {
         }
     }
 
+    /// Code that a rule forbids.
+    pub(super) fn forbidden(&mut self, ruling: &Ruling) {
+        self.note(BAD, &filter::plain(&format!("forbidden by {}", ruling.reason)));
+        for finding in &ruling.findings {
+            self.note(WARN, &filter::plain(&finding.words()));
+        }
+    }
+
     pub(super) fn asked_again(&mut self, message: &str, wait_ms: u64, attempt: u32, of: u32) {
         // What was being written comes again from its beginning.
         self.code.clear();
@@ -88,7 +97,7 @@ pub(super) fn of_others(event: &EventKind) -> Option<String> {
         EventKind::ApprovalResolved { decision, by, .. } => {
             let what = match decision {
                 Decision::Run => "run it",
-                Decision::Always => "run it, and what follows",
+                Decision::Always => "run it, and what is like it",
                 Decision::Change { .. } => "run it with changes",
                 Decision::Decline { .. } => "declined",
             };
@@ -96,7 +105,8 @@ pub(super) fn of_others(event: &EventKind) -> Option<String> {
         }
         EventKind::ApprovalChanged { approval, by } => {
             let what = match approval {
-                Approval::Ask => "code of the model is asked about",
+                Approval::Always => "code of the model is asked about",
+                Approval::OnRisk => "risky code of the model is asked about",
                 Approval::Never => "code of the model runs without a question",
             };
             format!("({by}: from now on {what})")
@@ -107,6 +117,15 @@ pub(super) fn of_others(event: &EventKind) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// What is pointed out of files that a cell created or changed.
+pub(super) fn runs_later(files: &FilesChanged) -> Vec<String> {
+    let words = files.running_later().filter_map(|file| {
+        let (path, runs) = (quoted(&file.path), file.runs.as_ref()?);
+        Some(format!("note: {path} {runs}: look at it first"))
+    });
+    words.collect()
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ pub(super) struct Ran<W> {
 }
 
 /// Reads `job`, finds its kernel and puts the parameters in.
-pub(super) fn prepare(job: &Job, settings: &Settings<'_>) -> Result<Prepared, Failure> {
+pub(super) async fn prepare(job: &Job, settings: &Settings<'_>) -> Result<Prepared, Failure> {
     let Settings {
         args, far, context, ..
     } = settings;
@@ -105,7 +105,8 @@ pub(super) fn prepare(job: &Job, settings: &Settings<'_>) -> Result<Prepared, Fa
             &workdir,
             &[],
             context,
-        )?
+        )
+        .await?
     } else {
         Sandbox::Full
     };

@@ -138,7 +138,7 @@ async fn one(
         return End::failed(Failure::new(Exit::Interrupted, "not run"));
     }
     let begun = Instant::now();
-    let mut prepared = match prepare(job, settings) {
+    let mut prepared = match prepare(job, settings).await {
         Ok(prepared) => prepared,
         Err(failure) => return End::failed(failure),
     };

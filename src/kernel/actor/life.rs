@@ -1,17 +1,20 @@
 //! One life of a kernel: from the moment it answers to its end.
 
+mod ending;
+
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::asked::Asked;
 use super::gap::Gap;
 use super::inbox::Inbox;
+use super::limits::{Because, LimitWatch};
 use super::numbers::Numbers;
 use super::open::{Opened, Target};
 use super::worker::{self, Worker};
-use super::{About, Command, End, Restore, passed, refuse};
+use super::{About, Command, End, Restore, passed, refuse, refused};
 use crate::jupyter::content::{Content, ExecutionState, KernelInfo};
 use crate::jupyter::kernelspec::InterruptMode;
 use crate::jupyter::message::{Channel, Header, Message};
@@ -28,14 +31,6 @@ use crate::kernel::ready::{now, set_up_request};
 use crate::kernel::routing::{Action, Table};
 use crate::kernel::tap::{Listener, Tapped};
 
-/// How long a kernel may take to answer a shutdown_request by exiting.
-const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
-/// The same before a restart, where nobody wants its last words.
-const RESTART_GRACE: Duration = Duration::from_secs(1);
-/// How long we look for what a kernel wrote just before it died.
-const LAST_WORDS: Duration = Duration::from_millis(500);
-/// Silence that tells that there was nothing more.
-const LAST_WORDS_QUIET: Duration = Duration::from_millis(50);
 /// A kernel whose sockets close is about to exit; one that still lives after this never will.
 const DISCONNECT_GRACE: Duration = Duration::from_secs(2);
 
@@ -62,6 +57,7 @@ pub(super) struct Life {
     /// Messages that were emptied for their size and will not be readable.
     emptied: u32,
     worker: Option<Worker>,
+    limits: Option<LimitWatch>,
     adopted: bool,
     // In the order in which they are to be dropped.
     link: Link,
@@ -88,6 +84,7 @@ impl Life {
             disconnected: None,
             emptied: 0,
             worker: Worker::of(&opened.quirks, opened.host.pid()),
+            limits: LimitWatch::of(target, opened.host.pid()),
             adopted: opened.adopted,
             link: opened.link,
             host: opened.host,
@@ -118,10 +115,17 @@ impl Life {
                 self.send(Channel::Shell, request);
             }
             let wake = self.table.next_wake();
+            let runs = !self.table.is_empty();
+            let idle = self
+                .limits
+                .as_ref()
+                .and_then(LimitWatch::idle_end)
+                .filter(|_| !runs);
             tokio::select! {
                 command = inbox.recv() => match command {
                     None => return End::Shutdown(None),
                     Some(command) => {
+                        self.limits.iter_mut().for_each(|limits| limits.note(runs));
                         if let Some(end) = self.obey(command) {
                             return end;
                         }
@@ -146,10 +150,18 @@ impl Life {
                     }
                 }
                 reason = self.host.wait() => return End::Died(reason),
-                _ = look.tick(), if self.worker.is_some() && !self.table.is_empty() => {
+                words = refused::some(self.files.as_ref(), &self.table) => refused::tell(&mut self.table, &words),
+                _ = look.tick(), if (self.worker.is_some() || self.limits.is_some()) && runs => {
+                    if let Some(reason) = self.look_at_limits() {
+                        return End::Died(self.kill(reason).await);
+                    }
                     if self.worker.as_mut().is_some_and(Worker::is_gone) {
                         return End::Died(self.kill(ExitReason::WorkerEnded).await);
                     }
+                }
+                () = passed(idle) => {
+                    let reason = self.limits.as_ref().map_or(ExitReason::Unknown, LimitWatch::idle);
+                    return End::Died(self.kill(reason).await);
                 }
                 () = passed(self.disconnected) => {
                     return End::Died(self.kill(ExitReason::Disconnected).await);
@@ -287,9 +299,25 @@ impl Life {
                         "the connection to the gateway broke while this cell ran: some of its output may be missing",
                     );
                 }
+                // Before the cell can be over that caused them.
+                refused::tell_waiting(&mut self.table, self.files.as_ref());
+                let behind = match (&self.limits, &message.content) {
+                    (Some(limits), Content::Error(error)) => limits.behind(error),
+                    _ => None,
+                };
+                if channel == Channel::Shell {
+                    // Before the cell is over: a limit that it came to belongs to it.
+                    let _ = self.look_at_limits();
+                }
                 let routed = self.table.route(channel, *message, permit, Instant::now());
                 if let Err((stray, permit)) = routed {
                     self.stray(channel, *stray, raw, permit);
+                } else {
+                    let runs = !self.table.is_empty();
+                    self.limits.iter_mut().for_each(|limits| limits.note(runs));
+                    behind
+                        .iter()
+                        .for_each(|words| self.table.lost_output(words));
                 }
                 None
             }
@@ -331,6 +359,27 @@ impl Life {
             }
             Incoming::Lost(loss) => Some(loss),
         }
+    }
+
+    /// Tells and interrupts as limits want it; the reason, if the kernel has to end.
+    fn look_at_limits(&mut self) -> Option<ExitReason> {
+        for because in self.limits.as_mut()?.look() {
+            match because {
+                Because::Tell(hit) => self
+                    .table
+                    .lost_output(&format!("limit of this kernel: {hit}")),
+                Because::Interrupt(hit) => {
+                    self.table.lost_output(&format!(
+                        "limit of this kernel: {hit}, so it was interrupted"
+                    ));
+                    if self.table.interrupt(Instant::now()) {
+                        self.interrupt();
+                    }
+                }
+                Because::End(hit) => return Some(ExitReason::Limit(hit.to_string())),
+            }
+        }
+        None
     }
 
     fn lost_large(&mut self, words: &str) {
@@ -391,91 +440,6 @@ impl Life {
                 let request = self.request(Content::InterruptRequest);
                 self.send(Channel::Control, request);
             }
-        }
-    }
-
-    /// Ends this life in good order and tells everybody who still waits.
-    pub(super) async fn finish(mut self, end: End) -> (End, Option<mpsc::Sender<Tapped>>) {
-        let reason = match &end {
-            End::Died(reason) => {
-                self.last_words().await;
-                reason.clone()
-            }
-            End::Shutdown(_) | End::Restart(_) if !self.host.is_ours() => ExitReason::Requested,
-            End::Shutdown(None) if self.host.is_kept() => ExitReason::Requested,
-            End::Shutdown(_) => self.shut_down(false, SHUTDOWN_GRACE).await,
-            End::Restart(_) => self.shut_down(true, RESTART_GRACE).await,
-            // What it would still do or say is what is to be undone.
-            End::Restore(_) => self.kill(ExitReason::Requested).await,
-        };
-        let stays = matches!(end, End::Shutdown(None)) && self.host.is_kept();
-        self.files.iter_mut().for_each(|files| files.keep(stays));
-        self.table.kernel_died(&reason);
-        (end, self.listener.into_sender())
-    }
-
-    async fn shut_down(&mut self, restart: bool, grace: Duration) -> ExitReason {
-        if self.host.ends_by_message() {
-            let request = self.request(Content::ShutdownRequest { restart });
-            self.send(Channel::Control, request);
-        }
-        self.wait_for_end(restart, grace).await;
-        if self.listener.is_there() {
-            // The answer to a request to end comes with the end.
-            self.last_words().await;
-        }
-        ExitReason::Requested
-    }
-
-    /// Outputs are still taken, or a kernel that writes could not end.
-    async fn wait_for_end(&mut self, restart: bool, grace: Duration) {
-        let end = self.host.end(restart, grace);
-        tokio::pin!(end);
-        loop {
-            tokio::select! {
-                _ = &mut end => return,
-                () = self.listener.make_room(), if self.listener.is_full() => {}
-                incoming = self.link.incoming.recv(), if !self.listener.is_full() => match incoming {
-                    Some(Incoming::Message { channel, message, raw, permit }) => {
-                        let routed = self.table.route(channel, *message, permit, Instant::now());
-                        if let Err((stray, permit)) = routed
-                            && !stray.is_child_of(&self.session)
-                        {
-                            self.listener.offer(Tapped { channel, message: raw, permit });
-                        }
-                    }
-                    Some(
-                        Incoming::Unreadable(..)
-                        | Incoming::Emptied { .. }
-                        | Incoming::TooLarge { .. }
-                        | Incoming::Truncated(_)
-                        | Incoming::Reconnected
-                        | Incoming::Lost(_),
-                    ) => {}
-                    None => {
-                        end.await;
-                        return;
-                    }
-                },
-            }
-        }
-    }
-
-    /// Takes what a dead kernel had written before it died.
-    async fn last_words(&mut self) {
-        let deadline = Instant::now() + LAST_WORDS;
-        loop {
-            if timeout_at(deadline, self.listener.make_room())
-                .await
-                .is_err()
-            {
-                return;
-            }
-            let quiet = deadline.min(Instant::now() + LAST_WORDS_QUIET);
-            let Ok(Some(incoming)) = timeout_at(quiet, self.link.incoming.recv()).await else {
-                return;
-            };
-            self.take(incoming);
         }
     }
 

@@ -159,7 +159,10 @@ pub(super) async fn open(target: &mut Target) -> Result<Opened, KernelError> {
             // Only the first life is that of a kernel which was there before.
             let kept = options.adopt.take();
             let found = kept.as_ref();
-            let found = found.and_then(|kept| adopt(&kept.connection_file, options));
+            let found = match found {
+                Some(kept) => adopt(&kept.connection_file, options).await,
+                None => None,
+            };
             if let (Some(found), Some(kept)) = (found, kept) {
                 adopted = true;
                 patience = kept.patience;

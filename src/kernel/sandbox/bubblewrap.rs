@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::policy::{Confinement, Network, View};
+use super::net::{Gate, Network};
+use super::policy::{Confinement, View};
 
 /// Where our own program is inside.
 pub(super) const PROGRAM: &str = "/run/sponde";
@@ -18,6 +19,8 @@ pub(super) struct Inside<'a> {
     /// Its home directory, below `shared`.
     pub(super) home: &'a Path,
     pub(super) cwd: &'a Path,
+    /// Its way to the network, where names are allowed.
+    pub(super) gate: Option<&'a Gate>,
     /// Whether it goes on without us.
     pub(super) kept: bool,
 }
@@ -46,8 +49,11 @@ pub(super) fn options(confinement: &Confinement, view: &View, inside: &Inside<'_
         "--new-session",
     ]);
     options.add(&["--cap-drop", "ALL"]);
-    if confinement.network == Network::Off {
+    if confinement.network != Network::On {
         options.add(&["--unshare-net"]);
+    }
+    if let Some(gate) = inside.gate {
+        options.add(gate.options());
     }
     if !inside.kept {
         options.add(&["--die-with-parent"]);
@@ -59,6 +65,9 @@ pub(super) fn options(confinement: &Confinement, view: &View, inside: &Inside<'_
     }
     options.path("--dir", inside.cwd);
     let mut mounts = mounts(view);
+    if inside.gate.is_some() {
+        mounts.retain(|(_, path), _| !Gate::replaces(path));
+    }
     mounts.insert(by_depth(inside.shared), Mount::Writable);
     for ((_, path), mount) in &mounts {
         match mount {
@@ -82,6 +91,10 @@ pub(super) fn options(confinement: &Confinement, view: &View, inside: &Inside<'_
     for (from, to) in &view.seeds {
         options.path("--ro-bind", from);
         options.0.push(words(&inside.home.join(to)));
+    }
+    for (from, to) in inside.gate.map(Gate::mounts).unwrap_or_default() {
+        options.path("--ro-bind", &from);
+        options.0.push(words(&to));
     }
     options.path("--ro-bind", &confinement.program);
     options.add(&[PROGRAM, "--remount-ro", "/"]);

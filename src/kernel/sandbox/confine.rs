@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustix::process::{DumpableBehavior, WaitOptions, set_dumpable_behavior, wait};
@@ -14,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use super::bridge::Bridge;
 use super::landlock::{self, Reach};
-use super::limits::Limits;
+use super::limits::{Limits, processes_of_this_user};
+use super::net::inside;
 use super::seccomp::{self, Internet};
 
 /// The first argument by which our program knows that this is wanted of it.
@@ -30,10 +32,16 @@ pub(super) struct Order {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum How {
-    /// As the first process of namespaces; a kernel that listens at ports is reached through the bridge.
-    First(Option<Bridge>),
+    /// As the first process of namespaces.
+    First {
+        bridge: Option<Bridge>,
+        /// Its end of the network, where names are allowed.
+        network: Option<inside::Order>,
+    },
     /// In the place of this process.
     InPlace(Reach),
+    /// Joins control groups by these files, and becomes the command, which confines itself then.
+    Join(Vec<PathBuf>),
 }
 
 impl Order {
@@ -57,7 +65,34 @@ pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, Stri
     let program = arguments.next().ok_or("there is no command")?;
     let mut command = Command::new(&program);
     command.args(arguments);
-    order.limits.apply();
+    if let How::Join(files) = &order.how {
+        for file in files {
+            // Where it is refused there are still the limits of each process.
+            let _ = std::fs::write(file, "0");
+        }
+        return Err(failed(&program, &command.exec()));
+    }
+    let others = match &order.how {
+        // In namespaces of their own users have only what is started there.
+        How::First { .. } | How::Join(_) => 0,
+        // Their other programs count too, and must not keep the kernel from starting.
+        How::InPlace(_) => processes_of_this_user(),
+    };
+    order.limits.apply(others);
+    let (how, network) = match order.how {
+        How::First { bridge, network } => {
+            let bound = network.map(inside::Order::bind).transpose();
+            let bound = bound.map_err(|error| format!("ports for its network: {error}"))?;
+            (
+                How::First {
+                    bridge,
+                    network: None,
+                },
+                bound,
+            )
+        }
+        how @ (How::InPlace(_) | How::Join(_)) => (how, None),
+    };
     // Root's power over other processes and files would go round both tiers.
     let nothing = CapabilitySet::empty();
     let none = CapabilitySets {
@@ -66,13 +101,14 @@ pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, Stri
         inheritable: nothing,
     };
     set_capabilities(None, none).map_err(|error| error.to_string())?;
-    match order.how {
+    match how {
+        How::Join(_) => Err("it has joined".to_owned()),
         How::InPlace(reach) => {
             landlock::apply(&reach)?;
             seccomp::apply(order.internet)?;
             Err(failed(&program, &command.exec()))
         }
-        How::First(bridge) => {
+        How::First { bridge, .. } => {
             // Code in the kernel must not read or change this process, which nobody else in there can.
             set_dumpable_behavior(DumpableBehavior::NotDumpable)
                 .map_err(|error| error.to_string())?;
@@ -81,6 +117,11 @@ pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, Stri
                 bridge
                     .open()
                     .map_err(|error| format!("sockets for the kernel: {error}"))?;
+            }
+            if let Some(network) = network {
+                network
+                    .serve()
+                    .map_err(|error| format!("its network: {error}"))?;
             }
             command
                 .stdin(Stdio::null())

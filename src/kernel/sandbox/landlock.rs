@@ -11,7 +11,7 @@ use landlock::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::policy::Network;
+use super::net::Network;
 
 /// What a process can reach.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,8 @@ pub(super) struct Reach {
     pub(super) network: Network,
     /// TCP ports that it listens at: those of a kernel's connection file.
     pub(super) ports: Vec<u16>,
+    /// The TCP port that it can connect to, where names are allowed: that of our proxy, at any address.
+    pub(super) proxy: Option<u16>,
 }
 
 /// What it was written for. Newer kernels can do more; older ones do what they can, but never less than
@@ -64,7 +66,7 @@ fn restrict(reach: &Reach) -> Result<RulesetStatus, landlock::RulesetError> {
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(REQUIRED))?
         .scope(Scope::from_all(REQUIRED))?;
-    if reach.network == Network::Off {
+    if reach.network != Network::On {
         ruleset = ruleset.handle_access(AccessNet::from_all(REQUIRED))?;
     }
     let mut created = ruleset
@@ -92,7 +94,10 @@ fn restrict(reach: &Reach) -> Result<RulesetStatus, landlock::RulesetError> {
     let memory =
         read | AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::Truncate;
     created = beneath(created, Path::new(SHARED_MEMORY), memory)?;
-    if reach.network == Network::Off {
+    if reach.network != Network::On {
+        if let Some(port) = reach.proxy {
+            created = created.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
+        }
         for &port in &reach.ports {
             created = created.add_rule(NetPort::new(port, AccessNet::BindTcp))?;
         }

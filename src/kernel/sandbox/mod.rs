@@ -1,7 +1,8 @@
 //! Confinement of kernels that we start: what code in them can read, write and reach (docs/sandbox.md, ADR 0020).
 //!
 //! [`policy`] says what is permitted, [`probe`] which tier enforces it here: [`bubblewrap`] makes namespaces, in which
-//! our own program is the first process and starts the kernel ([`confine`]); [`landlock`] does without. Both have the
+//! our own program is the first process and starts the kernel ([`confine`]); [`landlock`] does without. [`net`] lets the
+//! names through that are allowed. Both have the
 //! same [`seccomp`] filters and [`limits`]. A [`cage`] is what we hold of running namespaces.
 //!
 //! Invariants: a kernel that is to be confined never starts unconfined; everything in a cage ends with its last holder.
@@ -11,10 +12,12 @@
 mod bridge;
 mod bubblewrap;
 mod cage;
+pub(super) mod cgroup;
 mod confine;
 mod interpreter;
 mod landlock;
 pub mod limits;
+mod net;
 mod open;
 mod policy;
 pub mod probe;
@@ -22,5 +25,10 @@ mod seccomp;
 
 pub(super) use cage::{Cage, Member};
 pub use confine::{CONFINE, confine};
+pub(super) use net::Gate;
+pub use net::{
+    AllowList, Connection, ConnectionEnd, Connections, Network, NetworkContext, Registry, Resolve,
+    Resolver, Rule,
+};
 pub(super) use open::{open, start_caged};
-pub use policy::{Confinement, Extent, Level, Network, Sandbox};
+pub use policy::{Confinement, Extent, Level, Sandbox};

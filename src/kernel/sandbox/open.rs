@@ -8,9 +8,11 @@ use tokio::process::ChildStderr;
 use super::bridge::Bridge;
 use super::bubblewrap::{self, Inside, PROGRAM};
 use super::cage::{Cage, Member};
+use super::cgroup::Group;
 use super::confine::{How, Order};
 use super::landlock::Reach;
-use super::policy::{Confinement, Network, View};
+use super::net::{Gate, Network};
+use super::policy::{Confinement, View};
 use super::probe::Tier;
 use super::seccomp::Internet;
 use crate::jupyter::connection::Transport;
@@ -96,7 +98,9 @@ pub(in crate::kernel) fn open(
     } else {
         shared.join("tmp")
     };
-    let env = environment(env, &view, &home, &temporary, confinement, is_caged);
+    let gate = files.gate();
+    let mut env = environment(env, &view, &home, &temporary, confinement, is_caged);
+    env.extend(gate.map(Gate::env).unwrap_or_default());
     let ports = files.ports();
     let (internet, how) = match &confinement.tier {
         Tier::Bubblewrap { .. } => {
@@ -105,17 +109,21 @@ pub(in crate::kernel) fn open(
                 prefix: files.info.ip.clone().into(),
                 ports,
             });
-            (Internet::Any, How::First(bridge))
+            let network = gate.and_then(Gate::inside);
+            (Internet::Any, How::First { bridge, network })
         }
         Tier::Landlock => {
             make_private(&temporary)?;
             seed(&view, &home);
             (
                 match confinement.network {
-                    Network::Off => Internet::TcpOnly,
+                    Network::Off | Network::Allow(_) => Internet::TcpOnly,
                     Network::On => Internet::Any,
                 },
-                How::InPlace(reach(confinement, view.clone(), &shared, ports)),
+                How::InPlace(Reach {
+                    proxy: gate.and_then(Gate::port),
+                    ..reach(confinement, view.clone(), &shared, ports)
+                }),
             )
         }
     };
@@ -133,6 +141,7 @@ pub(in crate::kernel) fn open(
                 shared: &shared,
                 home: &home,
                 cwd: &cwd.canonicalize().unwrap_or_else(|_| "/".into()),
+                gate,
                 kept,
             };
             command.push(words(program));
@@ -142,6 +151,17 @@ pub(in crate::kernel) fn open(
         Tier::Landlock => command.push(words(&confinement.program)),
     }
     command.extend(confined);
+    let groups = Group::make(&confinement.limits);
+    if !groups.is_empty() {
+        let order = Order {
+            how: How::Join(groups),
+            limits: confinement.limits.clone(),
+            internet,
+        };
+        let mut joining = vec![words(&confinement.program)];
+        joining.extend(order.arguments(&command)?);
+        command = joining;
+    }
     Ok(Confined {
         command,
         env,
@@ -177,7 +197,8 @@ fn reach(confinement: &Confinement, view: View, shared: &Path, ports: Option<[u1
     Reach {
         readable: view.readable,
         writable,
-        network: confinement.network,
+        network: confinement.network.clone(),
+        proxy: None,
         ports: ports.map_or_else(Vec::new, |ports| ports.to_vec()),
     }
 }
@@ -208,7 +229,7 @@ fn environment(
             || NOT_INSIDE_PREFIXES
                 .iter()
                 .any(|prefix| name.starts_with(prefix));
-        !(is_outside || is_proxy && confinement.network == Network::Off)
+        !(is_outside || is_proxy && confinement.network != Network::On)
     });
     if is_caged && let Some((_, parent)) = env.iter_mut().find(|(name, _)| name == "JPY_PARENT_PID")
     {
@@ -220,5 +241,10 @@ fn environment(
         ("TMPDIR".to_owned(), words(temporary)),
     ]);
     env.extend(view.env.iter().cloned());
+    if matches!(confinement.network, Network::Allow(_)) {
+        let own = &confinement.network_context.env;
+        env.retain(|(name, _)| !own.iter().any(|(own, _)| own == name));
+        env.extend(own.iter().cloned());
+    }
     env
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::interpreter;
 use super::limits::Limits;
+use super::net::{Network, NetworkContext, Policy};
 use super::probe::Tier;
 use crate::kernel::KernelSource;
 use crate::kernel::files::PREFIX;
@@ -28,17 +29,6 @@ pub enum Level {
     Full,
 }
 
-/// What a confined kernel reaches over the network.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Network {
-    /// Nothing.
-    #[default]
-    Off,
-    /// Everything, this machine's own services included.
-    On,
-}
-
 impl FromStr for Level {
     type Err = &'static str;
 
@@ -48,18 +38,6 @@ impl FromStr for Level {
             "workspace" => Ok(Self::Workspace),
             "full" => Ok(Self::Full),
             _ => Err("it has to be `read-only`, `workspace` or `full`"),
-        }
-    }
-}
-
-impl FromStr for Network {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "off" => Ok(Self::Off),
-            "on" => Ok(Self::On),
-            _ => Err("it has to be `off` or `on`"),
         }
     }
 }
@@ -86,6 +64,9 @@ pub struct Extent {
     /// More directories that it can write, if it is confined.
     #[serde(default)]
     pub add_dirs: Vec<PathBuf>,
+    /// More files that it can read, if it is confined: those that were named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<PathBuf>,
     /// Whether it is confined by the weaker tier.
     #[serde(default)]
     pub landlock: bool,
@@ -99,6 +80,7 @@ impl Extent {
                 level: Level::Full,
                 network: Network::Off,
                 add_dirs: Vec::new(),
+                reads: Vec::new(),
                 landlock: false,
             },
             Sandbox::Confined(confinement) => Self {
@@ -107,8 +89,9 @@ impl Extent {
                 } else {
                     Level::ReadOnly
                 },
-                network: confinement.network,
+                network: confinement.network.clone(),
                 add_dirs: confinement.add_dirs.clone(),
+                reads: confinement.reads.clone(),
                 landlock: confinement.tier == Tier::Landlock,
             },
         }
@@ -123,8 +106,9 @@ impl Extent {
         };
         wanted.level == Level::Full
             || self.level <= wanted.level
-                && self.network <= wanted.network
+                && self.network.is_within(&wanted.network)
                 && self.landlock <= wanted.landlock
+                && self.reads.iter().all(|file| wanted.reads.contains(file))
                 && dirs()
     }
 }
@@ -140,6 +124,8 @@ pub struct Confinement {
     pub writes: bool,
     /// What it reaches.
     pub network: Network,
+    /// What an allow-list needs besides.
+    pub network_context: NetworkContext,
     /// More directories that can be written.
     pub add_dirs: Vec<PathBuf>,
     /// More files and directories that can be read.
@@ -241,7 +227,18 @@ const REPOSITORY_DIRS: usize = 4000;
 impl Confinement {
     /// Whether ports that a kernel listens at are out of our reach.
     pub(in crate::kernel) fn hides_ports(&self) -> bool {
-        matches!(self.tier, Tier::Bubblewrap { .. }) && self.network == Network::Off
+        matches!(self.tier, Tier::Bubblewrap { .. }) && self.network != Network::On
+    }
+
+    /// The rules by which connections are judged.
+    pub(super) fn network_policy(&self) -> Policy {
+        let (mut rules, mut words) = (Vec::new(), String::new());
+        if let Network::Allow(list) = &self.network {
+            rules.extend(list.rules().cloned());
+            words = list.to_string();
+        }
+        rules.extend(self.network_context.registries.iter().cloned());
+        Policy::new(rules, words, self.network_context.resolver.clone())
     }
 
     /// What `kernel`, started by `program` in `cwd`, sees.
@@ -423,6 +420,7 @@ mod tests {
             program: "/bin/true".into(),
             writes: true,
             network: Network::Off,
+            network_context: NetworkContext::default(),
             add_dirs: Vec::new(),
             reads: Vec::new(),
             home: Some(home.to_owned()),
@@ -526,6 +524,10 @@ mod tests {
             },
             Extent {
                 add_dirs: vec!["/data".into()],
+                ..strict.clone()
+            },
+            Extent {
+                reads: vec!["/data.csv".into()],
                 ..strict.clone()
             },
         ];

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use super::confine::{How, Order};
 use super::landlock::Reach;
 use super::limits::Limits;
-use super::policy::Network;
+use super::net::Network;
 use super::seccomp::Internet;
 
 /// What enforces a policy.
@@ -45,6 +45,17 @@ impl Tier {
                 "`.git` and `SPONDE.md` in the working directory can be changed",
                 "names and command lines of other processes can be seen",
                 "`/dev/shm` is shared and has no limit of its own",
+            ],
+        }
+    }
+
+    /// The same where the network has an allow-list.
+    pub fn network_gaps(&self) -> &'static [&'static str] {
+        match self {
+            Self::Bubblewrap { .. } => &[],
+            Self::Landlock => &[
+                "code can connect to any machine at the one port of Sponde's proxy",
+                "programs that know of no HTTP_PROXY have no network",
             ],
         }
     }
@@ -171,7 +182,10 @@ fn runs_bubblewrap(bwrap: &Path, program: &Path) -> Result<(), String> {
         .arg(program)
         .arg(super::bubblewrap::PROGRAM)
         .args(["--", super::bubblewrap::PROGRAM])
-        .args(order(How::First(None))?);
+        .args(order(How::First {
+            bridge: None,
+            network: None,
+        })?);
     run(command)
 }
 
@@ -181,6 +195,7 @@ fn runs_landlock(program: &Path) -> Result<(), String> {
         writable: Vec::new(),
         network: Network::Off,
         ports: Vec::new(),
+        proxy: None,
     };
     let mut command = Command::new(program);
     command.args(order(How::InPlace(reach))?);

@@ -4,6 +4,10 @@
 //! told line by line while its block is open; what must be seen whole to be judged (a block without a language, a
 //! call as JSON) is told at its end. Words are told at once, except where they may turn out to be something else.
 
+mod words;
+
+use std::borrow::Cow;
+
 use super::blocks::{self, Block, Reply};
 use super::habits::{self, Written};
 use super::info::{self, Kind};
@@ -28,6 +32,8 @@ pub(crate) struct Reader {
     text: String,
     /// The line that is being written.
     line: String,
+    /// Whether a carriage return came last: it may be half of a line's end.
+    returned: bool,
     /// How much of `line` was told as words.
     partial: usize,
     /// How much of `text` was told or dropped.
@@ -68,6 +74,7 @@ impl Reader {
             accept,
             text: String::new(),
             line: String::new(),
+            returned: false,
             partial: 0,
             done: 0,
             looked: 0,
@@ -90,6 +97,7 @@ impl Reader {
             return pieces;
         }
         let mut lines = false;
+        let fragment = self.with_line_feeds(fragment);
         for part in fragment.split_inclusive('\n') {
             if self.stopped {
                 break;
@@ -115,7 +123,7 @@ impl Reader {
             return pieces;
         }
         let mut line = std::mem::take(&mut self.line);
-        if !line.is_empty() {
+        if !line.is_empty() || self.returned {
             // CommonMark treats the end of the text as the end of a line.
             line.push('\n');
             self.take(line, &mut pieces);
@@ -126,6 +134,24 @@ impl Reader {
         self.cut_off(cut, &mut pieces);
         self.stopped = true;
         pieces
+    }
+
+    /// The same with one kind of line end. CommonMark knows three, and a fence may stand behind each.
+    fn with_line_feeds<'a>(&mut self, fragment: &'a str) -> Cow<'a, str> {
+        if !self.returned && !fragment.contains('\r') {
+            return Cow::Borrowed(fragment);
+        }
+        let mut text = String::with_capacity(fragment.len() + 1);
+        for c in fragment.chars() {
+            if std::mem::take(&mut self.returned) && c != '\n' {
+                text.push('\n');
+            }
+            match c {
+                '\r' => self.returned = true,
+                c => text.push(c),
+            }
+        }
+        Cow::Owned(text)
     }
 
     fn has_grown(&self) -> bool {
@@ -418,81 +444,16 @@ impl Reader {
         if ended {
             pieces.push(Piece::End);
         }
-        self.ran_something();
+        // A fence alone is nothing that ran.
+        if open.begun {
+            self.ran_something();
+        }
     }
 
     fn ran_something(&mut self) {
         self.ran = true;
         self.fresh = true;
         self.blank.clear();
-    }
-
-    /// Tells the words after the last block, except what may be code without a fence.
-    fn tell_words(&mut self, last: bool, pieces: &mut Vec<Piece>) {
-        let rest = self.text.get(self.done..).unwrap_or_default().to_owned();
-        let held = match self.accept {
-            Accept::Blocks => habits::first_import(&rest),
-            Accept::Calls | Accept::Words => None,
-        };
-        let (words, code) = rest.split_at(held.unwrap_or(rest.len()));
-        self.say(words, pieces);
-        self.done += words.len();
-        if !last {
-            return;
-        }
-        self.done = self.text.len();
-        if code.is_empty() || self.ran {
-            self.say(code, pieces);
-            return;
-        }
-        let (code, words) = code.split_at(habits::end_of_code(code));
-        pieces.push(Piece::Begin(None));
-        pieces.push(Piece::Code(code.trim_end().to_owned()));
-        pieces.push(Piece::End);
-        self.ran_something();
-        self.say(words, pieces);
-    }
-
-    /// Shows the line that is being written, where it can be nothing but words.
-    fn tell_partial(&mut self, pieces: &mut Vec<Piece>) {
-        let certain = self.line.chars().next().is_some_and(char::is_alphabetic)
-            && !["import", "from", "functions.", "run_code", "execute"]
-                .iter()
-                .any(|start| self.line.starts_with(start) || start.starts_with(&self.line))
-            && !(self.ran && self.fresh);
-        if self.stopped
-            || !certain
-            || self.opener.is_some()
-            || self.open.is_some()
-            || self.done < self.text.len()
-        {
-            return;
-        }
-        let new = self.line.get(self.partial..).unwrap_or_default().to_owned();
-        self.partial = self.line.len();
-        self.say(&new, pieces);
-    }
-
-    /// Tells words. White space at their end waits for more words.
-    fn say(&mut self, words: &str, pieces: &mut Vec<Piece>) {
-        let mut words = words;
-        if self.fresh {
-            words = words.trim_start_matches('\n');
-            if words.trim().is_empty() {
-                return;
-            }
-            self.fresh = false;
-            if self.told {
-                "\n\n".clone_into(&mut self.blank);
-            }
-        }
-        let mut text = std::mem::take(&mut self.blank);
-        text.push_str(words);
-        self.blank = text.split_off(text.trim_end().len());
-        if !text.is_empty() {
-            self.told = true;
-            pieces.push(Piece::Text(text));
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which wire an endpoint speaks, and the library's model for it.
 
 use rig_core::DynModel;
+use rig_core::http_client::HttpClientExt;
 use rig_core::operation::Completion;
 use rig_core::providers::anthropic::AnthropicConfig;
 use rig_core::providers::gemini::GeminiConfig;
@@ -12,7 +13,6 @@ use rig_core::providers::openai::wire::{
 
 use super::super::endpoint::{Endpoint, ProviderKind, Secret};
 use super::super::providers::is_claude;
-use super::transport::Transport;
 
 /// Reply bound for Anthropic models the library does not know: the wire demands one.
 const ANTHROPIC_MAX_TOKENS: u64 = 8_192;
@@ -62,7 +62,11 @@ impl Wire {
     }
 }
 
-pub(super) fn model(endpoint: &Endpoint, wire: Wire, http: Transport) -> DynModel<Completion> {
+pub(super) fn model(
+    endpoint: &Endpoint,
+    wire: Wire,
+    http: impl HttpClientExt + 'static,
+) -> DynModel<Completion> {
     let key = endpoint.key.as_ref().map(|key| &key.secret);
     let key = key.map_or("", Secret::expose);
     let base_url = endpoint.base_url.as_str();

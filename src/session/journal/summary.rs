@@ -23,6 +23,7 @@ impl Summary {
                 self.kernels.push(kernel.clone());
             }
             Entry::KernelGone(file) => self.forget(file),
+            Entry::Permitted(permit) => self.permits.push(permit.clone()),
             Entry::Closed(summary) => self.at.clone_from(&summary.at),
             Entry::Notebook(path) => self.moved = Some(path.clone()),
             Entry::Extending { .. } | Entry::Saved(_) => {}

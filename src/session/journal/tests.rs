@@ -224,6 +224,17 @@ fn seldom(place: Place) -> Vec<Edit> {
             cell: id("c"),
             places: vec![None, Some(place)],
         },
+        Edit::Files {
+            cell: id("c"),
+            files: serde_json::from_value(json!({
+                "created": [{"path": "a.csv", "bytes": 3}, {"path": ".git/", "runs": "later"}],
+                "changed": [{"path": "b"}],
+                "deleted": ["d/"],
+                "more": 1,
+                "incomplete": true,
+            }))
+            .unwrap(),
+        },
         Edit::Read {
             cell: id("read"),
             arguments: id("{\"cell\": \"c\"}"),
@@ -272,7 +283,7 @@ fn seldom(place: Place) -> Vec<Edit> {
 }
 
 /// How many variants there are.
-const VARIANTS: usize = 27;
+const VARIANTS: usize = 28;
 
 /// A new variant gets the next number, here and in [`VARIANTS`], and an edit in [`session`] or [`seldom`].
 fn number(edit: &Edit) -> usize {
@@ -304,6 +315,7 @@ fn number(edit: &Edit) -> usize {
         Edit::Restore(_) => 24,
         Edit::Carry(_) => 25,
         Edit::Reload(_) => 26,
+        Edit::Files { .. } => 27,
     }
 }
 

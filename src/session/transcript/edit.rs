@@ -15,6 +15,7 @@ use crate::jupyter::nbformat::Notebook;
 use crate::kernel::OutputEvent;
 use crate::llm::types::{Native, Usage};
 use crate::session::carried::CarriedFile;
+use crate::session::changes::FilesChanged;
 use crate::session::compaction::Compaction;
 use crate::session::limits::{Place, Whole};
 
@@ -111,6 +112,13 @@ pub enum Edit {
         cell: String,
         /// The files.
         places: Vec<Option<Place>>,
+    },
+    /// What a cell did to the files of the workspace.
+    Files {
+        /// Which cell.
+        cell: String,
+        /// What it did.
+        files: FilesChanged,
     },
     /// The model read more of an output.
     Read {

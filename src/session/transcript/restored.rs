@@ -97,6 +97,7 @@ impl CodeCell {
             original: None,
             hint: None,
             pictures: Vec::new(),
+            files: None,
         }
     }
 }

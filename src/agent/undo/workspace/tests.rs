@@ -5,6 +5,13 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use super::*;
 
+fn entries(entries: usize) -> Bounds {
+    Bounds {
+        entries,
+        until: None,
+    }
+}
+
 struct Fixture {
     dir: tempfile::TempDir,
     workspace: Workspace,
@@ -331,7 +338,7 @@ fn tools_directories_and_too_much_are_not_looked_into() {
         write(path);
     }
     let scan = |most| {
-        let scan = Scan::of(dir.path(), &|path| path.ends_with("a/2"), most);
+        let scan = Scan::of(dir.path(), &|path| path.ends_with("a/2"), entries(most));
         let names: Vec<String> = scan
             .entries
             .keys()
@@ -382,7 +389,7 @@ fn a_directory_that_became_a_link_meanwhile_is_not_looked_into() {
         }
         false
     };
-    let scan = Scan::of(&root, &exchange, 100);
+    let scan = Scan::of(&root, &exchange, entries(100));
     assert_eq!(scan.unseen, paths(&["a/sub"]));
     assert!(!scan.entries.contains_key(Path::new("a/sub/file")));
     // Nor is what is behind it copied.

@@ -1,0 +1,270 @@
+//! The task that writes a session's audit log: a subscriber of its stream that reads at its own pace.
+//!
+//! What waits is bounded: items wait in the session's log, and whoever falls behind that says so in a record; records
+//! wait in memory while the disk takes none, and those that are given up are counted. The session is told how far its
+//! items are written, and a person what is wrong, once until it works again.
+
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::sync::{mpsc, watch};
+
+use super::AuditOptions;
+use super::file::{AppendError, AuditFile, FoundLog};
+use super::record::Record;
+use super::watch::Watcher;
+use crate::agent::stream::{Client, Received};
+use crate::kernel::task::{self, Task};
+use crate::session::Transcript;
+
+/// Records that are written at once.
+const BATCH: usize = 256;
+/// Records that wait for a disk that takes none.
+const WAITING: usize = 4096;
+/// How long the end of a session waits for its last records.
+const END_WITHIN: Duration = Duration::from_secs(10);
+
+/// How far the log is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::agent) struct Progress {
+    /// The last item that is in it, if it was worth a line. Where the log cannot be written it goes on all the same.
+    pub(in crate::agent) item: u64,
+}
+
+/// The log of a running session.
+#[derive(Debug)]
+pub(in crate::agent) struct Audit {
+    task: Task,
+}
+
+/// What the session gets of it.
+#[derive(Debug)]
+pub(in crate::agent) struct Written {
+    pub(in crate::agent) progress: watch::Receiver<Progress>,
+    /// Words for a person.
+    pub(in crate::agent) notices: mpsc::Receiver<String>,
+}
+
+impl Audit {
+    /// Waits until the records of a session that has ended are written.
+    pub(in crate::agent) async fn end(self) {
+        if tokio::time::timeout(END_WITHIN, self.task.join())
+            .await
+            .is_err()
+        {
+            tracing::error!("the audit log was not written to its end in time");
+        }
+    }
+}
+
+/// Writes the log of the session that `client` sees from its beginning on.
+pub(in crate::agent) fn start(
+    options: AuditOptions,
+    client: Client,
+    language: &str,
+    transcript: &Transcript,
+) -> (Audit, Written) {
+    let (sender, progress) = watch::channel(Progress::default());
+    let (notices, received) = mpsc::channel(4);
+    let writer = Writer {
+        watcher: Watcher::new(&options.header, language, transcript),
+        options,
+        state: Some(State::Unopened),
+        waiting: Vec::new(),
+        lost: 0,
+        is_worth_it: false,
+        trouble: false,
+        notices,
+    };
+    let task = task::spawn("audit log", writer.run(client, sender));
+    let written = Written {
+        progress,
+        notices: received,
+    };
+    (Audit { task }, written)
+}
+
+enum State {
+    Unopened,
+    Open(Box<AuditFile>),
+}
+
+struct Writer {
+    options: AuditOptions,
+    watcher: Watcher,
+    /// `None` while it is written, and once it is lost to a panic, which the program's log has.
+    state: Option<State>,
+    /// What is not written yet, each with its time.
+    waiting: Vec<(String, Record)>,
+    /// How many were given up.
+    lost: u64,
+    /// Whether anything has happened that is worth a file.
+    is_worth_it: bool,
+    /// Whether a person was told that it cannot be written.
+    trouble: bool,
+    notices: mpsc::Sender<String>,
+}
+
+impl Writer {
+    async fn run(mut self, mut client: Client, progress: watch::Sender<Progress>) {
+        let mut records = Vec::new();
+        let mut is_over = false;
+        while !is_over {
+            let mut received = client.next().await;
+            // What is there at once is written at once.
+            loop {
+                match received {
+                    Some(Received::Item(_) | Received::Snapshot(_)) => {}
+                    None => {
+                        records.push(Record::Ended);
+                        is_over = true;
+                        break;
+                    }
+                }
+                if let Some(received) = &received {
+                    self.watcher.take(received, &mut records);
+                }
+                if records.len() >= BATCH {
+                    break;
+                }
+                match client.next().now_or_never() {
+                    Some(next) => received = next,
+                    None => break,
+                }
+            }
+            let item = self.watcher.at();
+            self.note(std::mem::take(&mut records));
+            self.write().await;
+            progress.send_replace(Progress { item });
+        }
+    }
+
+    /// Records wait to be written.
+    fn note(&mut self, records: Vec<Record>) {
+        let now = jiff::Timestamp::now().to_string();
+        self.is_worth_it |= records.iter().any(Record::is_worth_it);
+        for record in records {
+            if self.waiting.len() >= WAITING {
+                self.lost += 1;
+            } else {
+                let record = record.redacted(&self.options.redactor);
+                self.waiting.push((now.clone(), record));
+            }
+        }
+    }
+
+    async fn write(&mut self) {
+        if !self.is_worth_it || self.waiting.is_empty() {
+            return;
+        }
+        let Some(mut state) = self.state.take() else {
+            return;
+        };
+        let mut records = std::mem::take(&mut self.waiting);
+        if self.lost > 0 {
+            let lost = Record::Lost { records: self.lost };
+            records.push((jiff::Timestamp::now().to_string(), lost));
+        }
+        let options = self.options.clone();
+        let written = tokio::task::spawn_blocking(move || {
+            let result = state.write(&options, &mut records);
+            (state, records, result)
+        });
+        let Ok((state, records, result)) = written.await else {
+            self.say("the audit log is not written any more: its task broke off");
+            return;
+        };
+        self.state = Some(state);
+        match result {
+            Ok(words) => {
+                self.lost = 0;
+                if let Some(words) = words {
+                    self.say(&words);
+                }
+                if std::mem::take(&mut self.trouble) {
+                    self.say("the audit log is written again");
+                }
+            }
+            Err(words) => {
+                self.waiting = records;
+                // It is said anew how many are lost.
+                self.waiting
+                    .retain(|(_, record)| !matches!(record, Record::Lost { .. }));
+                if !std::mem::replace(&mut self.trouble, true) {
+                    self.say(&words);
+                }
+            }
+        }
+    }
+
+    fn say(&self, words: &str) {
+        tracing::warn!(words, "audit log");
+        // A session that does not listen has ended, or has been told enough.
+        let _ = self.notices.try_send(words.to_owned());
+    }
+}
+
+impl State {
+    /// Writes `records`, and takes out of them what is written. Returns words for a person. Blocks.
+    fn write(
+        &mut self,
+        options: &AuditOptions,
+        records: &mut Vec<(String, Record)>,
+    ) -> Result<Option<String>, String> {
+        let mut words = None;
+        if matches!(self, Self::Unopened) {
+            let path = options.files.log.display();
+            let (mut file, found) = AuditFile::open(options.files.clone())
+                .map_err(|error| failed(&format!("could not open `{path}`: {error}")))?;
+            words = found.notes.iter().find_map(|note| match note {
+                Record::Broken { line, what } => Some(format!(
+                    "the audit log `{path}` was changed since it was written (line {line}: {what}); it goes on, and \
+                     `sponde audit verify` will keep saying so"
+                )),
+                _ => None,
+            });
+            let time = records.first().map(|(time, _)| time.clone());
+            let time = time.unwrap_or_default();
+            let first = beginning(options, found);
+            let first: Vec<(String, Record)> =
+                first.into_iter().map(|it| (time.clone(), it)).collect();
+            match file.append(&first, true) {
+                Ok(()) | Err(AppendError::Head { .. }) => *self = Self::Open(Box::new(file)),
+                Err(error @ AppendError::Log { .. }) => return Err(failed(&error.to_string())),
+            }
+        }
+        let Self::Open(file) = self else {
+            return Ok(words);
+        };
+        let sync = records.iter().any(|(_, record)| record.wants_disk());
+        match file.append(records, sync) {
+            Ok(()) => {
+                records.clear();
+                Ok(words)
+            }
+            Err(error @ AppendError::Head { .. }) => {
+                records.clear();
+                Err(failed(&error.to_string()))
+            }
+            Err(error @ AppendError::Log { .. }) => Err(failed(&error.to_string())),
+        }
+    }
+}
+
+/// The records that a log begins with, each time it is opened.
+fn beginning(options: &AuditOptions, found: FoundLog) -> Vec<Record> {
+    let header = options.header.clone();
+    let mut records = found.notes;
+    records.push(if found.is_old {
+        Record::Resumed(header)
+    } else {
+        Record::Begun(header)
+    });
+    records
+}
+
+fn failed(what: &str) -> String {
+    format!(
+        "the audit log is not complete: {what}; the session goes on, and writing is tried again with each record"
+    )
+}

@@ -1,0 +1,125 @@
+//! What kind of file it is: by its first bytes, and by its name where these are text or say nothing.
+
+use super::formats::{self, Format};
+
+/// Kinds of files that are looked into, each in a way of its own.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    /// Text with columns, which this byte probably parts.
+    Table(u8),
+    Json,
+    JsonLines,
+    Notebook,
+    Text,
+    Gzip,
+    /// Also workbooks, which are archives.
+    Zip,
+    /// A workbook as Excel wrote it until 2003.
+    OldExcel,
+    Parquet,
+    Arrow,
+    Sqlite,
+    Pdf,
+    Picture,
+    /// One of which we know the name and how it is loaded.
+    Known(&'static Format),
+    Unknown,
+}
+
+/// The kind of a file with this name that begins with `first`.
+pub(super) fn of(first: &[u8], name: &str) -> Kind {
+    let name = name.to_ascii_lowercase();
+    let extension = name.rsplit_once('.').map_or("", |(_, it)| it);
+    let starts = |magic: &[u8]| first.starts_with(magic);
+    if starts(b"\x1f\x8b") {
+        Kind::Gzip
+    } else if starts(b"PK\x03\x04") || starts(b"PK\x05\x06") {
+        Kind::Zip
+    } else if starts(b"PAR1") || starts(b"PARE") {
+        Kind::Parquet
+    } else if starts(b"ARROW1\0\0") || starts(b"\xff\xff\xff\xff") && is_stream(first) {
+        Kind::Arrow
+    } else if starts(b"SQLite format 3\0") {
+        Kind::Sqlite
+    } else if starts(b"%PDF-") {
+        Kind::Pdf
+    } else if starts(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1") && matches!(extension, "xls" | "xlt" | "")
+    {
+        Kind::OldExcel
+    } else if is_picture(first) {
+        Kind::Picture
+    } else if let Some(format) = formats::find(first, extension) {
+        Kind::Known(format)
+    } else {
+        by_name(first, extension)
+    }
+}
+
+fn by_name(first: &[u8], extension: &str) -> Kind {
+    match extension {
+        "csv" => Kind::Table(b','),
+        "tsv" | "tab" => Kind::Table(b'\t'),
+        "psv" => Kind::Table(b'|'),
+        "json" | "geojson" | "topojson" => Kind::Json,
+        "jsonl" | "ndjson" | "jsonlines" => Kind::JsonLines,
+        "ipynb" => Kind::Notebook,
+        _ if !is_text(first) => Kind::Unknown,
+        _ => Kind::Text,
+    }
+}
+
+impl Kind {
+    /// As a noun.
+    pub(super) fn what(self) -> &'static str {
+        match self {
+            Self::Table(_) => "a table of text",
+            Self::Json => "JSON",
+            Self::JsonLines => "JSON lines",
+            Self::Notebook => "a notebook",
+            Self::Text => "text",
+            Self::Gzip => "gzip",
+            Self::Zip => "a zip archive",
+            Self::OldExcel => "an Excel workbook",
+            Self::Parquet => "Parquet",
+            Self::Arrow => "Arrow",
+            Self::Sqlite => "an SQLite database",
+            Self::Pdf => "PDF",
+            Self::Picture => "a picture",
+            Self::Known(format) => format.name,
+            Self::Unknown => "something unknown",
+        }
+    }
+
+    /// What it seems to be.
+    pub(super) fn in_words(self) -> String {
+        format!("begins like {}", self.what())
+    }
+}
+
+/// Arrow's stream: a mark, the length of the schema's message, and that begins with an offset into itself.
+fn is_stream(first: &[u8]) -> bool {
+    let length = first.get(4..8).and_then(|it| it.try_into().ok());
+    length
+        .map(u32::from_le_bytes)
+        .is_some_and(|it| it % 8 == 0 && it > 0)
+}
+
+fn is_picture(first: &[u8]) -> bool {
+    let starts = |magic: &[u8]| first.starts_with(magic);
+    starts(b"\x89PNG\r\n\x1a\n")
+        || starts(b"\xff\xd8\xff")
+        || starts(b"GIF87a")
+        || starts(b"GIF89a")
+        || starts(b"RIFF") && first.get(8..12) == Some(b"WEBP")
+}
+
+/// Whether it is text in some encoding: nothing that controls anything, but the zeros of UTF-16.
+pub(super) fn is_text(first: &[u8]) -> bool {
+    if first.starts_with(b"\xff\xfe") || first.starts_with(b"\xfe\xff") {
+        return true;
+    }
+    let odd = first.iter().filter(|&&byte| {
+        byte < 0x20 && !matches!(byte, b'\n' | b'\r' | b'\t' | 0x0c | 0x1b) || byte == 0x7f
+    });
+    odd.count() == 0
+}

@@ -1,0 +1,26 @@
+//! Arguments of a model's call, for the fuzzer: the code that is shown while it is written is the beginning of what runs.
+
+use super::tools::{RUN_CODE, parse, partial_code};
+
+/// The bytes are arguments.
+pub(crate) fn arguments(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let whole = parse(RUN_CODE, &text, &[]);
+    // What is shown is quadratic to check.
+    let ends = (0..=text.len()).filter(|&end| text.is_char_boundary(end));
+    let step = 1 + text.len() / 256;
+    let mut seen = String::new();
+    for end in ends.step_by(step).chain([text.len()]) {
+        let partial = partial_code(text.get(..end).unwrap_or_default());
+        assert!(partial.len() <= end);
+        assert!(partial.starts_with(&seen), "{seen:?}, then {partial:?}");
+        seen = partial;
+    }
+    if let Ok(whole) = whole {
+        assert!(
+            whole.code.starts_with(&seen),
+            "{seen:?} was shown of {:?}",
+            whole.code
+        );
+    }
+}

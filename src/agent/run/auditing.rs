@@ -1,0 +1,144 @@
+//! Code runs only when the audit log has on the disk who decided so, or a person was told that it has not.
+
+use std::time::Duration;
+
+use super::{EventKind, Instant, Session};
+use crate::agent::approval::{Grounds, Ruling};
+use crate::agent::audit::{Written, sha256};
+use crate::session::transcript::Author;
+
+/// How long code waits for the log.
+const WITHIN: Duration = Duration::from_secs(30);
+
+/// The session's end of its audit log.
+pub(super) struct Auditing {
+    written: Written,
+    /// The item that code waits for, and until when.
+    waits_for: Option<(u64, Instant)>,
+}
+
+/// What is new of the log.
+pub(super) enum Audited {
+    /// What code waited for is written.
+    Written,
+    /// It is not, and is waited for no longer.
+    TooLate,
+    /// Words for a person.
+    Notice(String),
+}
+
+impl Auditing {
+    pub(super) fn new(written: Written) -> Self {
+        Self {
+            written,
+            waits_for: None,
+        }
+    }
+}
+
+/// What is new; waits for ever where there is no log. Cancel-safe.
+pub(super) async fn next_audited(auditing: Option<&mut Auditing>) -> Audited {
+    let Some(Auditing { written, waits_for }) = auditing else {
+        return std::future::pending().await;
+    };
+    let progress = &mut written.progress;
+    let done = async {
+        let Some((item, until)) = waits_for else {
+            return std::future::pending().await;
+        };
+        let reached = progress.wait_for(|progress| progress.item >= *item);
+        match tokio::time::timeout_at(*until, reached).await {
+            Ok(Ok(_)) => Audited::Written,
+            Ok(Err(_)) | Err(_) => Audited::TooLate,
+        }
+    };
+    tokio::select! {
+        biased;
+        Some(words) = written.notices.recv() => Audited::Notice(words),
+        done = done => done,
+    }
+}
+
+impl Session {
+    /// Tells that a cell is about to run, and that it waits until that is written.
+    pub(super) async fn approve(&mut self, cell: &str, grounds: Grounds, by: Option<String>) {
+        self.approve_by(cell, grounds, by, None).await;
+    }
+
+    async fn approve_by(
+        &mut self,
+        cell: &str,
+        grounds: Grounds,
+        by: Option<String>,
+        ruling: Option<Ruling>,
+    ) {
+        let Some(found) = self.transcript.cell(cell) else {
+            return;
+        };
+        let sha256 = sha256(found.source.as_bytes());
+        self.tell(EventKind::CodeApproved {
+            cell: cell.to_owned(),
+            sha256,
+            grounds,
+            by,
+            ruling,
+        })
+        .await;
+        self.announce();
+        let item = self.log.appended().sequence;
+        if let Some(auditing) = &mut self.auditing {
+            auditing.waits_for = Some((item, Instant::now() + WITHIN));
+        }
+    }
+
+    /// The same for what the turn decided, whoever it went by.
+    pub(super) async fn approve_for_turn(&mut self, cell: &str) {
+        let code = self.transcript.code(cell);
+        let is_own = code.is_some_and(|code| code.author == Author::Person);
+        let mut resolved = self.resolved.iter().rev();
+        let decided = resolved.find(|(question, _)| question == cell);
+        let (grounds, by) = match decided {
+            _ if is_own => (Grounds::Own, self.by.clone()),
+            Some((_, by)) => (Grounds::Decided, Some(by.clone())),
+            None => (Grounds::Policy, None),
+        };
+        let decided = by.as_deref().filter(|_| grounds == Grounds::Decided);
+        let ruling = self.ruling_to_run(decided);
+        self.approve_by(cell, grounds, by, ruling).await;
+    }
+
+    /// Whether what was approved last is written, so that it can run.
+    pub(super) fn is_audited(&mut self) -> bool {
+        let Some(auditing) = &mut self.auditing else {
+            return true;
+        };
+        let done = auditing.written.progress.borrow().item;
+        auditing.waits_for.take_if(|(item, _)| *item <= done);
+        auditing.waits_for.is_none()
+    }
+
+    /// Something is new of the log.
+    pub(super) async fn audited(&mut self, audited: Audited) {
+        match audited {
+            Audited::Notice(words) => return self.notice(&words).await,
+            Audited::Written => {}
+            Audited::TooLate => {
+                let words = format!(
+                    "the audit log could not be written within {} seconds: code runs without a record of who decided so",
+                    WITHIN.as_secs()
+                );
+                self.notice(&words).await;
+            }
+        }
+        if let Some(auditing) = &mut self.auditing {
+            auditing.waits_for = None;
+        }
+        self.replay_goes_on().await;
+        let waiting = self.running.take_if(|running| running.execution.is_none());
+        if let Some(running) = waiting
+            && let Some(input) = self.execute(running.cell).await
+        {
+            self.drive(input).await;
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! A cell that lacks a module: the package is installed, if that may be, and the cell runs again.
+//!
+//! The cell is not over meanwhile. The person is asked as code asks for a line (`input_requested`), so every front end can
+//! answer; but the line goes to nobody's code.
+
+use futures_util::future::BoxFuture;
+
+use super::{EventKind, ExecuteOptions, OutputEvent, Running, Session, Verdict};
+use crate::agent::install::{self, Offer};
+use crate::agent::stdin::{AnsweredBy, StdinPolicy};
+use crate::jupyter::content::InputRequest;
+use crate::kernel::Outcome;
+
+/// Modules that are looked for on behalf of one cell.
+const MODULES: usize = 5;
+/// Makes Python look again at directories that it knows already.
+const LOOK_AGAIN: &str = "import importlib as _i; _i.invalidate_caches(); del _i";
+const LOOK_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// What is being done about a missing module.
+pub(super) struct Installing {
+    module: String,
+    /// How the cell ends if nothing comes of it.
+    outcome: Outcome,
+    state: State,
+}
+
+enum State {
+    Looking(BoxFuture<'static, Result<Offer, String>>),
+    Asked(Offer),
+    Working(Offer, BoxFuture<'static, Result<(), String>>),
+}
+
+/// What came of it.
+pub(super) enum Came {
+    Looked(Result<Offer, String>),
+    Worked(Offer, Result<(), String>),
+}
+
+/// Waits for what is being done.
+pub(super) async fn next_installed(installing: Option<&mut Installing>) -> Came {
+    match installing.map(|it| &mut it.state) {
+        Some(State::Looking(looking)) => Came::Looked(looking.await),
+        Some(State::Working(offer, work)) => {
+            let done = work.await;
+            Came::Worked(offer.clone(), done)
+        }
+        Some(State::Asked(_)) | None => std::future::pending().await,
+    }
+}
+
+impl Session {
+    /// Whether the cell that ended so waits for a package.
+    pub(super) fn lacks_module(&mut self, outcome: &Outcome) -> bool {
+        let Verdict::Error { ename, evalue } = &outcome.verdict else {
+            return false;
+        };
+        let Some(module) = install::missing_module(ename, evalue).map(str::to_owned) else {
+            return false;
+        };
+        let Some(slot) = self.kernels.get(self.current) else {
+            return false;
+        };
+        let kernel = slot.options.kernel.clone();
+        if !kernel.spec.language.eq_ignore_ascii_case("python") {
+            return false;
+        }
+        let again = self.looked_for.contains(&module) || self.looked_for.len() >= MODULES;
+        let wanted = self.options.installs.as_ref().filter(|_| !again);
+        let Some(installs) = wanted.filter(|it| it.policy != install::InstallPolicy::Never) else {
+            self.hint(install::hint(&module));
+            return false;
+        };
+        let looking = installs.installer.look(kernel, module.clone());
+        self.looked_for.push(module.clone());
+        self.installing = Some(Installing {
+            module,
+            outcome: outcome.clone(),
+            state: State::Looking(looking),
+        });
+        if let Some(running) = &mut self.running {
+            running.execution = None;
+        }
+        true
+    }
+
+    /// Goes on with what came of it.
+    pub(super) async fn installed(&mut self, came: Came) {
+        match came {
+            Came::Looked(Ok(offer)) => self.offered(offer).await,
+            Came::Looked(Err(why)) => self.stays_missing(&why).await,
+            Came::Worked(offer, Ok(())) => self.runs_again(&offer).await,
+            Came::Worked(offer, Err(why)) => {
+                let message = format!("`{}` could not be installed: {why}", offer.package);
+                self.tell(EventKind::Notice {
+                    message: message.clone(),
+                })
+                .await;
+                self.stays_missing(&message).await;
+            }
+        }
+    }
+
+    async fn offered(&mut self, offer: Offer) {
+        let Some(installs) = self.options.installs.clone() else {
+            return;
+        };
+        let asks = installs.attended && self.options.stdin != StdinPolicy::Model;
+        match installs.policy.judge(&offer, asks) {
+            install::Verdict::Install => self.begin_install(offer).await,
+            install::Verdict::Ask => {
+                let prompt = install::question(&offer);
+                let Some((running, installing)) =
+                    self.running.as_mut().zip(self.installing.as_mut())
+                else {
+                    return;
+                };
+                installing.state = State::Asked(offer);
+                let cell = running.cell.clone();
+                running.input = Some(InputRequest {
+                    prompt: prompt.clone(),
+                    password: false,
+                });
+                self.guard.waits();
+                let kind = EventKind::InputRequested {
+                    cell,
+                    prompt,
+                    password: false,
+                };
+                self.tell(kind).await;
+            }
+            install::Verdict::Leave => {
+                let Offer {
+                    module,
+                    package,
+                    environment,
+                    ..
+                } = &offer;
+                let message = format!(
+                    "`{module}` is in the package `{package}`, which {environment} does not have; it is not installed without being asked for \
+                     (--install allow, or in a chat)"
+                );
+                self.tell(EventKind::Notice { message }).await;
+                let why = install::hint(module);
+                self.stays_missing(&why).await;
+            }
+        }
+    }
+
+    async fn begin_install(&mut self, offer: Offer) {
+        let Some(installs) = &self.options.installs else {
+            return;
+        };
+        let work = installs.installer.install(offer.clone());
+        let Offer {
+            package,
+            environment,
+            ..
+        } = &offer;
+        let message = format!("installing `{package}` into {environment}");
+        if let Some(installing) = &mut self.installing {
+            installing.state = State::Working(offer, work);
+        }
+        self.tell(EventKind::Notice { message }).await;
+    }
+
+    /// The person's line, if it is the answer to this question. Returns whether it was.
+    pub(super) async fn answered_install(&mut self, cell: &str, line: &str) -> bool {
+        let Some(Installing {
+            state: State::Asked(offer),
+            ..
+        }) = &self.installing
+        else {
+            return false;
+        };
+        let offer = offer.clone();
+        let Some(running) = self.running.as_mut().filter(|it| it.cell == cell) else {
+            return false;
+        };
+        running.input = None;
+        let client = Some(self.resolved_by(cell));
+        self.tell(EventKind::InputAnswered {
+            cell: cell.to_owned(),
+            value: Some(line.to_owned()),
+            by: AnsweredBy::Person,
+            client,
+        })
+        .await;
+        if install::is_yes(line) {
+            self.begin_install(offer).await;
+        } else {
+            let why = format!(
+                "The user does not want `{}` installed: do it with what is there.",
+                offer.package
+            );
+            self.stays_missing(&why).await;
+        }
+        true
+    }
+
+    /// The package is there: the cell begins anew.
+    async fn runs_again(&mut self, offer: &Offer) {
+        let Some(Installing {
+            outcome, module, ..
+        }) = self.installing.take()
+        else {
+            return;
+        };
+        let Some(cell) = self.running.as_ref().map(|it| it.cell.clone()) else {
+            return;
+        };
+        let source = self.transcript.cell(&cell).map(|it| it.source.clone());
+        let (Some(kernel), Some(source)) = (self.kernels.ready(self.current).cloned(), source)
+        else {
+            // It starts: the cell runs when it is there.
+            return;
+        };
+        let message = format!("installed `{}`: the cell runs again", offer.package);
+        self.tell(EventKind::Notice { message }).await;
+        // The error of before is none any more.
+        self.emit(cell.clone(), OutputEvent::Clear { wait: false })
+            .await;
+        if let Ok(aside) = kernel
+            .execute(ExecuteOptions::aside(LOOK_AGAIN, LOOK_WITHIN))
+            .await
+        {
+            aside.collect().await;
+        }
+        let options = ExecuteOptions {
+            allow_stdin: self.options.stdin != StdinPolicy::Refuse,
+            timeout: self.options.cell_timeout,
+            ..ExecuteOptions::cell(source)
+        };
+        match kernel.execute(options).await {
+            Ok(execution) => {
+                self.running = Some(Running {
+                    cell,
+                    execution: Some(execution),
+                    input: None,
+                    answers: 0,
+                });
+            }
+            Err(error) => {
+                self.hint(format!(
+                    "`{module}` was installed, but the cell could not run again: {error}"
+                ));
+                self.cell_over(cell, outcome).await;
+            }
+        }
+    }
+
+    /// Nothing comes of it: the cell is over, as it was.
+    async fn stays_missing(&mut self, why: &str) {
+        let Some(Installing { outcome, .. }) = self.installing.take() else {
+            return;
+        };
+        let Some(running) = self.running.take() else {
+            return;
+        };
+        self.guard.goes_on();
+        self.hint(why.to_owned());
+        self.cell_over(running.cell, outcome).await;
+    }
+}

@@ -1,0 +1,154 @@
+//! What code of the model might do, before the turn decides whether it runs; and telling what was decided.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use super::{CodeStatus, EventKind, Instant, Session};
+use crate::agent::approval::{
+    Action, Analysis, Finding, FindingKind, Ground, Policy, RuledBy, Ruling, analyse,
+};
+use crate::agent::event::Decision;
+use crate::agent::store::EVERY;
+use crate::agent::{AgentOptions, approval};
+use crate::kernel::Extent;
+use crate::session::journal::{Entry, Permit};
+
+/// How long an analysis may take.
+const WITHIN: Duration = Duration::from_secs(5);
+/// Analyses that may go on although nobody waits for them any more: parsers cannot be stopped.
+const MOST_LEFT: usize = 2;
+
+/// Analyses that are going on.
+static GOING_ON: AtomicUsize = AtomicUsize::new(0);
+
+/// When code runs, of a session that starts like this.
+pub(super) fn policy(options: &AgentOptions, permits: &[Permit]) -> Policy {
+    let home = options.kernel.env.iter().find(|(name, _)| name == "HOME");
+    let ground = Ground {
+        cwd: options.kernel.cwd.clone(),
+        home: home.map(|(_, home)| home.into()),
+        extent: Extent::of(&options.kernel.sandbox),
+    };
+    let mut policy = Policy::new(options.approval, options.rules.clone(), ground);
+    for permit in permits {
+        policy.remember(permit.clone());
+    }
+    policy
+}
+
+/// When a session began that says so in its journal.
+pub(super) fn began(at: &str) -> SystemTime {
+    let at: Option<jiff::Timestamp> = at.parse().ok();
+    at.map_or_else(SystemTime::now, SystemTime::from)
+}
+
+impl Session {
+    /// What was found in a cell of the model. Code that keeps a parser busy is given up, which is a finding as well.
+    pub(super) async fn analysed(&mut self, code: &str, language: &str) -> Analysis {
+        if GOING_ON.load(Ordering::Relaxed) >= MOST_LEFT {
+            return given_up(code);
+        }
+        let policy = self.turn.policy().clone();
+        let mut memory = std::mem::take(&mut self.memory);
+        let before = memory.clone();
+        let began = self.began;
+        let (code_of_it, language) = (code.to_owned(), language.to_owned());
+        GOING_ON.fetch_add(1, Ordering::Relaxed);
+        let analysis = tokio::task::spawn_blocking(move || {
+            let is_old = |path: &Path| was_there(path, began);
+            let site = policy.site(&is_old);
+            let found = analyse(&code_of_it, &language, &site, &mut memory);
+            GOING_ON.fetch_sub(1, Ordering::Relaxed);
+            (found, memory)
+        });
+        if let Ok(Ok((found, memory))) = tokio::time::timeout(WITHIN, analysis).await {
+            self.memory = memory;
+            found
+        } else {
+            self.memory = before;
+            given_up(code)
+        }
+    }
+
+    /// The same for the code that a decision brings.
+    pub(super) async fn analysed_change(
+        &mut self,
+        cell: &str,
+        decision: &Decision,
+    ) -> Option<Analysis> {
+        let Decision::Change { source } = decision else {
+            return None;
+        };
+        let language = self.transcript.code(cell)?.language.clone();
+        let language = language.unwrap_or_else(|| self.language());
+        Some(self.analysed(source, &language).await)
+    }
+
+    /// A person is asked about a cell.
+    pub(super) async fn ask_about(&mut self, cell: String) {
+        let (findings, reason) = self.question_about();
+        self.tell(EventKind::ApprovalRequested {
+            cell,
+            findings,
+            reason,
+        })
+        .await;
+    }
+
+    /// What stands in the question about the cell that waits.
+    pub(super) fn question_about(&self) -> (Vec<Finding>, String) {
+        let ruling = self.turn.ruling();
+        ruling.map_or_else(Default::default, |ruling| (ruling.findings, ruling.reason))
+    }
+
+    /// What a cell of the model that is about to run goes by; `by` decided, if a person was asked.
+    pub(super) fn ruling_to_run(&self, by: Option<&str>) -> Option<Ruling> {
+        let mut ruling = self.turn.ruling()?;
+        if let Some(client) = by {
+            ruling.action = Action::Allow;
+            ruling.by = RuledBy::Person {
+                client: client.to_owned(),
+            };
+        }
+        Some(ruling)
+    }
+
+    /// A rule forbids a cell: the model is told, and a person sees it.
+    pub(super) async fn forbid(&mut self, cell: String, ruling: Ruling) {
+        self.end_cell(&cell, CodeStatus::NotRun(ruling.words_for_model()));
+        self.tell(EventKind::CodeForbidden { cell, ruling }).await;
+    }
+
+    /// A person lets such code run from now on.
+    pub(super) fn remember(&mut self, permit: Permit) {
+        if let Some(store) = &mut self.store {
+            store.note(&Entry::Permitted(permit));
+            self.keep_at.get_or_insert_with(|| Instant::now() + EVERY);
+        }
+    }
+}
+
+/// Whether a file was there before the session, as far as its time says.
+fn was_there(path: &Path, began: SystemTime) -> bool {
+    let changed = std::fs::metadata(path).and_then(|found| found.modified());
+    changed.is_ok_and(|changed| changed < began)
+}
+
+/// Of code that takes too long to parse.
+fn given_up(code: &str) -> Analysis {
+    let first = code.trim_start().lines().next().unwrap_or_default();
+    Analysis {
+        findings: vec![approval::Finding {
+            kind: FindingKind::Unanalysed,
+            line: 1,
+            column: 1,
+            text: first.chars().take(100).collect(),
+            reason: "takes too long to be analysed".to_owned(),
+            path: None,
+            place: None,
+            command: None,
+        }],
+        ..Analysis::default()
+    }
+}

@@ -1,0 +1,82 @@
+//! Which files of the workspace a cell created, changed or deleted: seen before it runs and when it has ended, and told
+//! to everybody.
+
+use std::path::PathBuf;
+
+use super::{AgentOptions, Edit, Session};
+use crate::agent::undo::{Look, Watched};
+
+/// The workspace, as far as cells change it.
+pub(super) struct Watching {
+    watched: Watched,
+    /// As it was before the cell that runs.
+    before: Option<Look>,
+    /// Whether a person was told that not all of it is seen.
+    told: bool,
+}
+
+impl Watching {
+    /// `None` where the files are on another machine.
+    pub(super) fn new(options: &AgentOptions) -> Option<Self> {
+        let main = &options.kernel;
+        if main.gateway.is_some() {
+            return None;
+        }
+        let own = own_files(options);
+        Some(Self {
+            watched: Watched::new(main.cwd.clone(), own),
+            before: None,
+            told: false,
+        })
+    }
+}
+
+/// Files and directories of the session, which are not the workspace's wherever they are.
+pub(super) fn own_files(options: &AgentOptions) -> Vec<PathBuf> {
+    let mut own = vec![options.notebook.clone(), options.kernel.runtime_dir.clone()];
+    own.extend(options.undo.as_ref().map(|undo| undo.dir.clone()));
+    if let Some(audit) = &options.audit {
+        let files = &audit.files;
+        own.extend([&files.log, &files.head, &files.key].map(Clone::clone));
+    }
+    own
+}
+
+impl Session {
+    /// A cell is about to run.
+    pub(super) async fn look_before(&mut self) {
+        if let Some(watching) = &mut self.watching {
+            let watched = watching.watched.clone();
+            let look = tokio::task::spawn_blocking(move || watched.look()).await;
+            watching.before = look.ok();
+        }
+    }
+
+    /// It has ended: what it did to files becomes part of it.
+    pub(super) async fn look_after(&mut self, cell: &str) {
+        let Some(watching) = &mut self.watching else {
+            return;
+        };
+        let Some(before) = watching.before.take() else {
+            return;
+        };
+        let watched = watching.watched.clone();
+        let changes = tokio::task::spawn_blocking(move || before.changes(&watched.look())).await;
+        let Ok(files) = changes else {
+            return;
+        };
+        let is_new = files.incomplete && !std::mem::replace(&mut watching.told, files.incomplete);
+        if !files.is_empty() {
+            self.edit(Edit::Files {
+                cell: cell.to_owned(),
+                files,
+            });
+        }
+        if is_new {
+            self.notice(
+                "there are too many files here to look at all of them: changes of those that were not looked at are not listed",
+            )
+            .await;
+        }
+    }
+}

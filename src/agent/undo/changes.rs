@@ -1,0 +1,175 @@
+//! What a cell did to the files of the workspace: two looks at it, before and after, without reading a byte.
+//!
+//! A look is bounded in entries and in time; where it ends early the list says that there may be others. Links are not
+//! followed, and the session's own files are not the workspace's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::scan::{Bounds, Found, Scan};
+use super::workspace::belongs_to;
+use crate::session::changes::{ChangedFile, FilesChanged, runs_later};
+
+/// Entries that one look sees.
+const ENTRIES: usize = 20_000;
+/// How long one look takes.
+const TIME: Duration = Duration::from_millis(100);
+/// Files that are named for one cell.
+const NAMED: usize = 60;
+
+/// The directory whose files are looked at.
+#[derive(Debug, Clone)]
+pub(in crate::agent) struct Watched {
+    root: PathBuf,
+    own: Vec<PathBuf>,
+}
+
+/// The files at one moment.
+#[derive(Debug)]
+pub(in crate::agent) struct Look(Scan);
+
+impl Watched {
+    /// That at `root`, in which `own` are files and directories of the session.
+    pub(in crate::agent) fn new(root: PathBuf, own: Vec<PathBuf>) -> Self {
+        Self { root, own }
+    }
+
+    /// Looks at the files as they are now. Blocks.
+    pub(in crate::agent) fn look(&self) -> Look {
+        let is_own = |path: &Path| self.own.iter().any(|own| belongs_to(path, own));
+        let bounds = Bounds {
+            entries: ENTRIES,
+            until: Some(Instant::now() + TIME),
+        };
+        Look(Scan::of(&self.root, &is_own, bounds))
+    }
+}
+
+impl Look {
+    /// What is another one at `after`.
+    pub(in crate::agent) fn changes(&self, after: &Self) -> FilesChanged {
+        let (Self(before), Self(after)) = (self, after);
+        let is_seen = |path: &&PathBuf| before.sees(path) && after.sees(path);
+        let mut created = BTreeMap::new();
+        let mut changed = Vec::new();
+        for (path, found) in after.entries.iter().filter(|(path, _)| is_seen(path)) {
+            match before.entries.get(path) {
+                None => {
+                    created.insert(path.as_path(), found);
+                }
+                Some(old) if old != found => changed.push(named(path, found)),
+                Some(_) => {}
+            }
+        }
+        let deleted: BTreeSet<&Path> = before
+            .entries
+            .keys()
+            .filter(|path| is_seen(path) && !after.entries.contains_key(*path))
+            .map(PathBuf::as_path)
+            .collect();
+        let mut new = folded(&created);
+        for tool in after.tools.difference(&before.tools).filter(is_seen) {
+            let path = format!("{}/", tool.display());
+            // A virtual environment has any name.
+            let runs = runs_later(&path).or_else(|| runs_later(".venv"));
+            new.push(ChangedFile {
+                path,
+                runs: runs.map(str::to_owned),
+                ..ChangedFile::default()
+            });
+        }
+        let gone = deleted
+            .iter()
+            .filter(|path| !is_below(path, |above| deleted.contains(above)));
+        let gone = gone.map(|path| match before.entries.get(*path) {
+            Some(Found::Dir { .. }) => format!("{}/", path.display()),
+            _ => path.display().to_string(),
+        });
+        let mut deleted: Vec<String> = gone.collect();
+        let gone = before.tools.difference(&after.tools).filter(is_seen);
+        deleted.extend(gone.map(|path| format!("{}/", path.display())));
+        bounded(FilesChanged {
+            created: new,
+            changed,
+            deleted,
+            more: 0,
+            incomplete: !before.unseen.is_empty() || !after.unseen.is_empty(),
+        })
+    }
+}
+
+/// New directories stand for what is in them, but for what runs later.
+fn folded(created: &BTreeMap<&Path, &Found>) -> Vec<ChangedFile> {
+    let is_dir = |path: &Path| matches!(created.get(path), Some(Found::Dir { .. }));
+    let mut folded: BTreeMap<PathBuf, ChangedFile> = BTreeMap::new();
+    for (path, found) in created {
+        let above = path.ancestors().filter(|above| is_dir(above)).last();
+        let Some(above) = above else {
+            folded.insert((*path).to_owned(), named(path, found));
+            continue;
+        };
+        let dir = folded
+            .entry(above.to_owned())
+            .or_insert_with(|| ChangedFile {
+                bytes: Some(0),
+                files: Some(0),
+                ..named(above, &Found::Dir { mode: 0 })
+            });
+        if let Found::File { stamp, .. } = found {
+            dir.bytes = dir.bytes.map(|bytes| bytes.saturating_add(stamp.size));
+        }
+        if !matches!(found, Found::Dir { .. }) {
+            dir.files = dir.files.map(|files| files + 1);
+            let file = named(path, found);
+            // The directory says it already.
+            if file.runs.is_some() && dir.runs.is_none() {
+                folded.insert((*path).to_owned(), file);
+            }
+        }
+    }
+    folded.into_values().collect()
+}
+
+fn named(path: &Path, found: &Found) -> ChangedFile {
+    let shown = path.display();
+    let (path, bytes) = match found {
+        Found::Dir { .. } => (format!("{shown}/"), None),
+        Found::File { stamp, .. } => (shown.to_string(), Some(stamp.size)),
+        Found::Link { .. } => (shown.to_string(), None),
+    };
+    pointed_out(ChangedFile {
+        path,
+        bytes,
+        ..ChangedFile::default()
+    })
+}
+
+fn pointed_out(file: ChangedFile) -> ChangedFile {
+    ChangedFile {
+        runs: runs_later(&file.path).map(str::to_owned),
+        ..file
+    }
+}
+
+/// Whether one of the directories above `path` is of that kind.
+fn is_below(path: &Path, is_it: impl Fn(&Path) -> bool) -> bool {
+    path.ancestors().skip(1).any(is_it)
+}
+
+/// What runs later is named first, and what is too much is counted.
+fn bounded(mut all: FilesChanged) -> FilesChanged {
+    let mut left = NAMED;
+    for files in [&mut all.created, &mut all.changed] {
+        files.sort_by_key(|file| file.runs.is_none());
+        all.more += files.len().saturating_sub(left);
+        files.truncate(left);
+        left -= files.len();
+    }
+    all.more += all.deleted.len().saturating_sub(left);
+    all.deleted.truncate(left);
+    all
+}
+
+#[cfg(test)]
+mod tests;

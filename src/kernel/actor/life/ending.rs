@@ -1,0 +1,123 @@
+//! How one life of a kernel ends: asked to, made to, or by itself, with the last that it said.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+use super::Life;
+use crate::jupyter::content::Content;
+use crate::jupyter::message::Channel;
+use crate::kernel::actor::End;
+use crate::kernel::actor::limits::LimitWatch;
+use crate::kernel::host::ExitReason;
+use crate::kernel::link::Incoming;
+use crate::kernel::tap::Tapped;
+
+/// How long a kernel may take to answer a shutdown_request by exiting.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+/// The same before a restart, where nobody wants its last words.
+const RESTART_GRACE: Duration = Duration::from_secs(1);
+/// Silence that tells that there was nothing more.
+const LAST_WORDS_QUIET: Duration = Duration::from_millis(50);
+/// How long we look for what a kernel wrote just before it died.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+impl Life {
+    /// Ends this life in good order and tells everybody who still waits.
+    pub(in crate::kernel::actor) async fn finish(
+        mut self,
+        end: End,
+    ) -> (End, Option<mpsc::Sender<Tapped>>) {
+        let reason = match &end {
+            End::Died(reason) => {
+                self.last_words().await;
+                let reason = reason.clone();
+                match &mut self.limits {
+                    Some(limits) => limits.cause(reason),
+                    None => reason,
+                }
+            }
+            End::Shutdown(_) | End::Restart(_) if !self.host.is_ours() => ExitReason::Requested,
+            End::Shutdown(None) if self.host.is_kept() => ExitReason::Requested,
+            End::Shutdown(_) => self.shut_down(false, SHUTDOWN_GRACE).await,
+            End::Restart(_) => self.shut_down(true, RESTART_GRACE).await,
+            // What it would still do or say is what is to be undone.
+            End::Restore(_) => self.kill(ExitReason::Requested).await,
+        };
+        let stays = matches!(end, End::Shutdown(None)) && self.host.is_kept();
+        self.files.iter_mut().for_each(|files| files.keep(stays));
+        self.table.kernel_died(&reason);
+        self.limits.iter_mut().for_each(LimitWatch::end);
+        let end = match end {
+            End::Died(_) => End::Died(reason),
+            end => end,
+        };
+        (end, self.listener.into_sender())
+    }
+
+    async fn shut_down(&mut self, restart: bool, grace: Duration) -> ExitReason {
+        if self.host.ends_by_message() {
+            let request = self.request(Content::ShutdownRequest { restart });
+            self.send(Channel::Control, request);
+        }
+        self.wait_for_end(restart, grace).await;
+        if self.listener.is_there() {
+            // The answer to a request to end comes with the end.
+            self.last_words().await;
+        }
+        ExitReason::Requested
+    }
+
+    /// Outputs are still taken, or a kernel that writes could not end.
+    async fn wait_for_end(&mut self, restart: bool, grace: Duration) {
+        let end = self.host.end(restart, grace);
+        tokio::pin!(end);
+        loop {
+            tokio::select! {
+                _ = &mut end => return,
+                () = self.listener.make_room(), if self.listener.is_full() => {}
+                incoming = self.link.incoming.recv(), if !self.listener.is_full() => match incoming {
+                    Some(Incoming::Message { channel, message, raw, permit }) => {
+                        let routed = self.table.route(channel, *message, permit, Instant::now());
+                        if let Err((stray, permit)) = routed
+                            && !stray.is_child_of(&self.session)
+                        {
+                            self.listener.offer(Tapped { channel, message: raw, permit });
+                        }
+                    }
+                    Some(
+                        Incoming::Unreadable(..)
+                        | Incoming::Emptied { .. }
+                        | Incoming::TooLarge { .. }
+                        | Incoming::Truncated(_)
+                        | Incoming::Reconnected
+                        | Incoming::Lost(_),
+                    ) => {}
+                    None => {
+                        end.await;
+                        return;
+                    }
+                },
+            }
+        }
+    }
+
+    /// Takes what a dead kernel had written before it died.
+    async fn last_words(&mut self) {
+        let deadline = Instant::now() + LAST_WORDS;
+        loop {
+            if timeout_at(deadline, self.listener.make_room())
+                .await
+                .is_err()
+            {
+                return;
+            }
+            let quiet = deadline.min(Instant::now() + LAST_WORDS_QUIET);
+            let Ok(Some(incoming)) = timeout_at(quiet, self.link.incoming.recv()).await else {
+                return;
+            };
+            self.take(incoming);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Takes secrets out of text: values that are known, and what has the form of a token.
+//!
+//! Values come from the person's environment ([`super::secrets`]) and from whoever gets a key later; they are looked for
+//! all at once, in one pass. Forms are those that issuers have published; they are for text that leaves the machine or
+//! is kept for long, because a form can be wrong about a name.
+//!
+//! Deliberately not here: what is redacted where (`docs/sandbox.md`).
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use serde_json::Value;
+
+use super::secrets;
+
+/// What stands in the place of a secret.
+pub const REDACTED: &str = "[redacted]";
+/// A shorter value is as likely a word.
+const SHORTEST: usize = 8;
+/// A longer one is no secret but a file.
+const LONGEST: usize = 64 << 10;
+/// How much of a secret at the end of a piece of text is waited for with the next piece.
+const HELD: usize = 4;
+
+/// Knows secrets. Clones share what they know.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    known: Arc<RwLock<Arc<Known>>>,
+}
+
+#[derive(Default)]
+struct Known {
+    values: BTreeSet<String>,
+    /// `None` where there are no values.
+    finder: Option<AhoCorasick>,
+}
+
+impl Redactor {
+    /// One that knows the secrets among these variables.
+    pub fn of<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let redactor = Self::default();
+        let secrets = variables
+            .into_iter()
+            .flat_map(|(name, value)| secrets::values(name, value));
+        redactor.learn(secrets.map(str::to_owned));
+        redactor
+    }
+
+    /// Knows one more, such as a key that a program printed.
+    pub fn add(&self, secret: &str) {
+        self.learn(std::iter::once(secret.to_owned()));
+    }
+
+    fn learn(&self, secrets: impl IntoIterator<Item = String>) {
+        let mut shared = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut values = shared.values.clone();
+        let fits = |secret: &String| (SHORTEST..=LONGEST).contains(&secret.len());
+        values.extend(secrets.into_iter().filter(fits));
+        if values.len() == shared.values.len() {
+            return;
+        }
+        let finder = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(&values);
+        // Only far more text than an environment holds is too much.
+        let finder = finder.ok();
+        *shared = Arc::new(Known { values, finder });
+    }
+
+    fn known(&self) -> Arc<Known> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&known)
+    }
+
+    /// `text` without the values that are known.
+    pub fn values<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let known = self.known();
+        let Some(finder) = &known.finder else {
+            return Cow::Borrowed(text);
+        };
+        without(text, finder.find_iter(text).map(|found| found.range()))
+    }
+
+    /// `text` without the values that are known and without what has the form of a secret.
+    pub fn all<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.values(text) {
+            Cow::Borrowed(text) => without(text, secrets::found(text)),
+            Cow::Owned(text) => {
+                let forms = without(&text, secrets::found(&text)).into_owned();
+                Cow::Owned(forms)
+            }
+        }
+    }
+
+    /// The same for all strings in a JSON value.
+    pub fn all_in(&self, value: &mut Value) {
+        strings(value, &mut |text| changed(self.all(text)));
+    }
+
+    /// The same for the values that are known alone.
+    pub fn values_in(&self, value: &mut Value) {
+        if self.known().finder.is_some() {
+            strings(value, &mut |text| changed(self.values(text)));
+        }
+    }
+
+    /// Whether there is nothing that it knows by value.
+    pub fn is_empty(&self) -> bool {
+        self.known().finder.is_none()
+    }
+
+    /// Whether anything in `text` has the form of a secret, or is a value that is known.
+    pub fn finds_any(&self, text: &str) -> bool {
+        matches!(self.all(text), Cow::Owned(_))
+    }
+
+    /// The next piece of a stream of text.
+    pub fn piece(&self, stream: &mut TextStream, text: &str) -> String {
+        let known = self.known();
+        let Some(finder) = &known.finder else {
+            return text.to_owned();
+        };
+        let before = stream.before.len();
+        let mut whole = std::mem::take(&mut stream.before);
+        whole.push_str(&std::mem::take(&mut stream.held));
+        whole.push_str(text);
+        let mut shown = String::with_capacity(whole.len());
+        let mut at = before;
+        for found in finder.find_iter(&whole) {
+            // What was shown of it cannot be taken back.
+            let Range { start, end } = found.range();
+            shown.push_str(whole.get(at..start.max(at)).unwrap_or_default());
+            if end > at {
+                shown.push_str(REDACTED);
+                at = end;
+            }
+        }
+        let rest = whole.get(at..).unwrap_or_default();
+        let keep = begun(&known.values, rest);
+        let (now, held) = rest
+            .split_at_checked(rest.len() - keep)
+            .unwrap_or((rest, ""));
+        shown.push_str(now);
+        held.clone_into(&mut stream.held);
+        // Too short to be held back, and remembered all the same.
+        let short = (1..HELD).rev().find(|length| {
+            let end = now
+                .len()
+                .checked_sub(*length)
+                .and_then(|from| now.get(from..));
+            end.is_some_and(|end| known.values.iter().any(|value| value.starts_with(end)))
+        });
+        let from = now.len() - short.unwrap_or(0);
+        now.get(from..)
+            .unwrap_or_default()
+            .clone_into(&mut stream.before);
+        if !stream.held.is_empty() {
+            stream.before.clear();
+        }
+        shown
+    }
+}
+
+/// Where a stream of text is.
+#[derive(Debug, Default)]
+pub struct TextStream {
+    /// The end of what was shown, where it may be the beginning of a secret.
+    before: String,
+    /// What was not shown yet.
+    held: String,
+}
+
+impl TextStream {
+    /// No more comes: what was held back is no secret.
+    pub fn end(&mut self) -> String {
+        self.before.clear();
+        std::mem::take(&mut self.held)
+    }
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Redactor({} values)", self.known().values.len())
+    }
+}
+
+impl PartialEq for Redactor {
+    fn eq(&self, other: &Self) -> bool {
+        self.known().values == other.known().values
+    }
+}
+
+/// Bytes at the end of `text` that may be the beginning of a value, if they are enough to wait.
+fn begun(values: &BTreeSet<String>, text: &str) -> usize {
+    let longest = |value: &String| {
+        let most = value.len().saturating_sub(1).min(text.len());
+        (HELD..=most).rev().find(|length| {
+            let begin = value.as_bytes().get(..*length);
+            let end = text.as_bytes().get(text.len() - length..);
+            begin == end && text.is_char_boundary(text.len() - length)
+        })
+    };
+    values.iter().filter_map(longest).max().unwrap_or(0)
+}
+
+/// `text` with a mark in the place of each of these parts, which are in order.
+fn without(text: &str, parts: impl Iterator<Item = Range<usize>>) -> Cow<'_, str> {
+    let mut shown = String::new();
+    let mut at = 0;
+    for part in parts {
+        shown.push_str(text.get(at..part.start).unwrap_or_default());
+        shown.push_str(REDACTED);
+        at = part.end;
+    }
+    if at == 0 {
+        return Cow::Borrowed(text);
+    }
+    shown.push_str(text.get(at..).unwrap_or_default());
+    Cow::Owned(shown)
+}
+
+fn changed(text: Cow<'_, str>) -> Option<String> {
+    match text {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(text) => Some(text),
+    }
+}
+
+fn strings(value: &mut Value, change: &mut impl FnMut(&str) -> Option<String>) {
+    match value {
+        Value::String(text) => {
+            if let Some(other) = change(text) {
+                *text = other;
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(|value| strings(value, change)),
+        Value::Object(all) => all.values_mut().for_each(|value| strings(value, change)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,335 @@
+//! The HTTP proxy: `CONNECT host:port`, and requests for `http://` URLs (RFC 9110, section 9.3.6; RFC 9112, section 3.2).
+//!
+//! A request is read, judged, and written anew, so that no two readers can disagree about where one ends. A refusal is
+//! answered 403 with the reason as text.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::uri::Authority;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode, Uri, Version};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::policy::{NOT_LISTED, No, Policy, Target, Way};
+use super::record::{Book, Made, Meter, Metered};
+use super::tunnel::Tunnel;
+use crate::kernel::task;
+
+/// How long a client may take for the head of a request.
+const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// The same for a server that has been sent a request.
+const ANSWER_WITHIN: Duration = Duration::from_mins(10);
+/// How long one address may take to accept.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// How long a connection may be silent.
+const SILENCE: Duration = Duration::from_mins(15);
+/// Bytes of a head.
+const HEAD: usize = 32 * 1024;
+const HEADERS: usize = 100;
+/// The method by which the other end says that a name was looked up that is not allowed.
+pub(super) const LOOKUP: &str = "LOOKUP";
+/// Headers that are between two ends of one connection (RFC 9110, section 7.6.1), besides those that `Connection` names.
+const HOP_BY_HOP: [HeaderName; 9] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::EXPECT,
+];
+
+/// What all connections of one kernel share.
+#[derive(Debug)]
+pub(super) struct Proxy {
+    pub(super) policy: Policy,
+    pub(super) book: Arc<Book>,
+    /// Who may use it, where others can reach it: the value of `Proxy-Authorization`.
+    pub(super) authorization: Option<String>,
+}
+
+pub(super) type Body = BoxBody<Bytes, hyper::Error>;
+/// A server that was connected to, and its record.
+pub(super) type Connected = (Metered<TcpStream>, Made);
+
+/// Serves one client to its end.
+pub(super) async fn serve<S>(stream: S, proxy: Arc<Proxy>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let meter = Arc::<Meter>::default();
+    let stream = Metered::new(stream, Arc::clone(&meter));
+    let work = async {
+        let opened = Mutex::new(None);
+        let answer = service_fn(|request| {
+            let (proxy, opened) = (&proxy, &opened);
+            async move { Ok::<_, Infallible>(proxy.answer(request, opened).await) }
+        });
+        let served = builder()
+            .serve_connection(TokioIo::new(stream), answer)
+            .with_upgrades()
+            .await;
+        if let Err(error) = served {
+            tracing::debug!(%error, "a client of the network proxy");
+        }
+        let tunnel = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tunnel) = tunnel {
+            Tunnel::run(tunnel, &proxy).await;
+        }
+    };
+    tokio::select! {
+        () = work => {}
+        () = meter.silent_for(SILENCE) => {}
+    }
+}
+
+/// How requests are read.
+pub(super) fn builder() -> hyper::server::conn::http1::Builder {
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .max_headers(HEADERS)
+        .max_buf_size(HEAD);
+    builder
+}
+
+impl Proxy {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        opened: &Mutex<Option<Tunnel>>,
+    ) -> Response<Body> {
+        if !self.is_authorized(request.headers()) {
+            let mut response = text(
+                StatusCode::PROXY_AUTHENTICATION_REQUIRED,
+                "this proxy serves one sandbox".to_owned(),
+            );
+            let basic = HeaderValue::from_static("Basic realm=\"sandbox\"");
+            response
+                .headers_mut()
+                .insert(header::PROXY_AUTHENTICATE, basic);
+            return response;
+        }
+        if request.method() == Method::CONNECT {
+            return self.connect(request, opened).await;
+        }
+        let target = match absolute(&request) {
+            Ok(target) => target,
+            Err((host, reason)) => return self.refused(&host, None, reason),
+        };
+        if request.method().as_str() == LOOKUP {
+            return if self.policy.is_known(&target.host) {
+                text(StatusCode::OK, String::new())
+            } else {
+                self.refused(&target.host, None, NOT_LISTED)
+            };
+        }
+        match self.open(&target).await {
+            Ok((_, connected)) => forward(request, &target, connected).await,
+            Err(no) => self.not_made(&target, no),
+        }
+    }
+
+    fn is_authorized(&self, headers: &HeaderMap) -> bool {
+        let Some(wanted) = &self.authorization else {
+            return true;
+        };
+        let given = headers.get(header::PROXY_AUTHORIZATION);
+        given.is_some_and(|given| given.as_bytes() == wanted.as_bytes())
+    }
+
+    async fn connect(
+        &self,
+        request: Request<Incoming>,
+        opened: &Mutex<Option<Tunnel>>,
+    ) -> Response<Body> {
+        let authority = request.uri().authority().map(Authority::as_str);
+        let Some(target) = authority.and_then(|authority| Target::parse(authority, None)) else {
+            let host = shown(authority.unwrap_or_default());
+            return self.refused(&host, None, "it is not `host:port`");
+        };
+        match self.open(&target).await {
+            Ok((way, connected)) => {
+                let tunnel = Tunnel {
+                    target,
+                    is_raw: way.is_raw,
+                    connected,
+                    upgrade: hyper::upgrade::on(request),
+                };
+                *opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
+                text(StatusCode::OK, String::new())
+            }
+            Err(no) => self.not_made(&target, no),
+        }
+    }
+
+    /// A connection to the first address that was checked and accepts.
+    pub(super) async fn open(&self, target: &Target) -> Result<(Way, Connected), No> {
+        let way = self.policy.way(target).await?;
+        let mut last = String::new();
+        for address in &way.addresses {
+            match timeout(CONNECT_WITHIN, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => {
+                    // Small writes are somebody else's to gather.
+                    let _ = stream.set_nodelay(true);
+                    let made = self.book.made(&target.host, target.port);
+                    let stream = Metered::new(stream, Arc::clone(&made.meter));
+                    return Ok((way, (stream, made)));
+                }
+                Ok(Err(error)) => last = format!("{address}: {error}"),
+                Err(_) => last = format!("{address} did not answer"),
+            }
+        }
+        Err(No::Failed(last))
+    }
+
+    pub(super) fn not_made(&self, target: &Target, no: No) -> Response<Body> {
+        let status = match no {
+            No::Refused(_) => StatusCode::FORBIDDEN,
+            No::Failed(_) => StatusCode::BAD_GATEWAY,
+        };
+        text(
+            status,
+            self.book.not_made(&target.host, Some(target.port), no),
+        )
+    }
+
+    pub(super) fn refused(&self, host: &str, port: Option<u16>, reason: &str) -> Response<Body> {
+        let words = self
+            .book
+            .not_made(host, port, No::Refused(reason.to_owned()));
+        text(StatusCode::FORBIDDEN, words)
+    }
+}
+
+/// Who is asked for by a URL, and the same by `Host`.
+fn absolute(request: &Request<Incoming>) -> Result<Target, (String, &'static str)> {
+    let uri = request.uri();
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    let wrong = |reason| (shown(authority), reason);
+    match uri.scheme_str() {
+        Some("http") => {}
+        Some(_) => return Err(wrong("only `http` URLs are asked for in this way")),
+        None => return Err(wrong("a request to a proxy has a whole URL")),
+    }
+    let target = Target::parse(authority, Some(80)).ok_or_else(|| wrong("that is no host"))?;
+    if is_host(request.headers(), &target, 80) {
+        Ok(target)
+    } else {
+        Err(wrong("`Host` is not the host of the URL"))
+    }
+}
+
+/// Whether `Host` is there once, and is `target`.
+pub(super) fn is_host(headers: &HeaderMap, target: &Target, usual: u16) -> bool {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return false;
+    };
+    let host = host.to_str().ok();
+    host.and_then(|host| Target::parse(host, Some(usual)))
+        .as_ref()
+        == Some(target)
+}
+
+/// Sends a request on, and gives the answer back while it comes.
+pub(super) async fn forward(
+    mut request: Request<Incoming>,
+    target: &Target,
+    (stream, made): Connected,
+) -> Response<Body> {
+    let failed =
+        |error: &dyn std::fmt::Display| text(StatusCode::BAD_GATEWAY, format!("{target}: {error}"));
+    let mut client = hyper::client::conn::http1::Builder::new();
+    client.max_headers(HEADERS).max_buf_size(HEAD);
+    let (mut sender, connection) = match client.handshake(TokioIo::new(stream)).await {
+        Ok(both) => both,
+        Err(error) => return failed(&error),
+    };
+    let driving = task::spawn("network", async move {
+        // The one who waits for the answer is told.
+        let _ = connection.await;
+    });
+    let path = request
+        .uri()
+        .path_and_query()
+        .map_or("/", |path| path.as_str());
+    let Ok(uri) = path.parse::<Uri>() else {
+        return failed(&"the URL has no path");
+    };
+    *request.uri_mut() = uri;
+    *request.version_mut() = Version::HTTP_11;
+    only_end_to_end(request.headers_mut());
+    let answered = match timeout(ANSWER_WITHIN, sender.send_request(request)).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => return failed(&error),
+        Err(_) => return failed(&"it did not answer in time"),
+    };
+    if answered.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return failed(&"it changed the protocol, which nobody had asked for");
+    }
+    let (mut head, body) = answered.into_parts();
+    only_end_to_end(&mut head.headers);
+    head.version = Version::HTTP_11;
+    // They go with the body.
+    let both = (driving, made);
+    let body = body.map_frame(move |frame| {
+        let _kept = &both;
+        frame
+    });
+    Response::from_parts(head, body.boxed())
+}
+
+/// Takes out what is between two ends of one connection.
+fn only_end_to_end(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        // These say how long a message is and whose it is.
+        .filter(|name| *name != header::CONTENT_LENGTH && *name != header::HOST)
+        .collect();
+    for name in named.iter().chain(&HOP_BY_HOP) {
+        headers.remove(name);
+    }
+}
+
+pub(super) fn text(status: StatusCode, words: String) -> Response<Body> {
+    let words = if words.is_empty() {
+        words
+    } else {
+        words + "\n"
+    };
+    let body = Full::new(Bytes::from(words));
+    let mut response = Response::new(body.map_err(|never: Infallible| match never {}).boxed());
+    *response.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, plain);
+    response
+}
+
+/// What somebody wrote in the place of a host, so that it can be shown.
+fn shown(text: &str) -> String {
+    let visible = text.chars().filter(char::is_ascii_graphic);
+    let visible: String = visible.take(100).collect();
+    if visible.is_empty() {
+        "a host without a name".to_owned()
+    } else {
+        visible
+    }
+}

@@ -1,0 +1,387 @@
+//! What became of each connection: for the audit, for a person, and as a note for the cell that wanted it.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{Notify, broadcast};
+
+use super::policy::No;
+
+/// Connections that are remembered.
+const RECENT: usize = 1000;
+/// How far a subscriber may fall behind; who does is told how many it missed.
+const BEHIND: usize = 256;
+/// Refusals that wait for a cell that they can be told.
+const REFUSALS: usize = 20;
+
+/// A connection that has ended, or that never was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Connection {
+    /// The name that was asked for.
+    pub host: String,
+    /// The port; a lookup has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// What became of it.
+    #[serde(flatten)]
+    pub end: ConnectionEnd,
+    /// Bytes that were sent.
+    pub up: u64,
+    /// Bytes that came back.
+    pub down: u64,
+}
+
+/// What became of a connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum ConnectionEnd {
+    /// It was made.
+    Allowed,
+    /// The rules forbid it.
+    Refused {
+        /// Which rule.
+        reason: String,
+    },
+    /// It was allowed and could not be made.
+    Failed {
+        /// What happened.
+        reason: String,
+    },
+}
+
+/// All connections of the kernels that share it. Cheap to clone.
+#[derive(Clone)]
+pub struct Connections(Arc<Log>);
+
+struct Log {
+    recent: Mutex<VecDeque<Connection>>,
+    ended: broadcast::Sender<Connection>,
+}
+
+impl Connections {
+    /// The last ones, oldest first.
+    pub fn recent(&self) -> Vec<Connection> {
+        lock(&self.0.recent).iter().cloned().collect()
+    }
+
+    /// Each from now on, when it has ended.
+    pub fn subscribe(&self) -> broadcast::Receiver<Connection> {
+        self.0.ended.subscribe()
+    }
+
+    fn add(&self, connection: Connection) {
+        let Connection {
+            host,
+            port,
+            end,
+            up,
+            down,
+        } = &connection;
+        tracing::info!(
+            host,
+            port,
+            ?end,
+            up,
+            down,
+            "connection of a confined kernel"
+        );
+        push(&mut lock(&self.0.recent), connection.clone(), RECENT);
+        // Perhaps nobody listens.
+        let _ = self.0.ended.send(connection);
+    }
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self(Arc::new(Log {
+            recent: Mutex::default(),
+            ended: broadcast::Sender::new(BEHIND),
+        }))
+    }
+}
+
+impl fmt::Debug for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connections")
+    }
+}
+
+/// The same list, not a list with the same content.
+impl PartialEq for Connections {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// What was refused of one kernel and not told yet.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    waiting: Mutex<VecDeque<String>>,
+    came: Notify,
+}
+
+impl Refusals {
+    fn add(&self, words: String) {
+        let mut waiting = lock(&self.waiting);
+        // Programs try again and again.
+        if !waiting.contains(&words) {
+            push(&mut waiting, words, REFUSALS);
+        }
+        drop(waiting);
+        self.came.notify_one();
+    }
+
+    pub(super) fn take(&self) -> Vec<String> {
+        lock(&self.waiting).drain(..).collect()
+    }
+
+    /// Waits until there are some. Cancel-safe.
+    pub(super) async fn some(&self) {
+        while lock(&self.waiting).is_empty() {
+            self.came.notified().await;
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn push<T>(queue: &mut VecDeque<T>, new: T, most: usize) {
+    if queue.len() >= most {
+        queue.pop_front();
+    }
+    queue.push_back(new);
+}
+
+/// Where connections of one kernel are written down.
+#[derive(Debug)]
+pub(super) struct Book {
+    pub(super) connections: Connections,
+    pub(super) refusals: Refusals,
+    /// What is allowed, for people.
+    pub(super) allowed: String,
+}
+
+impl Book {
+    /// One that was not made; in words for the one who wanted it.
+    pub(super) fn not_made(&self, host: &str, port: Option<u16>, no: No) -> String {
+        let place = port.map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let (words, end) = match no {
+            No::Refused(reason) => {
+                let what = match port {
+                    Some(_) => "a connection to",
+                    None => "to look up",
+                };
+                let words = format!(
+                    "the sandbox refused {what} {place}: {reason}; allowed are {}",
+                    self.allowed
+                );
+                self.refusals.add(words.clone());
+                (words, ConnectionEnd::Refused { reason })
+            }
+            No::Failed(reason) => (
+                format!("no connection to {place}: {reason}"),
+                ConnectionEnd::Failed { reason },
+            ),
+        };
+        self.connections.add(Connection {
+            host: host.to_owned(),
+            port,
+            end,
+            up: 0,
+            down: 0,
+        });
+        words
+    }
+
+    /// One that is made; it is written down when it has ended.
+    pub(super) fn made(self: &Arc<Self>, host: &str, port: u16) -> Made {
+        Made {
+            book: Arc::clone(self),
+            host: host.to_owned(),
+            port,
+            meter: Arc::default(),
+            is_refused: false,
+        }
+    }
+}
+
+/// A connection that is made.
+pub(super) struct Made {
+    book: Arc<Book>,
+    host: String,
+    port: u16,
+    pub(super) meter: Arc<Meter>,
+    /// Whether something else has been written down of it.
+    is_refused: bool,
+}
+
+impl Made {
+    /// What was done with it is refused, which is written down instead.
+    pub(super) fn refused(mut self) {
+        self.is_refused = true;
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if self.is_refused {
+            return;
+        }
+        self.book.connections.add(Connection {
+            host: std::mem::take(&mut self.host),
+            port: Some(self.port),
+            end: ConnectionEnd::Allowed,
+            up: self.meter.written.load(Ordering::Relaxed),
+            down: self.meter.read.load(Ordering::Relaxed),
+        });
+    }
+}
+
+/// Bytes that passed.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    read: AtomicU64,
+    written: AtomicU64,
+}
+
+impl Meter {
+    /// Returns when nothing has passed for `silence`, to a quarter of it.
+    pub(super) async fn silent_for(&self, silence: Duration) {
+        const QUARTERS: u32 = 4;
+        let mut before = None;
+        let mut quiet = 0;
+        while quiet < QUARTERS {
+            tokio::time::sleep(silence / QUARTERS).await;
+            let now = self.read.load(Ordering::Relaxed) + self.written.load(Ordering::Relaxed);
+            quiet = if before == Some(now) { quiet + 1 } else { 0 };
+            before = Some(now);
+        }
+    }
+}
+
+/// A stream whose bytes are counted.
+#[derive(Debug)]
+pub(super) struct Metered<S> {
+    stream: S,
+    meter: Arc<Meter>,
+}
+
+impl<S> Metered<S> {
+    pub(super) fn new(stream: S, meter: Arc<Meter>) -> Self {
+        Self { stream, meter }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let more = buffer.filled().len().saturating_sub(before);
+        self.meter.read.fetch_add(count(more), Ordering::Relaxed);
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if let Poll::Ready(Ok(written)) = &polled {
+            self.meter
+                .written
+                .fetch_add(count(*written), Ordering::Relaxed);
+        }
+        polled
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+fn count(bytes: usize) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_refused_is_told_once_and_written_down_each_time() {
+        let book = Arc::new(Book {
+            connections: Connections::default(),
+            refusals: Refusals::default(),
+            allowed: "a.org".to_owned(),
+        });
+        let mut ended = book.connections.subscribe();
+        for _ in 0..3 {
+            book.not_made("b.org", Some(443), No::Refused("why".to_owned()));
+        }
+        book.not_made("c.org", None, No::Refused("why".to_owned()));
+        book.not_made("a.org", Some(80), No::Failed("gone".to_owned()));
+        book.refusals.some().await;
+        assert_eq!(
+            book.refusals.take(),
+            [
+                "the sandbox refused a connection to b.org:443: why; allowed are a.org",
+                "the sandbox refused to look up c.org: why; allowed are a.org",
+            ]
+        );
+        assert_eq!(book.refusals.take(), Vec::<String>::new());
+        assert_eq!(book.connections.recent().len(), 5);
+        let first = ended.recv().await.unwrap();
+        let json = serde_json::to_value(&first).unwrap();
+        assert_eq!(
+            json,
+            serde_json::json!({"host": "b.org", "port": 443, "end": "refused", "reason": "why", "up": 0, "down": 0})
+        );
+        assert_eq!(serde_json::from_value::<Connection>(json).unwrap(), first);
+    }
+
+    #[tokio::test]
+    async fn bytes_of_a_connection_are_counted() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let book = Arc::new(Book {
+            connections: Connections::default(),
+            refusals: Refusals::default(),
+            allowed: String::new(),
+        });
+        let made = book.made("a.org", 443);
+        let (near, mut far) = tokio::io::duplex(100);
+        let mut near = Metered::new(near, Arc::clone(&made.meter));
+        near.write_all(b"hello").await.unwrap();
+        far.write_all(b"you").await.unwrap();
+        near.read_exact(&mut [0; 3]).await.unwrap();
+        drop(made);
+        let connection = Connection {
+            host: "a.org".to_owned(),
+            port: Some(443),
+            end: ConnectionEnd::Allowed,
+            up: 5,
+            down: 3,
+        };
+        assert_eq!(book.connections.recent(), [connection]);
+    }
+}

@@ -1,0 +1,83 @@
+//! What of a reply is words, and when it can be told.
+
+use super::Reader;
+use crate::llm::fenced::habits;
+use crate::llm::fenced::piece::{Accept, Piece};
+
+impl Reader {
+    /// Tells the words after the last block, except what may be code without a fence.
+    pub(super) fn tell_words(&mut self, last: bool, pieces: &mut Vec<Piece>) {
+        let rest = self.text.get(self.done..).unwrap_or_default().to_owned();
+        let held = match self.accept {
+            Accept::Blocks => habits::first_import(&rest),
+            Accept::Calls | Accept::Words => None,
+        };
+        let (words, code) = rest.split_at(held.unwrap_or(rest.len()));
+        self.say(words, pieces);
+        self.done += words.len();
+        if !last {
+            return;
+        }
+        self.done = self.text.len();
+        if code.is_empty() || self.ran {
+            self.say(code, pieces);
+            return;
+        }
+        let (code, words) = code.split_at(habits::end_of_code(code));
+        pieces.push(Piece::Begin(None));
+        pieces.push(Piece::Code(code.trim_end().to_owned()));
+        pieces.push(Piece::End);
+        self.ran_something();
+        self.say(words, pieces);
+    }
+
+    /// Shows the line that is being written, where it can be nothing but words.
+    pub(super) fn tell_partial(&mut self, pieces: &mut Vec<Piece>) {
+        let certain = self.line.chars().next().is_some_and(char::is_alphabetic)
+            && !["import", "from", "functions.", "run_code", "execute"]
+                .iter()
+                .any(|start| self.line.starts_with(start) || start.starts_with(&self.line))
+            && !(self.ran && self.fresh);
+        if self.stopped
+            || !certain
+            || self.opener.is_some()
+            || self.open.is_some()
+            || self.done < self.text.len()
+        {
+            return;
+        }
+        let new = self.line.get(self.partial..).unwrap_or_default().to_owned();
+        self.partial = self.line.len();
+        self.say(&new, pieces);
+    }
+
+    /// Tells words. White space at their end waits for more words; blank lines before the first are dropped.
+    pub(super) fn say(&mut self, words: &str, pieces: &mut Vec<Piece>) {
+        let first;
+        let mut words = words;
+        if self.fresh {
+            // They may come in pieces.
+            self.blank.push_str(words);
+            let indented = self.blank.trim_start();
+            if indented.is_empty() {
+                return;
+            }
+            let space = self.blank.len() - indented.len();
+            let line = self.blank.get(..space).and_then(|it| it.rfind('\n'));
+            first = self.blank.split_off(line.map_or(0, |at| at + 1));
+            words = &first;
+            self.fresh = false;
+            self.blank.clear();
+            if self.told {
+                self.blank.push_str("\n\n");
+            }
+        }
+        let mut text = std::mem::take(&mut self.blank);
+        text.push_str(words);
+        self.blank = text.split_off(text.trim_end().len());
+        if !text.is_empty() {
+            self.told = true;
+            pieces.push(Piece::Text(text));
+        }
+    }
+}

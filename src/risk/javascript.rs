@@ -1,0 +1,519 @@
+//! Findings in JavaScript and TypeScript, as Node and Deno run them.
+
+mod api;
+
+use std::collections::BTreeMap;
+
+use tree_sitter::{Language, Node};
+
+use super::finding::FindingKind;
+use super::shell;
+use super::site::{UNKNOWN, join};
+use super::sink::Sink;
+use super::text::unescaped;
+use super::tree::{Next, children, code_of, parse, walk};
+use super::{Dialect, nested};
+use api::{Api, function, method};
+
+/// How deep an expression is followed.
+const DEEPEST: u32 = 40;
+
+/// A cell of JavaScript or TypeScript: the grammar of the one takes the other.
+pub(super) fn script(code: &str, sink: &mut Sink<'_>) {
+    let language: Language = tree_sitter_typescript::LANGUAGE_TYPESCRIPT.into();
+    let Some(tree) = parse(code, &language) else {
+        return sink.unanalysed("the code takes too long to parse");
+    };
+    let root = tree.root_node();
+    let mut reader = Reader {
+        code,
+        sink,
+        names: BTreeMap::new(),
+        texts: BTreeMap::new(),
+        covered: 0,
+        handled: None,
+        is_broken: false,
+    };
+    let mut is_whole = walk(root, |node, _| {
+        reader.learn(node);
+        Next::Inside
+    });
+    is_whole &= walk(root, |node, above| reader.visit(node, above));
+    if !is_whole {
+        reader
+            .sink
+            .unanalysed("there is more in this code than is analysed");
+    }
+}
+
+struct Reader<'r, 's, 'c> {
+    code: &'c str,
+    sink: &'r mut Sink<'s>,
+    names: BTreeMap<&'c str, String>,
+    texts: BTreeMap<&'c str, Option<String>>,
+    covered: usize,
+    handled: Option<usize>,
+    is_broken: bool,
+}
+
+impl<'t, 'c> Reader<'_, '_, 'c> {
+    fn of(&self, node: Node<'_>) -> &'c str {
+        code_of(node, self.code)
+    }
+
+    fn learn(&mut self, node: Node<'t>) {
+        match node.kind() {
+            "variable_declarator" => {
+                if let (Some(name), Some(value)) = (
+                    node.child_by_field_name("name"),
+                    node.child_by_field_name("value"),
+                ) {
+                    self.bind(name, value);
+                }
+            }
+            "assignment_expression" => {
+                if let (Some(name), Some(value)) = (
+                    node.child_by_field_name("left"),
+                    node.child_by_field_name("right"),
+                ) {
+                    self.bind(name, value);
+                }
+            }
+            "import_statement" => self.import(node),
+            _ => {}
+        }
+    }
+
+    fn bind(&mut self, name: Node<'t>, value: Node<'t>) {
+        if name.kind() == "object_pattern" {
+            let Some(module) = self.name(value, 0) else {
+                return;
+            };
+            for part in children(name) {
+                let (key, local) = match part.kind() {
+                    "pair_pattern" => (
+                        part.child_by_field_name("key"),
+                        part.child_by_field_name("value"),
+                    ),
+                    _ => (Some(part), Some(part)),
+                };
+                if let (Some(key), Some(local)) = (key, local) {
+                    let full = format!("{module}.{}", self.of(key));
+                    self.names.insert(self.of(local), plain(&full));
+                }
+            }
+            return;
+        }
+        if name.kind() != "identifier" {
+            return;
+        }
+        let name = self.of(name);
+        if let Some(full) = self.name(value, 0)
+            && full != name
+            && !full.ends_with("()")
+        {
+            self.names.insert(name, full);
+        }
+        let text = self.text(value, 0);
+        match self.texts.get(name) {
+            None => {
+                self.texts.insert(name, text);
+            }
+            Some(before) if *before == text => {}
+            Some(_) => {
+                self.texts.insert(name, None);
+            }
+        }
+    }
+
+    /// `import fs, { rm as r } from "node:fs"`, `import * as cp from "child_process"`.
+    fn import(&mut self, node: Node<'t>) {
+        let source = node.child_by_field_name("source");
+        let Some(module) = source.and_then(|it| self.text(it, 0)) else {
+            return;
+        };
+        let module = module_name(&module).to_owned();
+        let clause = children(node).into_iter().find(|it| it.kind() == "import_clause");
+        for part in clause.map(children).unwrap_or_default() {
+            match part.kind() {
+                "identifier" => {
+                    self.names.insert(self.of(part), module.clone());
+                }
+                "namespace_import" => {
+                    if let Some(name) = part.named_child(0) {
+                        self.names.insert(self.of(name), module.clone());
+                    }
+                }
+                "named_imports" => {
+                    for one in children(part) {
+                        let Some(name) = one.child_by_field_name("name") else {
+                            continue;
+                        };
+                        let local = one.child_by_field_name("alias").unwrap_or(name);
+                        let full = format!("{module}.{}", self.of(name));
+                        self.names.insert(self.of(local), plain(&full));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The dotted name of what `node` is.
+    fn name(&self, node: Node<'_>, depth: u32) -> Option<String> {
+        if depth > DEEPEST {
+            return None;
+        }
+        let name = match node.kind() {
+            "identifier" => {
+                let name = self.of(node);
+                self.names.get(name).map_or(name, String::as_str).to_owned()
+            }
+            "member_expression" => {
+                let object = self.name(node.child_by_field_name("object")?, depth + 1);
+                let property = self.of(node.child_by_field_name("property")?);
+                format!("{}.{property}", object.as_deref().unwrap_or("?"))
+            }
+            "subscript_expression" => {
+                let object = self.name(node.child_by_field_name("object")?, depth + 1)?;
+                let key = self.text(node.child_by_field_name("index")?, depth + 1)?;
+                format!("{object}.{key}")
+            }
+            "parenthesized_expression" | "await_expression" | "non_null_expression"
+            | "as_expression" | "satisfies_expression" => {
+                self.name(node.named_child(0)?, depth + 1)?
+            }
+            "sequence_expression" => self.name(children(node).last().copied()?, depth + 1)?,
+            "import" => "import".to_owned(),
+            "call_expression" => {
+                let name = self.name(node.child_by_field_name("function")?, depth + 1)?;
+                let arguments = node.child_by_field_name("arguments").map(children);
+                let first = arguments.and_then(|it| it.first().copied());
+                match &*name {
+                    "require" | "import" | "process.getBuiltinModule" => {
+                        let module = self.text(first?, depth + 1)?;
+                        module_name(&module).to_owned()
+                    }
+                    _ => format!("{name}()"),
+                }
+            }
+            _ => return None,
+        };
+        Some(plain(&name))
+    }
+
+    fn text(&self, node: Node<'_>, depth: u32) -> Option<String> {
+        if depth > DEEPEST {
+            return None;
+        }
+        match node.kind() {
+            "string" => {
+                let code = self.of(node);
+                Some(unescaped(code.get(1..code.len().saturating_sub(1))?))
+            }
+            "template_string" => {
+                let mut text = String::new();
+                for part in children(node) {
+                    match part.kind() {
+                        "string_fragment" => text.push_str(self.of(part)),
+                        "escape_sequence" => text.push_str(&unescaped(self.of(part))),
+                        _ => {
+                            let value = part.named_child(0);
+                            let value = value.and_then(|it| self.text(it, depth + 1));
+                            text.push_str(&value.unwrap_or_else(|| UNKNOWN.to_string()));
+                        }
+                    }
+                }
+                Some(text)
+            }
+            "parenthesized_expression" | "as_expression" => {
+                self.text(node.named_child(0)?, depth + 1)
+            }
+            "identifier" => self.texts.get(self.of(node))?.clone(),
+            "binary_expression" if self.of(node.child_by_field_name("operator")?) == "+" => {
+                let left = self.text(node.child_by_field_name("left")?, depth + 1);
+                let right = self.text(node.child_by_field_name("right")?, depth + 1);
+                if left.is_none() && right.is_none() {
+                    return None;
+                }
+                let gap = || UNKNOWN.to_string();
+                Some(left.unwrap_or_else(gap) + &right.unwrap_or_else(gap))
+            }
+            "member_expression" if self.of(node) == "process.env.HOME" => Some("~".to_owned()),
+            "call_expression" => {
+                let name = self.name(node.child_by_field_name("function")?, depth + 1)?;
+                let arguments = children(node.child_by_field_name("arguments")?);
+                match &*name {
+                    "path.join" | "path.resolve" => {
+                        let mut path = String::new();
+                        for argument in arguments {
+                            let part = self.text(argument, depth + 1);
+                            path = join(&path, &part.unwrap_or_else(|| UNKNOWN.to_string()));
+                        }
+                        Some(path)
+                    }
+                    "os.homedir" => Some("~".to_owned()),
+                    "os.tmpdir" => Some("/tmp".to_owned()),
+                    "process.cwd" | "Deno.cwd" => Some(".".to_owned()),
+                    "Deno.env.get" if self.text(*arguments.first()?, depth + 1)? == "HOME" => {
+                        Some("~".to_owned())
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn visit(&mut self, node: Node<'t>, above: &[Node<'t>]) -> Next {
+        if node.is_error() || node.is_missing() {
+            if !self.is_broken {
+                self.is_broken = true;
+                let reason = "cannot be parsed as JavaScript";
+                self.sink
+                    .find_because(FindingKind::Unparseable, node, self.code, reason);
+            }
+            return Next::Inside;
+        }
+        match node.kind() {
+            "import_statement" | "export_statement" => self.fetched(node.child_by_field_name("source"), node),
+            "call_expression" | "new_expression" => self.call(node),
+            "subscript_expression" => self.subscript(node),
+            "identifier" | "member_expression" => self.reference(node, above),
+            _ => {}
+        }
+        if node.start_byte() >= self.covered
+            && matches!(
+                node.kind(),
+                "string" | "template_string" | "binary_expression" | "call_expression"
+            )
+            && let Some(text) = self.text(node, 0)
+            && text != "."
+        {
+            self.sink.string(&text, node, self.code);
+            self.covered = node.end_byte();
+        }
+        Next::Inside
+    }
+
+    /// A module from the network, or one that is installed by being named.
+    fn fetched(&mut self, source: Option<Node<'t>>, node: Node<'t>) {
+        let Some(module) = source.and_then(|it| self.text(it, 0)) else {
+            return;
+        };
+        if module.starts_with("http://") || module.starts_with("https://") {
+            self.sink.find(FindingKind::Network, node, self.code);
+        } else if module.starts_with("npm:") || module.starts_with("jsr:") {
+            self.sink.find(FindingKind::Install, node, self.code);
+        }
+    }
+
+    fn call(&mut self, node: Node<'t>) {
+        let function_node = node
+            .child_by_field_name("function")
+            .or_else(|| node.child_by_field_name("constructor"));
+        let Some(callee) = function_node else { return };
+        let Some(name) = self.name(callee, 0) else {
+            return;
+        };
+        let list = node.child_by_field_name("arguments");
+        let is_template = list.is_some_and(|it| it.kind() == "template_string");
+        let arguments = match list {
+            Some(template) if is_template => vec![template],
+            Some(list) => children(list),
+            None => Vec::new(),
+        };
+        if matches!(&*name, "require" | "import") {
+            return self.requires(&arguments, node);
+        }
+        let last = name.rsplit('.').next().unwrap_or_default();
+        let is_new = node.kind() == "new_expression";
+        let found = function(&name, is_new, is_template).or_else(|| {
+            if callee.kind() == "member_expression" {
+                method(last)
+            } else {
+                None
+            }
+        });
+        let Some(api) = found else { return };
+        self.handled = Some(callee.id());
+        self.does(api, &arguments, node);
+    }
+
+    fn does(&mut self, api: Api, arguments: &[Node<'t>], node: Node<'t>) {
+        let code = self.code;
+        let text = |at: usize| self.text(*arguments.get(at)?, 0);
+        match api {
+            Api::Delete => {
+                let path = text(0);
+                self.sink.delete(path.as_deref(), node, code);
+            }
+            Api::Write(at, how) => {
+                let path = text(at);
+                self.sink.write(path.as_deref(), how, node, code);
+            }
+            Api::Move => {
+                let (from, to) = (text(0), text(1));
+                self.sink.moved(from.as_deref(), to.as_deref(), node, code);
+            }
+            Api::Command => self.command(arguments, node),
+            Api::Run => {
+                // The body of a function is its last argument.
+                let what = arguments.last().map(|it| self.text(*it, 0));
+                match what {
+                    Some(Some(text)) if !text.contains(UNKNOWN) => {
+                        self.sink
+                            .within(node, code, |sink| nested(&text, Dialect::JavaScript, sink));
+                    }
+                    Some(_) => self.hides(node, "runs code that is computed"),
+                    None => {}
+                }
+            }
+            Api::Later => {
+                // setTimeout("code")
+                if let Some(text) = text(0) {
+                    self.sink
+                        .within(node, code, |sink| nested(&text, Dialect::JavaScript, sink));
+                }
+            }
+            Api::Plain(kind) => self.sink.find(kind, node, code),
+            Api::Hides(reason) => self.hides(node, reason),
+        }
+    }
+
+    fn hides(&mut self, node: Node<'t>, reason: &str) {
+        self.sink
+            .find_because(FindingKind::Obfuscation, node, self.code, reason);
+    }
+
+    fn requires(&mut self, arguments: &[Node<'t>], node: Node<'t>) {
+        let Some(first) = arguments.first() else { return };
+        match self.text(*first, 0).filter(|text| !text.contains(UNKNOWN)) {
+            Some(_) => self.fetched(Some(*first), node),
+            None => self.hides(node, "imports a module whose name is computed"),
+        }
+    }
+
+    /// `execSync("rm -rf x")`, `spawn("rm", ["-rf", "x"])`, `new Deno.Command("rm", { args: [..] })`.
+    fn command(&mut self, arguments: &[Node<'t>], node: Node<'t>) {
+        let code = self.code;
+        let Some(first) = arguments.first() else {
+            return self.sink.find(FindingKind::Shell, node, code);
+        };
+        if first.kind() == "array" || first.kind() == "object" {
+            let words = self.words(*first);
+            self.sink
+                .find_command(FindingKind::Shell, node, code, words.first().map_or("", |it| it));
+            return self
+                .sink
+                .within(node, code, |sink| shell::words(&words, node, code, sink));
+        }
+        let Some(program) = self.text(*first, 0) else {
+            return self.sink.find(FindingKind::Shell, node, code);
+        };
+        let name = program.split_whitespace().next().unwrap_or_default();
+        self.sink.find_command(FindingKind::Shell, node, code, name);
+        let more = arguments.get(1).map(|it| self.words(*it)).unwrap_or_default();
+        if more.is_empty() {
+            return self
+                .sink
+                .within(node, code, |sink| shell::inner(&program, sink));
+        }
+        let mut words = vec![program];
+        words.extend(more);
+        self.sink
+            .within(node, code, |sink| shell::words(&words, node, code, sink));
+    }
+
+    /// The words in a list, or in the `args` of an object.
+    fn words(&self, node: Node<'t>) -> Vec<String> {
+        match node.kind() {
+            "array" => children(node)
+                .into_iter()
+                .map(|it| self.text(it, 0).unwrap_or_else(|| UNKNOWN.to_string()))
+                .collect(),
+            "object" => {
+                let mut pairs = children(node).into_iter();
+                let pair = pairs.find(|pair| {
+                    let key = pair.child_by_field_name("key");
+                    key.is_some_and(|key| matches!(self.of(key), "args" | "cmd"))
+                });
+                let value = pair.and_then(|pair| pair.child_by_field_name("value"));
+                value
+                    .filter(|value| value.kind() == "array")
+                    .map(|value| self.words(value))
+                    .unwrap_or_default()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// `globalThis[name]`, `fs[name](..)`.
+    fn subscript(&mut self, node: Node<'t>) {
+        let object = node.child_by_field_name("object").and_then(|it| self.name(it, 0));
+        let index = node.child_by_field_name("index");
+        if self.handled.take_if(|id| *id == node.id()).is_some() {
+            return;
+        }
+        let Some(object) = object else { return };
+        if !api::SENSITIVE.contains(&&*object) {
+            return;
+        }
+        let key = index.and_then(|it| self.text(it, 0));
+        match key.filter(|key| !key.contains(UNKNOWN)) {
+            None => self.hides(node, "picks a function by a computed name"),
+            Some(_) => self.named(node),
+        }
+    }
+
+    /// A function that is handed around: `files.forEach(fs.unlinkSync)`.
+    fn reference(&mut self, node: Node<'t>, above: &[Node<'t>]) {
+        if self.handled.take_if(|id| *id == node.id()).is_some() {
+            return;
+        }
+        let parent = above.last().map_or("", |it| it.kind());
+        let is_value = matches!(
+            parent,
+            "arguments" | "array" | "pair" | "assignment_expression" | "variable_declarator"
+                | "return_statement" | "spread_element"
+        );
+        let is_name = above
+            .last()
+            .and_then(|it| it.child_by_field_name("name"))
+            .is_some_and(|name| name == node);
+        if is_value && !is_name {
+            self.named(node);
+        }
+    }
+
+    fn named(&mut self, node: Node<'t>) {
+        let Some(name) = self.name(node, 0) else {
+            return;
+        };
+        match function(&name, false, false) {
+            Some(Api::Delete) => self.sink.delete(None, node, self.code),
+            Some(Api::Command) => self.sink.find(FindingKind::Shell, node, self.code),
+            Some(Api::Run) => self.hides(node, "runs code that is computed"),
+            Some(Api::Hides(reason)) => self.hides(node, reason),
+            _ => {}
+        }
+    }
+}
+
+/// A module's name without what says where it is from.
+fn module_name(module: &str) -> &str {
+    let name = module.strip_prefix("node:").unwrap_or(module);
+    match name {
+        "fs/promises" | "fs-extra" | "graceful-fs" => "fs",
+        name => name,
+    }
+}
+
+/// A name without the ways round it: `globalThis.fs.promises.rm` is `fs.rm`.
+fn plain(name: &str) -> String {
+    let mut name = name;
+    for global in ["globalThis.", "global.", "window.", "self."] {
+        name = name.strip_prefix(global).unwrap_or(name);
+    }
+    name.replace(".promises.", ".").replace(".default.", ".")
+}

@@ -1,0 +1,94 @@
+//! Floor 0: what a piece of code might do, found without running it.
+//!
+//! Code is parsed by the grammars of tree-sitter and read for what a person would want to know before it runs: does it
+//! delete files, reach the network, install packages? The result is a list of [`Finding`]s, each with its line.
+//!
+//! This is advice for a person and a policy, not a wall: what code *can* do is bounded by the sandbox alone. Code that
+//! wants to hide finds a way, and what is usual for hiding is a finding of its own ([`FindingKind::Obfuscation`]).
+//!
+//! Code is hostile: its length, the parser's work, the depth and the number of findings are bounded, and what is over a
+//! bound is a finding too. Deliberately not here: what is allowed (`agent::approval`), the disk, the clock.
+
+mod finding;
+mod javascript;
+mod python;
+mod r;
+mod secrets;
+mod shell;
+mod sink;
+mod site;
+mod text;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+pub use finding::{Analysis, Finding, FindingKind, Mention, Where};
+pub use python::Names;
+use sink::Sink;
+pub use site::Site;
+
+/// Bytes of code that are analysed.
+pub const LONGEST: usize = 16 << 10;
+/// How deep code in code is followed.
+const DEEPEST: u32 = 4;
+
+/// What is known of the cells that a session ran before.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Memory {
+    names: Names,
+}
+
+/// Analyses a cell in `language`. What it imports is remembered for the cells after it.
+pub fn analyse(code: &str, language: &str, site: &Site<'_>, memory: &mut Memory) -> Analysis {
+    let dialect = Dialect::of(language);
+    let mut sink = Sink::new(site, code);
+    match dialect {
+        Some(_) if code.len() > LONGEST => {
+            sink.unanalysed("the code is too long to be analysed");
+        }
+        Some(Dialect::Python) => python::cell(code, &mut memory.names, &mut sink),
+        Some(dialect) => nested(code, dialect, &mut sink),
+        None if code.trim().is_empty() => {}
+        None => sink.unanalysed(&format!("code in {language} is not analysed")),
+    }
+    sink.end()
+}
+
+/// A language that is parsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Dialect {
+    Python,
+    Shell,
+    JavaScript,
+    R,
+}
+
+impl Dialect {
+    /// By a kernelspec's or a person's name for it.
+    fn of(language: &str) -> Option<Self> {
+        Some(match language.trim().to_lowercase().as_str() {
+            "python" | "python3" | "ipython" | "py" => Self::Python,
+            "bash" | "sh" | "shell" | "zsh" => Self::Shell,
+            "javascript" | "typescript" | "js" | "ts" | "node" | "deno" => Self::JavaScript,
+            "r" => Self::R,
+            _ => return None,
+        })
+    }
+}
+
+/// Code in code, as deep as that is followed.
+fn nested(code: &str, dialect: Dialect, sink: &mut Sink<'_>) {
+    if sink.depth >= DEEPEST {
+        sink.obfuscated("hides code in code in code");
+        return;
+    }
+    sink.depth += 1;
+    match dialect {
+        Dialect::Python => python::cell(code, &mut Names::default(), sink),
+        Dialect::Shell => shell::script(code, sink),
+        Dialect::JavaScript => javascript::script(code, sink),
+        Dialect::R => r::script(code, sink),
+    }
+    sink.depth -= 1;
+}

@@ -1,0 +1,185 @@
+//! Findings in code for a shell: cells of bash, `!commands`, and what other languages give to a shell.
+
+mod commands;
+mod words;
+
+use tree_sitter::{Language, Node};
+
+use super::finding::FindingKind;
+use super::sink::{Sink, Writing};
+use super::tree::{Next, children, code_of, parse, walk};
+use super::{Dialect, nested};
+pub(super) use commands::words;
+use words::Words;
+
+/// A script, or a cell of bash.
+pub(super) fn script(code: &str, sink: &mut Sink<'_>) {
+    let language: Language = tree_sitter_bash::LANGUAGE.into();
+    let Some(tree) = parse(code, &language) else {
+        return sink.unanalysed("the code takes too long to parse");
+    };
+    let root = tree.root_node();
+    let mut words = Words::new(code);
+    let mut is_whole = walk(root, |node, _| {
+        words.learn(node);
+        Next::Inside
+    });
+    let mut reader = Reader {
+        code,
+        words: &words,
+        sink,
+        is_broken: false,
+    };
+    is_whole &= walk(root, |node, above| reader.visit(node, above));
+    if !is_whole {
+        sink.unanalysed("there is more in this code than is analysed");
+    }
+}
+
+/// Code in another language goes to a shell: that is a finding, and so is what is in it.
+pub(super) fn escape(code: &str, sink: &mut Sink<'_>) {
+    if code.trim().is_empty() {
+        return;
+    }
+    let name = code.split_whitespace().next().unwrap_or_default();
+    sink.whole_command(FindingKind::Shell, name, code);
+    inner(code, sink);
+}
+
+/// What another language gives to a shell.
+pub(super) fn inner(code: &str, sink: &mut Sink<'_>) {
+    // What is computed is a word of its own.
+    let code = code.replace(super::site::UNKNOWN, "$__computed");
+    nested(&code, Dialect::Shell, sink);
+}
+
+struct Reader<'r, 's, 'c> {
+    code: &'c str,
+    words: &'r Words<'c>,
+    sink: &'r mut Sink<'s>,
+    is_broken: bool,
+}
+
+impl<'t> Reader<'_, '_, '_> {
+    fn visit(&mut self, node: Node<'t>, above: &[Node<'t>]) -> Next {
+        if node.is_error() || node.is_missing() {
+            if !self.is_broken {
+                self.is_broken = true;
+                let reason = "cannot be parsed as a shell's code";
+                self.sink
+                    .find_because(FindingKind::Unparseable, node, self.code, reason);
+            }
+            return Next::Inside;
+        }
+        match node.kind() {
+            "command" => self.command(node, above),
+            "file_redirect" => self.redirect(node),
+            "pipeline" => self.pipeline(node),
+            "word" | "string" | "raw_string" | "concatenation" | "ansi_c_string"
+            | "simple_expansion" => {
+                let is_part = above.last().is_some_and(|it| {
+                    matches!(it.kind(), "concatenation" | "command_name" | "string")
+                });
+                if !is_part {
+                    let text = self.words.text(node);
+                    self.sink.string(&text, node, self.code);
+                }
+            }
+            _ => {}
+        }
+        Next::Inside
+    }
+
+    fn command(&mut self, node: Node<'t>, above: &[Node<'t>]) {
+        let mut words = Vec::new();
+        let mut heredoc = None;
+        for part in children(node) {
+            match part.kind() {
+                "variable_assignment" | "file_redirect" => {}
+                "herestring_redirect" | "heredoc_redirect" => heredoc = Some(part),
+                "command_name" => words.extend(self.words.name(part)),
+                _ => words.push(self.words.text(part)),
+            }
+        }
+        if let Some(above) = above.last().filter(|it| it.kind() == "redirected_statement") {
+            let parts = children(*above).into_iter();
+            heredoc = heredoc.or(parts.filter(|it| it.kind() == "heredoc_redirect").last());
+        }
+        commands::words(&words, node, self.code, self.sink);
+        if let Some(redirect) = heredoc {
+            self.fed(&words, redirect);
+        }
+    }
+
+    /// A program gets its code by `<<` or `<<<`.
+    fn fed(&mut self, words: &[String], redirect: Node<'t>) {
+        let Some(dialect) = commands::reads_code(words) else {
+            return;
+        };
+        let parts = children(redirect);
+        let body = parts.iter().find(|it| it.kind() == "heredoc_body");
+        let (text, row) = match body {
+            Some(body) => (code_of(*body, self.code).to_owned(), body.start_position().row),
+            None => {
+                let text = parts.last().map(|it| self.words.text(*it));
+                (text.unwrap_or_default(), redirect.start_position().row)
+            }
+        };
+        self.sink.below(row, |sink| match dialect {
+            Some(dialect) => nested(&text, dialect, sink),
+            None => sink.unanalysed("code in another language is not analysed"),
+        });
+    }
+
+    /// `> file`, `> /dev/tcp/host/80`.
+    fn redirect(&mut self, node: Node<'t>) {
+        let Some(target) = node.child_by_field_name("destination") else {
+            return;
+        };
+        let path = self.words.text(target);
+        if path.starts_with("/dev/tcp/") || path.starts_with("/dev/udp/") {
+            self.sink.find(FindingKind::Network, node, self.code);
+            return;
+        }
+        let operator = code_of(node, self.code).trim_start_matches(|c: char| c.is_ascii_digit());
+        let how = if operator.starts_with(">>") || operator.starts_with("&>>") {
+            Writing::Append
+        } else if operator.starts_with('>') && !operator.starts_with(">&")
+            || operator.starts_with("&>")
+        {
+            Writing::Replace
+        } else {
+            return;
+        };
+        self.sink.write(Some(&path), how, node, self.code);
+    }
+
+    /// `curl .. | sh`: what is run is not in the code.
+    fn pipeline(&mut self, node: Node<'t>) {
+        for part in children(node).into_iter().skip(1) {
+            let mut part = part;
+            while part.kind() == "redirected_statement" {
+                let Some(body) = part.child_by_field_name("body") else {
+                    break;
+                };
+                part = body;
+            }
+            if part.kind() != "command" {
+                continue;
+            }
+            let mut words = Vec::new();
+            for word in children(part) {
+                match word.kind() {
+                    "variable_assignment" => {}
+                    "command_name" => words.extend(self.words.name(word)),
+                    _ => words.push(self.words.text(word)),
+                }
+            }
+            if commands::reads_code(&words).is_some() {
+                let reason = "runs what another program writes";
+                self.sink
+                    .find_because(FindingKind::Obfuscation, node, self.code, reason);
+            }
+        }
+    }
+}

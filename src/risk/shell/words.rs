@@ -1,0 +1,150 @@
+//! Words of a shell as the text that a program gets.
+
+use std::collections::BTreeMap;
+
+use tree_sitter::Node;
+
+use crate::risk::site::UNKNOWN;
+use crate::risk::text::unescaped;
+use crate::risk::tree::{children, code_of};
+
+/// How deep a word is followed.
+const DEEPEST: u32 = 20;
+
+/// The words of one script.
+pub(super) struct Words<'c> {
+    code: &'c str,
+    /// What variables hold, if they hold one thing only.
+    variables: BTreeMap<&'c str, Option<String>>,
+}
+
+impl<'c> Words<'c> {
+    pub(super) fn new(code: &'c str) -> Self {
+        Self {
+            code,
+            variables: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in what a statement says about variables.
+    pub(super) fn learn(&mut self, node: Node<'_>) {
+        let name = match node.kind() {
+            "variable_assignment" => node.child_by_field_name("name"),
+            "for_statement" => node.child_by_field_name("variable"),
+            _ => return,
+        };
+        let Some(name) = name else { return };
+        let name = code_of(name, self.code);
+        let value = (node.kind() == "variable_assignment").then(|| {
+            let value = node.child_by_field_name("value");
+            value.map_or_else(String::new, |value| self.text(value))
+        });
+        match self.variables.get(name) {
+            None => {
+                self.variables.insert(name, value);
+            }
+            Some(before) if *before == value => {}
+            Some(_) => {
+                self.variables.insert(name, None);
+            }
+        }
+    }
+
+    /// The words that a command begins with: a variable can hold several.
+    pub(super) fn name(&self, node: Node<'_>) -> Vec<String> {
+        let text = self.text(node);
+        let code = code_of(node, self.code);
+        let is_odd = code.starts_with("$'") || code.contains(['*', '?', '[', '{']) && !code.contains("${");
+        if is_odd && code != "[" && code != "[[" {
+            return vec![UNKNOWN.to_string()];
+        }
+        if code.starts_with('$') {
+            let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+            if !words.is_empty() {
+                return words;
+            }
+        }
+        vec![text]
+    }
+
+    /// The text of a word; [`UNKNOWN`] stands in it for what is computed.
+    pub(super) fn text(&self, node: Node<'_>) -> String {
+        self.text_at(node, 0)
+    }
+
+    fn text_at(&self, node: Node<'_>, depth: u32) -> String {
+        let code = code_of(node, self.code);
+        let unknown = || UNKNOWN.to_string();
+        if depth > DEEPEST {
+            return unknown();
+        }
+        match node.kind() {
+            "word" | "string_content" | "number" | "variable_name" | "special_variable_name"
+            | "extglob_pattern" | "regex" => without_backslashes(code),
+            "raw_string" => code.trim_matches('\'').to_owned(),
+            "ansi_c_string" => {
+                let inner = code.strip_prefix("$'").and_then(|it| it.strip_suffix('\''));
+                unescaped(inner.unwrap_or_default())
+            }
+            "string" | "translated_string" => self.parts(node, depth),
+            "concatenation" | "command_name" => {
+                let parts = children(node).into_iter();
+                parts.map(|part| self.text_at(part, depth + 1)).collect()
+            }
+            "simple_expansion" | "expansion" => {
+                let parts = children(node);
+                let [name] = parts.as_slice() else {
+                    return unknown();
+                };
+                if node.kind() == "expansion" && code != format!("${{{}}}", code_of(*name, self.code)) {
+                    return unknown();
+                }
+                self.variable(code_of(*name, self.code))
+            }
+            _ => unknown(),
+        }
+    }
+
+    /// A string with what stands between its expansions.
+    fn parts(&self, node: Node<'_>, depth: u32) -> String {
+        let mut text = String::new();
+        let mut at = node.start_byte();
+        for part in children(node) {
+            text.push_str(self.between(at, part.start_byte()));
+            text.push_str(&self.text_at(part, depth + 1));
+            at = part.end_byte();
+        }
+        text.push_str(self.between(at, node.end_byte()));
+        text
+    }
+
+    fn between(&self, from: usize, to: usize) -> &str {
+        let code = self.code.get(from..to).unwrap_or_default();
+        code.trim_matches(['"', '$'])
+    }
+
+    fn variable(&self, name: &str) -> String {
+        match (name, self.variables.get(name)) {
+            (_, Some(Some(value))) => value.clone(),
+            (_, Some(None)) => UNKNOWN.to_string(),
+            ("HOME", None) => "~".to_owned(),
+            ("PWD", None) => ".".to_owned(),
+            _ => UNKNOWN.to_string(),
+        }
+    }
+}
+
+fn without_backslashes(code: &str) -> String {
+    let mut text = String::with_capacity(code.len());
+    let mut rest = code.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' => match rest.next() {
+                Some('\n') | None => {}
+                Some(c) => text.push(c),
+            },
+            c => text.push(c),
+        }
+    }
+    text
+}

@@ -1,0 +1,377 @@
+//! Gathers what is found, with lines as a person counts them.
+
+use tree_sitter::Node;
+
+use super::finding::{Analysis, Finding, FindingKind, Mention, Where};
+use super::secrets::is_secret;
+use super::site::{MADE_UP, Site, UNKNOWN};
+use super::tree::code_of;
+
+/// Findings of one cell.
+const MOST: usize = 200;
+/// Mentions of either kind of one cell.
+const MOST_MENTIONS: usize = 5000;
+/// Characters of code that a finding shows.
+const SHOWN: usize = 100;
+/// Characters of a path.
+const LONGEST_PATH: usize = 1024;
+
+/// Where code in code stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Base {
+    /// Its first line is this line of the cell, counted from 0.
+    Line(usize),
+    /// In a string: everything in it is here.
+    At { line: u32, column: u32, text: String },
+}
+
+/// What happens to a file that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Writing {
+    /// What it had is gone.
+    Replace,
+    /// It gets longer, or is made.
+    Append,
+}
+
+/// Gathers findings.
+pub(super) struct Sink<'a> {
+    pub(super) site: &'a Site<'a>,
+    /// How deep the code is in other code.
+    pub(super) depth: u32,
+    base: Base,
+    found: Analysis,
+    first_line: String,
+}
+
+impl<'a> Sink<'a> {
+    pub(super) fn new(site: &'a Site<'a>, code: &str) -> Self {
+        Self {
+            site,
+            depth: 0,
+            base: Base::Line(0),
+            found: Analysis::default(),
+            first_line: code.trim_start().lines().next().unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// All of it, by line.
+    pub(super) fn end(self) -> Analysis {
+        let mut found = self.found;
+        found
+            .findings
+            .sort_by_key(|finding| (finding.line, finding.column, finding.kind));
+        found.findings.dedup();
+        found
+    }
+
+    /// Goes on with code that begins behind `lines` lines of this one.
+    pub(super) fn below(&mut self, lines: usize, go_on: impl FnOnce(&mut Self)) {
+        let base = match &self.base {
+            Base::Line(line) => Base::Line(line + lines),
+            at @ Base::At { .. } => at.clone(),
+        };
+        let before = std::mem::replace(&mut self.base, base);
+        go_on(self);
+        self.base = before;
+    }
+
+    /// Goes on with code that is in the string `node`.
+    pub(super) fn within(&mut self, node: Node<'_>, code: &str, go_on: impl FnOnce(&mut Self)) {
+        let (line, column, text) = self.at(node, code);
+        let before = std::mem::replace(&mut self.base, Base::At { line, column, text });
+        go_on(self);
+        self.base = before;
+    }
+
+    /// Line, column and code of `node`.
+    fn at(&self, node: Node<'_>, code: &str) -> (u32, u32, String) {
+        match &self.base {
+            Base::At { line, column, text } => (*line, *column, text.clone()),
+            Base::Line(base) => {
+                let start = node.start_position();
+                let begin = node.start_byte();
+                let line = code.get(begin.saturating_sub(start.column)..begin);
+                let column = line.map_or(start.column, |line| line.chars().count()) + 1;
+                let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+                (
+                    number(base + start.row + 1),
+                    number(column),
+                    shown(code_of(node, code)),
+                )
+            }
+        }
+    }
+
+    fn add(&mut self, finding: Finding) {
+        if self.found.findings.len() < MOST {
+            self.found.findings.push(finding);
+        } else {
+            self.is_flooded();
+        }
+    }
+
+    /// A flood of small findings must not hide a large one.
+    fn is_flooded(&mut self) {
+        if self.found.findings.len() < MOST {
+            let reason = "there is more in this code than is analysed";
+            let findings = &mut self.found.findings;
+            if findings.last().is_none_or(|last| last.reason != reason) {
+                self.unanalysed(reason);
+            }
+        } else if let Some(last) = self.found.findings.last_mut() {
+            last.kind = FindingKind::Unanalysed;
+            "there is more in this code than is analysed".clone_into(&mut last.reason);
+        }
+    }
+
+    /// Something that `node` does.
+    pub(super) fn find(&mut self, kind: FindingKind, node: Node<'_>, code: &str) {
+        self.find_because(kind, node, code, kind.words());
+    }
+
+    /// The same with words of its own.
+    pub(super) fn find_because(
+        &mut self,
+        kind: FindingKind,
+        node: Node<'_>,
+        code: &str,
+        reason: &str,
+    ) {
+        let (line, column, text) = self.at(node, code);
+        self.add(Finding {
+            kind,
+            line,
+            column,
+            text,
+            reason: reason.to_owned(),
+            path: None,
+            place: None,
+            command: None,
+        });
+    }
+
+    /// The same of the program `command`.
+    pub(super) fn find_command(
+        &mut self,
+        kind: FindingKind,
+        node: Node<'_>,
+        code: &str,
+        command: &str,
+    ) {
+        let (line, column, text) = self.at(node, code);
+        self.add(Finding {
+            kind,
+            line,
+            column,
+            text,
+            reason: kind.words().to_owned(),
+            path: None,
+            place: None,
+            command: Some(command.to_owned()),
+        });
+    }
+
+    /// `node` deletes `path`, or one that is computed.
+    pub(super) fn delete(&mut self, path: Option<&str>, node: Node<'_>, code: &str) {
+        let path = path.filter(|path| !path.is_empty());
+        let place = path.map_or(Where::Unknown, |path| self.site.place(path));
+        self.find_path(FindingKind::Delete, path, place, node, code);
+    }
+
+    /// `node` writes `path`. Of one that is computed nothing is known: the sandbox keeps it in the workspace.
+    pub(super) fn write(&mut self, path: Option<&str>, how: Writing, node: Node<'_>, code: &str) {
+        let Some(path) = path.filter(|path| !path.is_empty() && !Site::is_sink(path)) else {
+            return;
+        };
+        let place = self.site.place(path);
+        let kind = match place {
+            Where::Outside => FindingKind::WriteOutside,
+            Where::Workspace if how == Writing::Replace => {
+                let file = self.site.absolute(path);
+                if !file.is_some_and(|file| (self.site.is_old)(&file)) {
+                    return;
+                }
+                FindingKind::Overwrite
+            }
+            Where::Workspace | Where::Temporary | Where::Unknown => return,
+        };
+        self.find_path(kind, Some(path), place, node, code);
+    }
+
+    /// `node` moves `from` to `to`: out of the workspace, it is gone from there.
+    pub(super) fn moved(
+        &mut self,
+        from: Option<&str>,
+        to: Option<&str>,
+        node: Node<'_>,
+        code: &str,
+    ) {
+        self.write(to, Writing::Replace, node, code);
+        let leaves = to.is_some_and(|to| {
+            Site::is_sink(to)
+                || matches!(self.site.place(to), Where::Outside | Where::Temporary)
+        });
+        if leaves {
+            self.delete(from, node, code);
+        }
+    }
+
+    /// A magic writes `path`.
+    pub(super) fn write_by_magic(&mut self, path: &str, how: Writing) {
+        if path.is_empty() || Site::is_sink(path) {
+            return;
+        }
+        let before = self.found.findings.len();
+        self.whole(FindingKind::WriteOutside, FindingKind::WriteOutside.words());
+        let place = self.site.place(path);
+        let file = self.site.absolute(path);
+        let is_old = file.is_some_and(|file| (self.site.is_old)(&file));
+        let kind = match place {
+            Where::Outside => Some(FindingKind::WriteOutside),
+            Where::Workspace if how == Writing::Replace && is_old => Some(FindingKind::Overwrite),
+            Where::Workspace | Where::Temporary | Where::Unknown => None,
+        };
+        match (kind, self.found.findings.get_mut(before)) {
+            (Some(kind), Some(finding)) => {
+                finding.kind = kind;
+                kind.words().clone_into(&mut finding.reason);
+                finding.path = Some(path.to_owned());
+                finding.place = Some(place);
+            }
+            _ => self.found.findings.truncate(before),
+        }
+    }
+
+    /// `node` uses the credentials in `path`, or a service that has them.
+    pub(super) fn credentials(&mut self, path: &str, node: Node<'_>, code: &str) {
+        let place = if path.is_empty() {
+            Where::Outside
+        } else {
+            self.site.place(path)
+        };
+        let path = Some(path).filter(|path| !path.is_empty());
+        self.find_path(FindingKind::Credentials, path, place, node, code);
+    }
+
+    /// A string in the code, which may be a path. One that holds credentials is a finding.
+    pub(super) fn string(&mut self, text: &str, node: Node<'_>, code: &str) {
+        if text.is_empty() || text.len() > LONGEST_PATH || text.contains('\n') {
+            return;
+        }
+        if is_secret(text) {
+            let place = self.site.place(text);
+            self.find_path(FindingKind::Credentials, Some(text), place, node, code);
+        }
+        if text.contains(UNKNOWN) {
+            return;
+        }
+        let mention = self.mention(text, node, code);
+        if self.found.paths.len() < MOST_MENTIONS {
+            self.found.paths.push(mention);
+        } else {
+            self.is_flooded();
+        }
+    }
+
+    /// The code starts this program.
+    pub(super) fn command(&mut self, name: &str, node: Node<'_>, code: &str) {
+        if name.contains(UNKNOWN) {
+            return;
+        }
+        let mention = self.mention(name, node, code);
+        if self.found.commands.len() < MOST_MENTIONS {
+            self.found.commands.push(mention);
+        } else {
+            self.is_flooded();
+        }
+    }
+
+    fn mention(&self, name: &str, node: Node<'_>, code: &str) -> Mention {
+        let (line, column, text) = self.at(node, code);
+        Mention {
+            name: name.to_owned(),
+            line,
+            column,
+            text,
+        }
+    }
+
+    fn find_path(
+        &mut self,
+        kind: FindingKind,
+        path: Option<&str>,
+        place: Where,
+        node: Node<'_>,
+        code: &str,
+    ) {
+        let (line, column, text) = self.at(node, code);
+        let known = path.filter(|path| !path.contains([UNKNOWN, MADE_UP]));
+        self.add(Finding {
+            kind,
+            line,
+            column,
+            text,
+            reason: kind.words().to_owned(),
+            path: known.map(str::to_owned),
+            place: Some(place),
+            command: None,
+        });
+    }
+
+    /// The whole code is not analysed, or no more of it.
+    pub(super) fn unanalysed(&mut self, reason: &str) {
+        self.whole(FindingKind::Unanalysed, reason);
+    }
+
+    /// The whole code hides what it does.
+    pub(super) fn obfuscated(&mut self, reason: &str) {
+        self.whole(FindingKind::Obfuscation, reason);
+    }
+
+    /// The whole code runs the program `command`.
+    pub(super) fn whole_command(&mut self, kind: FindingKind, command: &str, code: &str) {
+        let before = self.found.findings.len();
+        self.whole(kind, kind.words());
+        let is_line = matches!(self.base, Base::Line(_));
+        if let Some(finding) = self.found.findings.get_mut(before) {
+            finding.command = Some(command.to_owned());
+            if is_line {
+                finding.text = shown(code);
+            }
+        }
+    }
+
+    /// Something that the whole code does.
+    pub(super) fn whole(&mut self, kind: FindingKind, reason: &str) {
+        let (line, column, text) = match &self.base {
+            Base::At { line, column, text } => (*line, *column, text.clone()),
+            Base::Line(line) => (
+                u32::try_from(line + 1).unwrap_or(u32::MAX),
+                1,
+                shown(&self.first_line),
+            ),
+        };
+        self.add(Finding {
+            kind,
+            line,
+            column,
+            text,
+            reason: reason.to_owned(),
+            path: None,
+            place: None,
+            command: None,
+        });
+    }
+}
+
+/// The first line of code, cut where it is long.
+fn shown(code: &str) -> String {
+    let mut lines = code.trim().lines();
+    let first = lines.next().unwrap_or_default().trim_end();
+    let mut text: String = first.chars().take(SHOWN).collect();
+    if first.chars().count() > SHOWN || lines.next().is_some() {
+        text.push('…');
+    }
+    text
+}

@@ -1,0 +1,236 @@
+//! What a model is told about files of many kinds, made by the programs that write them: facts are held against what is true,
+//! and the line that loads a file runs in a kernel. Hostile files end nowhere but in words.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde::Deserialize;
+use sponde::agent::facts::{self, Language};
+use sponde::kernel::{ExecuteOptions, Kernel, OutputEvent, Verdict};
+
+use crate::support::{ipykernel, launch_options, python_prefix};
+
+/// A case of `data_files.py`.
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    facts: Vec<String>,
+    then: Option<String>,
+    value: Option<String>,
+    /// Which of the lines that load something.
+    at: usize,
+}
+
+/// pandas, without its warnings of the days to come, and values without NumPy's types.
+const BEFORE: &str = r"
+import warnings
+import pandas as pd
+warnings.simplefilter('ignore')
+def plain(value):
+    if isinstance(value, (list, tuple)):
+        return type(value)(plain(v) for v in value)
+    return value.item() if hasattr(value, 'item') else value
+";
+
+fn made(dir: &Path) -> Vec<Case> {
+    let output = Command::new(python_prefix().join("bin/python"))
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/fixtures/data_files.py"
+        ))
+        .arg(dir)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn told(dir: &Path, name: &str) -> String {
+    facts::files(&[&dir.join(name)], dir, Language::Python).unwrap()
+}
+
+async fn run(kernel: &Kernel, code: &str) -> (Verdict, String) {
+    let execution = kernel.execute(ExecuteOptions::cell(code)).await.unwrap();
+    let (outputs, outcome) = execution.collect().await;
+    let printed = outputs.iter().filter_map(|output| match output {
+        OutputEvent::Stream(stream) => Some(stream.text.clone()),
+        OutputEvent::Error(error) => Some(format!("{}: {}", error.ename, error.evalue)),
+        _ => None,
+    });
+    (outcome.verdict, printed.collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_many_kinds_are_told_and_load() {
+    let dir = tempfile::tempdir().unwrap();
+    let cases = tokio::task::block_in_place(|| made(dir.path()));
+    assert!(cases.len() > 60, "{}", cases.len());
+    let mut options = launch_options(ipykernel(), dir.path());
+    options.cwd = dir.path().to_owned();
+    let kernel = Kernel::launch(options).await.unwrap();
+    let (verdict, printed) = run(&kernel, BEFORE).await;
+    assert_eq!(verdict, Verdict::Ok, "{printed}");
+    let mut wrong = String::new();
+    for case in &cases {
+        let words = told(dir.path(), &case.name);
+        // Nothing of a file stands at the beginning of a line but what we write there.
+        for line in words.lines() {
+            let starts = [
+                "File ",
+                "- ",
+                "Sheet ",
+                "Table ",
+                "Directory ",
+                "In it ",
+                "Other ",
+                "Beside it: ",
+                "(the first of ",
+            ];
+            assert!(
+                starts.iter().any(|it| line.starts_with(it)),
+                "{}: {line}",
+                case.name
+            );
+        }
+        assert!(words.len() < 8_000, "{}: {} bytes", case.name, words.len());
+        assert!(!words.contains("hunter2"), "{words}");
+        for fact in &case.facts {
+            if !words.contains(fact) {
+                wrong += &format!("{}: not told: {fact}\n{words}\n\n", case.name);
+            }
+        }
+        let (Some(then), Some(value)) = (&case.then, &case.value) else {
+            continue;
+        };
+        let recipes: Vec<&str> = words
+            .lines()
+            .filter_map(|line| Some(line.split_once("Load with ")?.1))
+            .collect();
+        let Some(recipe) = recipes.get(case.at) else {
+            wrong += &format!("{}: no line that loads it\n{words}\n\n", case.name);
+            continue;
+        };
+        let code = format!("df = None\n{recipe}\nprint(repr(plain({then})))");
+        let (verdict, printed) = run(&kernel, &code).await;
+        if verdict != Verdict::Ok || printed.trim_end() != value {
+            wrong += &format!(
+                "{}: {verdict:?}\n{recipe}\n{printed}\nexpected {value}\n{words}\n\n",
+                case.name
+            );
+        }
+    }
+    kernel.shutdown().await;
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// Each file cut at every tenth of its length, and with bytes changed: no panic, no endless reading, bounded words.
+#[test]
+fn damaged_files_are_told_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let cases = made(dir.path());
+    let mut names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+    names.dedup();
+    let broken = tempfile::tempdir().unwrap();
+    let mut state = 7_u64;
+    for name in names {
+        let path = dir.path().join(name);
+        let Ok(whole) = std::fs::read(&path) else {
+            continue;
+        };
+        // Large ones cost more than they show.
+        if whole.len() > 40_000 {
+            continue;
+        }
+        let file = broken.path().join(name);
+        for tenth in 0..10 {
+            std::fs::write(&file, &whole[..whole.len() * tenth / 10]).unwrap();
+            assert!(told(broken.path(), name).len() < 8_000, "{name}");
+        }
+        // The heads and the ends hold what leads elsewhere.
+        for round in 0..24 {
+            let mut bytes = whole.clone();
+            for _ in 0..=round % 8 {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let within = bytes.len().min(600).max(1);
+                let at = usize::try_from(state >> 33).unwrap() % within;
+                let at = if round % 2 == 0 {
+                    at
+                } else {
+                    bytes.len().saturating_sub(1 + at)
+                };
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = [0, 0xff, 0x80, u8::try_from(state >> 56).unwrap()][round % 4];
+                }
+            }
+            std::fs::write(&file, &bytes).unwrap();
+            assert!(told(broken.path(), name).len() < 8_000, "{name}");
+        }
+        std::fs::remove_file(&file).unwrap();
+    }
+}
+
+/// 20 GB on paper: only beginnings are read.
+#[test]
+fn what_a_file_holds_is_not_what_it_costs() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("large.csv");
+    let mut text = "n,word\n".to_owned();
+    for n in 0..100_000 {
+        text.push_str(&format!("{n},w{}\n", n % 5));
+    }
+    std::fs::write(&path, &text).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(20_000_000_000).unwrap();
+    let words = told(dir.path(), "large.csv");
+    assert!(words.starts_with("File large.csv: "), "{words}");
+    // A file of one line, and one of no line at all.
+    for (name, byte) in [("line.csv", b','), ("line.json", b'['), ("line.txt", b'x')] {
+        std::fs::write(dir.path().join(name), vec![byte; 34 << 20]).unwrap();
+        let words = told(dir.path(), name);
+        assert!(words.len() < 8_000, "{name}: {}", words.len());
+    }
+}
+
+#[test]
+fn many_files_share_their_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths: Vec<_> = (0..100)
+        .map(|n| {
+            let path = dir.path().join(format!("part-{n:03}.csv"));
+            std::fs::write(&path, format!("a,b\n{n},x\n")).unwrap();
+            path
+        })
+        .collect();
+    let paths: Vec<&Path> = paths.iter().map(std::path::PathBuf::as_path).collect();
+    let words = facts::files(&paths, dir.path(), Language::Python).unwrap();
+    assert!(words.len() < 12_000, "{}", words.len());
+    assert!(words.contains("- a: int, 0 to 0"), "{words}");
+    assert!(
+        words.contains("- the same columns as part-000.csv"),
+        "{words}"
+    );
+    assert!(words.contains("File part-050.csv: 9 bytes"), "{words}");
+    assert!(words.ends_with("And 30 more files"), "{words}");
+}
+
+#[test]
+fn other_languages_have_their_own_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.csv");
+    std::fs::write(&path, "d;x\n2020-01-02;1,5\n").unwrap();
+    let line = |language| {
+        let words = facts::files(&[&path], dir.path(), language).unwrap();
+        words.lines().next().unwrap().to_owned()
+    };
+    assert_eq!(
+        line(Language::R),
+        "File a.csv: 1 rows. Load with df <- read.csv('a.csv', sep=';', dec=',', check.names=FALSE, colClasses=c('d'='Date'))"
+    );
+    assert_eq!(
+        line(Language::Other),
+        "File a.csv: 1 rows. Columns are parted by \";\", numbers are written 1234,5."
+    );
+}

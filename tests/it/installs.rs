@@ -1,0 +1,231 @@
+//! Packages that code lacks, with the real index that pip is configured for: 30 names, in Sponde's own environment and in
+//! somebody else's. And the libraries that `kernels install python3` brings.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::support::{NOBODY, Sponde, python_prefix};
+use crate::terminal::play;
+
+/// A program with pip's configuration of this machine, and Sponde's environment in it.
+fn sponde() -> (Sponde, PathBuf) {
+    let mut sponde = Sponde::new().with("OPENAI_BASE_URL", NOBODY);
+    for (name, value) in std::env::vars() {
+        let is_of_network = name.starts_with("PIP_") || name.to_lowercase().ends_with("_proxy");
+        if is_of_network || name == "SSL_CERT_FILE" {
+            sponde = sponde.with(&name, &value);
+        }
+    }
+    let env = sponde.path("../data/sponde/python");
+    (sponde, env)
+}
+
+fn installed(sponde: &Sponde, arguments: &[&str]) {
+    let ended = sponde
+        .start(&[&["kernels", "install"], arguments].concat())
+        .end_within(std::time::Duration::from_mins(20));
+    assert_eq!(ended.code, Some(0), "{ended}");
+}
+
+/// What is in an environment, by pip's names in small letters.
+fn packages(env: &Path) -> Vec<String> {
+    let code = "import importlib.metadata as m\nfor d in m.distributions(): print(d.metadata['Name'].lower())";
+    let output = Command::new(env.join("bin/python"))
+        .args(["-I", "-c", code])
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Modules, their packages, and what must be said where one is not installed.
+const KNOWN: [(&str, &str); 13] = [
+    ("tabulate", "tabulate"),
+    ("humanize", "humanize"),
+    ("xlrd", "xlrd"),
+    ("dotenv", "python-dotenv"),
+    ("chardet", "chardet"),
+    ("bs4", "beautifulsoup4"),
+    ("yaml", "pyyaml"),
+    ("xlsxwriter", "xlsxwriter"),
+    ("pymysql", "pymysql"),
+    ("markdown", "markdown"),
+    ("pytz", "pytz"),
+    ("mpmath", "mpmath"),
+    ("odf", "odfpy"),
+];
+const NEVER: [&str; 17] = [
+    // Of Python 2, or of no use here.
+    "urllib2",
+    "ConfigParser",
+    "cPickle",
+    "StringIO",
+    "Queue",
+    "urlparse",
+    "Tkinter",
+    // Invented.
+    "sponde_no_such_module_one",
+    "pandas_auto_magic_cleaner_x",
+    "sklearn_extra_super_utils_q",
+    // There are packages of these names; nobody says that they are meant.
+    "cowsay",
+    "emoji",
+    "pyfiglet",
+    "reqeusts",
+    // Not modules.
+    "os.nothing",
+    "json.nothing.at.all",
+    "__hello",
+];
+
+#[test]
+fn packages_come_by_name_or_not_at_all() {
+    let (sponde, env) = sponde();
+    installed(&sponde, &["python3", "--minimal"]);
+    let before = packages(&env);
+    let mut lines = String::new();
+    for (module, _) in KNOWN {
+        lines += &format!("!import {module}; print('has', '{module}')\n");
+    }
+    for module in NEVER {
+        lines += &format!("!import {module}; print('has', '{module}')\n");
+    }
+    // Several in a cell, which runs to its end once.
+    lines += "!n = globals().get('n', 0) + 1; import html5lib, docx; print('times', n)\n";
+    let kernel = env.to_string_lossy().into_owned();
+    let chat = ["--model", "m", "-k", &kernel, "--install", "allow"];
+    let ended = sponde.run_with_stdin(&chat, &lines);
+    for (module, package) in KNOWN {
+        let has = format!("has {module}\n");
+        assert!(
+            ended.stdout.contains(&has) || ended.stderr.contains(&has),
+            "{module}: {ended}"
+        );
+        assert!(packages(&env).contains(&package.to_owned()), "{package}");
+    }
+    let shown = format!("{}{}", ended.stdout, ended.stderr);
+    assert!(shown.contains("times 3"), "{shown}");
+    let after = packages(&env);
+    for module in NEVER {
+        assert!(
+            !shown.contains(&format!("has {module}\n")),
+            "{module}: {shown}"
+        );
+        assert!(!after.contains(&module.to_owned()), "{module}");
+    }
+    // What was there is as it was.
+    assert!(
+        before.iter().all(|it| after.contains(it)),
+        "{before:?} {after:?}"
+    );
+}
+
+/// An environment of the person's: never without a question, which says whose it is.
+#[test]
+fn the_environment_of_a_person_is_theirs() {
+    let (sponde, _) = sponde();
+    let env = sponde.path("theirs");
+    let made = Command::new(python_prefix().join("bin/python"))
+        .args(["-m", "venv"])
+        .arg(&env)
+        .status()
+        .unwrap();
+    assert!(made.success());
+    installed(&sponde, &["--into", &env.to_string_lossy()]);
+    let kernel = env.to_string_lossy().into_owned();
+    let ended = sponde.run_with_stdin(
+        &["--model", "m", "-k", &kernel, "--install", "allow"],
+        "!import tabulate; print('has', 'it')\n",
+    );
+    assert!(!ended.stdout.contains("has it"), "{ended}");
+    assert!(
+        ended
+            .stderr
+            .contains("`tabulate`, which your own environment"),
+        "{ended}"
+    );
+    assert!(!packages(&env).contains(&"tabulate".to_owned()));
+    // Code in the kernel cannot change what Sponde would run there.
+    let evil = "!open('theirs/lib/evil.pth', 'w')\n";
+    let ended = sponde.run_with_stdin(&["--model", "m", "-k", &kernel], evil);
+    assert!(!env.join("lib/evil.pth").exists(), "{ended}");
+    let question = "Install the package `tabulate` into your own environment";
+    let screen = play(
+        &sponde,
+        &["--model", "m", "-k", &kernel],
+        &json!([
+            ["wait", "> "],
+            ["type", "!import tabulate; print('has', 6 * 7)\n"],
+            ["wait", question],
+            ["type", "n\n"],
+            ["wait", "No module named"],
+            ["type", "!import tabulate; print('has', 6 * 7)\n"],
+            ["wait", question],
+            ["type", "y\n"],
+            ["wait", "has 42"],
+            ["type", "!import cowsay\n"],
+            ["wait", "nobody says that it is the one"],
+            ["type", "n\n"],
+            ["wait", "> "],
+            ["type", "/exit\n"],
+        ]),
+    );
+    assert!(
+        packages(&env).contains(&"tabulate".to_owned()),
+        "{}",
+        screen.all
+    );
+    assert!(
+        !packages(&env).contains(&"cowsay".to_owned()),
+        "{}",
+        screen.all
+    );
+}
+
+/// All that an analyst expects, in the versions of the lock file.
+#[test]
+fn the_private_environment_has_the_libraries_of_an_analyst() {
+    let (sponde, env) = sponde();
+    installed(&sponde, &["python3"]);
+    let names = "numpy pandas polars pyarrow duckdb scipy sklearn statsmodels matplotlib seaborn plotly altair openpyxl \
+                 python_calamine lxml requests sqlalchemy psycopg sympy tqdm PIL networkx ipywidgets dill pypdf";
+    let mut lines = String::new();
+    for name in names.split_whitespace() {
+        lines += &format!("!import {name}; print('has', '{name}')\n");
+    }
+    let kernel = env.to_string_lossy().into_owned();
+    let ended = sponde.run_with_stdin(
+        &["--model", "m", "-k", &kernel, "--install", "never"],
+        &lines,
+    );
+    for name in names.split_whitespace() {
+        let has = format!("has {name}\n");
+        assert!(
+            ended.stdout.contains(&has) || ended.stderr.contains(&has),
+            "{name}: {ended}"
+        );
+    }
+    // A second time there is nothing to do, and nothing is asked of the index.
+    let again = sponde
+        .command(&["kernels", "install", "python3"])
+        .env("PIP_INDEX_URL", NOBODY)
+        .env("UV_DEFAULT_INDEX", NOBODY)
+        .output()
+        .unwrap();
+    assert!(
+        again.status.success(),
+        "{}",
+        String::from_utf8_lossy(&again.stderr)
+    );
+    let lock = include_str!("../../kernelspecs/python3/requirements.txt");
+    let pinned = lock
+        .lines()
+        .filter(|line| line.starts_with("duckdb=="))
+        .count();
+    assert!(pinned > 0);
+}
