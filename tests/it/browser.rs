@@ -18,7 +18,12 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use crate::support::LIMIT;
 
 /// The names under which systems have it.
-const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome-headless-shell"];
+const NAMES: [&str; 4] = [
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "chrome-headless-shell",
+];
 
 /// A browser, ended when dropped.
 pub(crate) struct Browser {
@@ -142,7 +147,11 @@ impl Browser {
     async fn http(&self, method: &str, path: &str) -> Value {
         let url = format!("http://127.0.0.1:{}{path}", self.port);
         let client = http::client(&url).unwrap();
-        let request = if method == "PUT" { client.put(url) } else { client.get(url) };
+        let request = if method == "PUT" {
+            client.put(url)
+        } else {
+            client.get(url)
+        };
         let text = request.send().await.unwrap().text().await.unwrap();
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("{method} {path}: {text}"))
     }
@@ -155,8 +164,9 @@ impl Page {
             .max_message_size(Some(256 << 20))
             .max_frame_size(Some(256 << 20));
         let url = format!("ws://127.0.0.1:{port}{path}");
-        let (socket, _) =
-            tokio_tungstenite::client_async_with_config(url, stream, Some(config)).await.unwrap();
+        let (socket, _) = tokio_tungstenite::client_async_with_config(url, stream, Some(config))
+            .await
+            .unwrap();
         Self {
             socket,
             number: 0,
@@ -216,8 +226,7 @@ impl Page {
 
     /// The value of an expression, or of its promise; `None` if it throws or the page goes away meanwhile.
     pub(crate) async fn try_eval(&mut self, expression: &str) -> Option<Value> {
-        let params =
-            json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
+        let params = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
         let answer = self.ask("Runtime.evaluate", params).await;
         let result = answer.get("result")?;
         if result.get("exceptionDetails").is_some() {
@@ -251,15 +260,21 @@ impl Page {
                 let shown = self.try_eval("document.body.innerText").await;
                 let shown = shown.unwrap_or_default();
                 let complaints = self.complaints();
-                panic!("waited in vain for {expression}\n{complaints:#?}\n{}", shown.as_str().unwrap_or_default());
+                panic!(
+                    "waited in vain for {expression}\n{complaints:#?}\n{}",
+                    shown.as_str().unwrap_or_default()
+                );
             }
         }
     }
 
     /// Waits for words on the page.
     pub(crate) async fn sees(&mut self, words: &str) {
-        self.until(&format!("document.body.innerText.includes({})", json!(words)))
-            .await;
+        self.until(&format!(
+            "document.body.innerText.includes({})",
+            json!(words)
+        ))
+        .await;
     }
 
     /// Clicks with the mouse in the middle of the first element of `selector` that can be seen.

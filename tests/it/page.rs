@@ -237,17 +237,19 @@ async fn a_frame_of_a_million_rows_is_paged_in_the_kernel() {
     // Sorted, filtered, in the kernel.
     page.press("n").await;
     page.press("n ↑").await;
-    page.until(&format!(
-        "{cells}[0] === '0 999999 999998000001 odd'"
-    ))
-    .await;
+    page.until(&format!("{cells}[0] === '0 999999 999998000001 odd'"))
+        .await;
     page.click(".grid-tools [name=filter]").await;
     page.write("123456").await;
     page.key("Enter").await;
-    page.until("/^\\d{1,3} rows/.test(document.querySelector('.grid-tools [role=status]').innerText)")
-        .await;
-    page.until(&format!("{cells}.length > 0 && {cells}.every((it) => /123456|…/.test(it))"))
-        .await;
+    page.until(
+        "/^\\d{1,3} rows/.test(document.querySelector('.grid-tools [role=status]').innerText)",
+    )
+    .await;
+    page.until(&format!(
+        "{cells}.length > 0 && {cells}.every((it) => /123456|…/.test(it))"
+    ))
+    .await;
     page.press("Profile of square").await;
     page.until("document.querySelectorAll('.histogram rect').length > 4")
         .await;
@@ -292,14 +294,19 @@ async fn code_asks_for_lines_is_stopped_and_taken_back() {
     );
     page.until("document.querySelector('.error-line').innerText.includes('ZeroDivisionError')")
         .await;
-    assert_eq!(page.eval("!!document.querySelector('.traceback')").await, false);
+    assert_eq!(
+        page.eval("!!document.querySelector('.traceback')").await,
+        false
+    );
     page.click(".error-line").await;
     page.until("document.querySelector('.traceback').innerText.includes('1 / 0')")
         .await;
     // Endless.
     run(&mut page, "n = 0\nwhile True:\n    n += 1\n    print(n)").await;
-    page.until("[...document.querySelectorAll('article.code[data-status=running] .stdout')].length > 0")
-        .await;
+    page.until(
+        "[...document.querySelectorAll('article.code[data-status=running] .stdout')].length > 0",
+    )
+    .await;
     page.press("Stop").await;
     page.until("document.querySelectorAll('article.code')[2].dataset.status === 'stopped'")
         .await;
@@ -425,15 +432,19 @@ async fn a_server_that_is_killed_in_mid_cell_comes_back() {
     let address = address.strip_prefix("http://").unwrap().to_owned();
     drop(server);
     let server = Server::start(&sponde, &["--listen", &address, "--token-file", token]);
-    page.until("!document.querySelector('.lost') && document.body.innerText.includes('Run them again')")
-        .await;
+    page.until(
+        "!document.querySelector('.lost') && document.body.innerText.includes('Run them again')",
+    )
+    .await;
     // What came before is there, once; of the cell that ran, at least its code.
     let shown = page
         .eval("[...document.querySelectorAll('.stdout')].map((it) => it.innerText.trim())")
         .await;
     assert_eq!(shown[0], "first 41");
     assert!(shown.as_array().unwrap().len() <= 2, "{shown}");
-    let cells = page.eval("document.querySelectorAll('article.code').length").await;
+    let cells = page
+        .eval("document.querySelectorAll('article.code').length")
+        .await;
     assert_eq!(cells, 2);
     sponde.write("go-1", "");
     page.press("Run them again").await;
@@ -470,7 +481,9 @@ async fn of_two_pages_one_decides() {
         page.sees("Well.").await;
         page.sees("ran 2").await;
         page.until("!document.querySelector('.ask')").await;
-        let cells = page.eval("document.querySelectorAll('article.code').length").await;
+        let cells = page
+            .eval("document.querySelectorAll('article.code').length")
+            .await;
         assert_eq!(cells, 1);
     }
     // Code that one wants and the other changes.
@@ -570,7 +583,10 @@ async fn assert_nothing_worked(page: &mut Page, browser: &Browser, address: &str
         .await;
     for frame in frames.as_array().unwrap() {
         let sandbox = frame[0].as_str().unwrap();
-        assert!(sandbox.contains("allow-scripts") && !sandbox.contains("same-origin"), "{sandbox}");
+        assert!(
+            sandbox.contains("allow-scripts") && !sandbox.contains("same-origin"),
+            "{sandbox}"
+        );
         for never in ["popups", "modals", "top-navigation"] {
             assert!(!sandbox.contains(never), "{sandbox}");
         }
@@ -614,17 +630,25 @@ async fn hostile_outputs_reach_nothing() {
         .await;
     page.eval("document.querySelectorAll('.outputs a:not([href^=http])').forEach((it) => it.click()); document.querySelectorAll('.outputs td').forEach((it) => it.click()); 1")
         .await;
-    page.eval("new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))")
-        .await;
+    page.eval(
+        "new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))",
+    )
+    .await;
     assert_eq!(page.eval("Object.keys(probes)").await, json!([]));
     assert_eq!(page.eval("location.href").await, address);
     let on = "[...document.querySelectorAll('.outputs *')].some((it) => [...it.attributes].some((a) => a.name.startsWith('on') || /^javascript:/i.test(a.value)))";
     assert_eq!(page.eval(on).await, false);
-    assert_eq!(came.load(std::sync::atomic::Ordering::SeqCst), 0, "something reached out");
+    assert_eq!(
+        came.load(std::sync::atomic::Ordering::SeqCst),
+        0,
+        "something reached out"
+    );
     let origin = server.origin();
     let foreign = page.requested();
     assert!(
-        foreign.iter().all(|it| it.starts_with(origin) || it.starts_with("data:") || it.starts_with("blob:")),
+        foreign
+            .iter()
+            .all(|it| it.starts_with(origin) || it.starts_with("data:") || it.starts_with("blob:")),
         "{foreign:?}"
     );
 }
@@ -642,29 +666,29 @@ async fn a_hostile_notebook_runs_nothing() {
         )
     };
     let notebook = json!({"nbformat": 4, "nbformat_minor": 5,
-        "metadata": {"kernelspec": {"name": "python3", "display_name": attack(1), "language": attack(2)},
-            "language_info": {"name": "python"}, "sponde": {"model": attack(3), "title": attack(4)}, "title": attack(5)},
-        "cells": [
-            {"cell_type": "markdown", "id": "a", "metadata": {}, "source": format!("# Title {}\n\n[x](javascript:window.pwned=6) ![y](attachment:z.svg)", attack(6)),
-                "attachments": {"z.svg": {"image/svg+xml": attack(7)}}},
-            {"cell_type": "raw", "id": "b", "metadata": {}, "source": attack(8)},
-            {"cell_type": "markdown", "id": "c", "metadata": {"sponde": {"role": "assistant", "step": 1}}, "source": attack(9)},
-            {"cell_type": "code", "id": "d", "metadata": {"sponde": {"status": attack(10), "reason": attack(11)}, "tags": [attack(12)]}, "source": attack(13), "execution_count": 1,
-                "outputs": [
-                    {"output_type": "stream", "name": "stdout", "text": attack(14)},
-                    {"output_type": "stream", "name": attack(15), "text": "odd stream"},
-                    {"output_type": "error", "ename": attack(16), "evalue": attack(17), "traceback": [attack(18)]},
-                    {"output_type": "display_data", "metadata": {"image/png": {"width": attack(19)}}, "data": {"image/png": attack(20), "text/plain": attack(21)}},
-                    {"output_type": "display_data", "metadata": {}, "data": {"image/svg+xml": attack(22)}},
-                    {"output_type": "display_data", "metadata": {}, "data": {"text/markdown": attack(23)}},
-                    {"output_type": "display_data", "metadata": {}, "data": {"text/latex": attack(24)}},
-                    {"output_type": "display_data", "metadata": {}, "data": {"application/json": {"x": attack(25)}}},
-                    {"output_type": "display_data", "metadata": {}, "data": {attack(26): attack(27)}},
-                    {"output_type": "display_data", "metadata": {}, "data": {"text/html": attack(28)}},
-                    {"output_type": "display_data", "metadata": {}, "data": {"application/javascript": "parent.pwned = 29"}},
-                    {"output_type": attack(30), "x": attack(31)},
-                ]},
-        ]});
+    "metadata": {"kernelspec": {"name": "python3", "display_name": attack(1), "language": attack(2)},
+        "language_info": {"name": "python"}, "sponde": {"model": attack(3), "title": attack(4)}, "title": attack(5)},
+    "cells": [
+        {"cell_type": "markdown", "id": "a", "metadata": {}, "source": format!("# Title {}\n\n[x](javascript:window.pwned=6) ![y](attachment:z.svg)", attack(6)),
+            "attachments": {"z.svg": {"image/svg+xml": attack(7)}}},
+        {"cell_type": "raw", "id": "b", "metadata": {}, "source": attack(8)},
+        {"cell_type": "markdown", "id": "c", "metadata": {"sponde": {"role": "assistant", "step": 1}}, "source": attack(9)},
+        {"cell_type": "code", "id": "d", "metadata": {"sponde": {"status": attack(10), "reason": attack(11)}, "tags": [attack(12)]}, "source": attack(13), "execution_count": 1,
+            "outputs": [
+                {"output_type": "stream", "name": "stdout", "text": attack(14)},
+                {"output_type": "stream", "name": attack(15), "text": "odd stream"},
+                {"output_type": "error", "ename": attack(16), "evalue": attack(17), "traceback": [attack(18)]},
+                {"output_type": "display_data", "metadata": {"image/png": {"width": attack(19)}}, "data": {"image/png": attack(20), "text/plain": attack(21)}},
+                {"output_type": "display_data", "metadata": {}, "data": {"image/svg+xml": attack(22)}},
+                {"output_type": "display_data", "metadata": {}, "data": {"text/markdown": attack(23)}},
+                {"output_type": "display_data", "metadata": {}, "data": {"text/latex": attack(24)}},
+                {"output_type": "display_data", "metadata": {}, "data": {"application/json": {"x": attack(25)}}},
+                {"output_type": "display_data", "metadata": {}, "data": {attack(26): attack(27)}},
+                {"output_type": "display_data", "metadata": {}, "data": {"text/html": attack(28)}},
+                {"output_type": "display_data", "metadata": {}, "data": {"application/javascript": "parent.pwned = 29"}},
+                {"output_type": attack(30), "x": attack(31)},
+            ]},
+    ]});
     sponde.write("hostile.ipynb", notebook.to_string());
     let server = Server::start(&sponde, &port_zero());
     let mut page = browser.open(&server.url).await;
@@ -679,10 +703,14 @@ async fn a_hostile_notebook_runs_nothing() {
         .await;
     for view in ["Notebook", "Chat"] {
         page.press(view).await;
-        page.eval("document.querySelectorAll('.error-line, summary').forEach((it) => it.click()); 1")
-            .await;
-        page.eval("new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))")
-            .await;
+        page.eval(
+            "document.querySelectorAll('.error-line, summary').forEach((it) => it.click()); 1",
+        )
+        .await;
+        page.eval(
+            "new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))",
+        )
+        .await;
     }
     // The frames have run what is in them, once they are looked at.
     page.eval("document.querySelectorAll('iframe').forEach((it) => it.scrollIntoView()); 1")
@@ -692,7 +720,11 @@ async fn a_hostile_notebook_runs_nothing() {
     assert_eq!(page.eval("Object.keys(probes)").await, json!(["28"]));
     let alive = "[...document.querySelectorAll('.app *')].filter((it) => /^(script|iframe)$/i.test(it.tagName) && !it.matches('iframe[sandbox]') || [...it.attributes].some((a) => /^on/.test(a.name) || /^javascript:/i.test(a.value))).map((it) => it.outerHTML)";
     assert_eq!(page.eval(alive).await, json!([]));
-    assert_eq!(came.load(std::sync::atomic::Ordering::SeqCst), 0, "something reached out");
+    assert_eq!(
+        came.load(std::sync::atomic::Ordering::SeqCst),
+        0,
+        "something reached out"
+    );
 }
 
 /// Text that is harder to read than WCAG's AA allows (4.5, or 3 if it is large).
@@ -764,7 +796,9 @@ async fn the_page_can_be_read_in_all_colours_and_sizes() {
         .await;
     seen.page.key("Enter").await;
     seen.page.sees("Run this code?").await;
-    seen.page.until("document.querySelector('.source .h-k')").await;
+    seen.page
+        .until("document.querySelector('.source .h-k')")
+        .await;
     seen.at("").await;
     seen.page.resize(1280, 860, "light").await;
     seen.page.press("Always").await;
@@ -775,7 +809,9 @@ async fn the_page_can_be_read_in_all_colours_and_sizes() {
     seen.page.resize(1280, 860, "light").await;
     seen.page.press("Variables, files, kernels, cost").await;
     seen.page.sees("weather").await;
-    seen.page.until("document.querySelector('.rows code')").await;
+    seen.page
+        .until("document.querySelector('.rows code')")
+        .await;
     seen.at("").await;
     for tab in ["Files", "Kernels", "Cost", "History"] {
         seen.page.press(tab).await;
@@ -791,8 +827,14 @@ async fn the_page_can_be_read_in_all_colours_and_sizes() {
         .await;
     seen.at("table").await;
     seen.page.key("Escape").await;
-    run(seen.page, "print('\\x1b[33mcareful\\x1b[0m')\nraise ValueError('no such city')").await;
-    seen.page.until("document.querySelector('.error-line')").await;
+    run(
+        seen.page,
+        "print('\\x1b[33mcareful\\x1b[0m')\nraise ValueError('no such city')",
+    )
+    .await;
+    seen.page
+        .until("document.querySelector('.error-line')")
+        .await;
     seen.page.click(".error-line").await;
     seen.at("").await;
     seen.page.resize(1280, 860, "light").await;

@@ -86,9 +86,18 @@ fn the_page_is_small_and_points_nowhere_else() {
             // The name of a kind of picture, which nobody loads.
             let allowed = text.matches("http://www.w3.org/2000/svg").count();
             let allowed = if start == "http://" { allowed } else { 0 };
-            assert_eq!(found, allowed, "{name} has an address that begins with {start}");
+            assert_eq!(
+                found, allowed,
+                "{name} has an address that begins with {start}"
+            );
         }
-        for never in ["eval(", "new Function", "document.write", ".innerHTML", "allow-same-origin;"] {
+        for never in [
+            "eval(",
+            "new Function",
+            "document.write",
+            ".innerHTML",
+            "allow-same-origin;",
+        ] {
             assert!(!text.contains(never), "{name} has {never}");
         }
     }
