@@ -801,7 +801,13 @@ async fn the_page_can_be_read_in_all_colours_and_sizes() {
         .await;
     seen.at("").await;
     seen.page.resize(1280, 860, "light").await;
-    seen.page.press("Always").await;
+    seen.page.press("Run").await;
+    seen.page
+        .until(
+            "document.querySelectorAll('.source').length === 2 && document.querySelector('.ask')",
+        )
+        .await;
+    seen.page.press("Run").await;
     seen.page
         .until("document.querySelector('.model td') && document.querySelector('.picture img')?.naturalWidth > 100 && document.querySelector('.rich table')")
         .await;

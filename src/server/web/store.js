@@ -12,7 +12,7 @@ export function newSession() {
   return {
     epoch: null, sequence: 0, revision: 0, stale: false,
     cells: [], index: new Map(), kernel: null, others: [], models: [], spent: null, turns: {},
-    model: null, kernels: [], notebook: "", instructions: [], approval: "ask", turn: "idle", lastTurn: null,
+    model: null, kernels: [], notebook: "", instructions: [], approval: "always", turn: "idle", lastTurn: null,
     writing: new Map(), pending: [],
     // Told as it happens, and in no snapshot.
     speaking: new Map(), reasoning: "", kernelStates: {}, notices: [], checkpoints: null, undoAsks: null, last: null,
@@ -347,7 +347,9 @@ function event(session, it) {
       return;
     case "approval_requested":
       session.turn = "deciding";
-      return ask("approval", { cell: it.cell, ...(it.findings ? { findings: it.findings } : {}) });
+      return ask("approval", { cell: it.cell, ...(it.findings?.length ? { findings: it.findings } : {}), ...(it.reason === undefined ? {} : { reason: it.reason }) });
+    case "code_forbidden":
+      return note("bad", `A rule forbids this code: ${it.ruling.reason}`);
     case "approval_resolved":
       settle("approval");
       if (session.turn === "deciding") session.turn = it.decision === "decline" ? "sampling" : "executing";
