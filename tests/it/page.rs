@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use crate::aimock::Aimock;
 use crate::browser::{Browser, Page};
 use crate::support::{LIMIT, NOBODY, Sponde};
+use crate::terminal::play;
 
 /// A server of its own, ended when dropped.
 struct Server {
@@ -456,16 +458,17 @@ async fn a_server_that_is_killed_in_mid_cell_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_pages_one_decides() {
+async fn two_pages_and_a_terminal_share_a_session() {
     let Some(browser) = Browser::start().await else {
         return;
     };
     let mock = Aimock::start(&json!([
         {"match": {"turnIndex": 0}, "response": call("", "print('ran', 1 + 1)")},
-        {"match": {"turnIndex": 1}, "response": {"content": "Well."}},
+        {"match": {"turnIndex": 1}, "response": call("", "print('ran', 1 + 2)")},
+        {"match": {"turnIndex": 2}, "response": {"content": "Well."}},
     ]))
     .await;
-    let sponde = Sponde::new().with_model(&mock);
+    let sponde = Arc::new(Sponde::new().with_model(&mock));
     let server = Server::start(&sponde, &port_zero());
     let mut one = browser.open(&server.url).await;
     one.sees("What would you like to find out?").await;
@@ -474,19 +477,42 @@ async fn of_two_pages_one_decides() {
     one.key("Enter").await;
     one.sees("Run this code?").await;
     let address = one.eval("location.href").await;
-    let mut two = browser.open(address.as_str().unwrap()).await;
+    let address = address.as_str().unwrap();
+    let mut two = browser.open(address).await;
     two.sees("Run this code?").await;
+    // One page decides, and the question goes away in the other.
     two.press("Run").await;
     for page in [&mut one, &mut two] {
-        page.sees("Well.").await;
         page.sees("ran 2").await;
+        page.until("document.querySelectorAll('article.code').length === 2 && document.querySelectorAll('.ask').length === 1")
+            .await;
+    }
+    // Then the terminal does, and it goes away in both.
+    let (_, id) = address.split_once("#/s/").unwrap();
+    let (terminal, id) = (Arc::clone(&sponde), id.to_owned());
+    let terminal = tokio::task::spawn_blocking(move || {
+        let steps = json!([
+            ["wait", "attached to"],
+            ["wait", "or say what to do instead:"],
+            ["type", "y\n"],
+            ["wait", "ran 3"],
+            ["wait", "Well."],
+            ["wait", "> "],
+            ["type", "\u{4}"],
+        ]);
+        play(&terminal, &["attach", &id], &steps)
+    });
+    for page in [&mut one, &mut two] {
+        page.sees("ran 3").await;
+        page.sees("Well.").await;
         page.until("!document.querySelector('.ask')").await;
         let cells = page
             .eval("document.querySelectorAll('article.code').length")
             .await;
-        assert_eq!(cells, 1);
+        assert_eq!(cells, 2);
     }
-    // Code that one wants and the other changes.
+    let terminal = terminal.await.unwrap();
+    assert_eq!(terminal.code, 0, "{}", terminal.all);
     assert_is_clean(&mut one, &server).await;
     assert_is_clean(&mut two, &server).await;
     mock.stop().await;
