@@ -15,8 +15,7 @@ use super::problem::Problem;
 use super::state::Shared;
 use crate::agent::approval::Approval;
 use crate::agent::sessions::Found;
-use crate::app::Notice;
-use crate::app::SessionSettings;
+use crate::app::{Notice, SessionSettings, session};
 use crate::app::registry::{LiveSession, OpenRequest};
 
 /// What `POST /api/sessions` takes.
@@ -70,11 +69,9 @@ fn request(shared: &Shared, wanted: Create) -> Result<OpenRequest, Problem> {
     let root = &shared.root;
     let directory = directories::of_session(root, wanted.directory.as_deref())?;
     let defaults = &shared.defaults;
-    let run_unasked = match wanted.approval {
-        None => defaults.run_unasked,
-        Some(Approval::Ask) => false,
-        Some(approval) => may_be(approval, shared).map(|()| true)?,
-    };
+    if let Some(approval) = wanted.approval {
+        may_be(approval, shared)?;
+    }
     let kernels = match wanted.kernel {
         None => defaults.kernels.clone(),
         // A path would start a program of the client's choice.
@@ -94,7 +91,7 @@ fn request(shared: &Shared, wanted: Create) -> Result<OpenRequest, Problem> {
         kernels,
         notebook: notebook.transpose()?,
         files: files.collect::<Result<_, _>>()?,
-        run_unasked,
+        approval: wanted.approval.or(defaults.approval),
         attended: true,
         ..defaults.clone()
     };
@@ -106,9 +103,9 @@ fn request(shared: &Shared, wanted: Create) -> Result<OpenRequest, Problem> {
     })
 }
 
-/// Whether a client may have code run like this: only a person at the server's start can say that nobody is asked.
+/// Whether a client may have code run like this: it may be asked more often than the server was started for, never less.
 pub(super) fn may_be(approval: Approval, shared: &Shared) -> Result<(), Problem> {
-    if approval == Approval::Ask || shared.defaults.run_unasked {
+    if approval <= session::usual_approval(&shared.defaults, shared.registry.context()) {
         return Ok(());
     }
     Err(

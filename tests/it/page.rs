@@ -21,7 +21,7 @@ struct Server {
 impl Server {
     fn start(sponde: &Sponde, arguments: &[&str]) -> Self {
         use std::io::BufRead as _;
-        let arguments = [&["serve", "--model", "gpt-4o"], arguments].concat();
+        let arguments = [&["serve", "--model", "gpt-4o", "--approval", "always"], arguments].concat();
         let mut child = sponde
             .command(&arguments)
             .stdin(Stdio::null())
