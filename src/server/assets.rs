@@ -25,10 +25,18 @@ pub(super) const ASSETS: &[(&str, &[u8])] = embed![
     "style.css",
     "ui.js",
     "vendor/LICENSE-htm",
+    "vendor/LICENSE-plotly",
     "vendor/LICENSE-preact",
+    "vendor/LICENSE-vega",
+    "vendor/LICENSE-vega-embed",
+    "vendor/LICENSE-vega-lite",
     "vendor/hooks.js",
     "vendor/htm.js",
+    "vendor/plotly-cartesian.min.js",
     "vendor/preact.js",
+    "vendor/vega-embed.min.js",
+    "vendor/vega-lite.min.js",
+    "vendor/vega.min.js",
     "vendor/vendor.toml",
 ];
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use crate::aimock::Aimock;
 use crate::browser::{Browser, Page};
 use crate::support::{LIMIT, NOBODY, Sponde};
+use crate::terminal::play;
 
 /// A server of its own, ended when dropped.
 struct Server {
@@ -19,7 +21,11 @@ struct Server {
 impl Server {
     fn start(sponde: &Sponde, arguments: &[&str]) -> Self {
         use std::io::BufRead as _;
-        let arguments = [&["serve", "--model", "gpt-4o"], arguments].concat();
+        let arguments = [
+            &["serve", "--model", "gpt-4o", "--approval", "always"],
+            arguments,
+        ]
+        .concat();
         let mut child = sponde
             .command(&arguments)
             .stdin(Stdio::null())
@@ -456,16 +462,17 @@ async fn a_server_that_is_killed_in_mid_cell_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_pages_one_decides() {
+async fn two_pages_and_a_terminal_share_a_session() {
     let Some(browser) = Browser::start().await else {
         return;
     };
     let mock = Aimock::start(&json!([
         {"match": {"turnIndex": 0}, "response": call("", "print('ran', 1 + 1)")},
-        {"match": {"turnIndex": 1}, "response": {"content": "Well."}},
+        {"match": {"turnIndex": 1}, "response": call("", "print('ran', 1 + 2)")},
+        {"match": {"turnIndex": 2}, "response": {"content": "Well."}},
     ]))
     .await;
-    let sponde = Sponde::new().with_model(&mock);
+    let sponde = Arc::new(Sponde::new().with_model(&mock));
     let server = Server::start(&sponde, &port_zero());
     let mut one = browser.open(&server.url).await;
     one.sees("What would you like to find out?").await;
@@ -474,22 +481,68 @@ async fn of_two_pages_one_decides() {
     one.key("Enter").await;
     one.sees("Run this code?").await;
     let address = one.eval("location.href").await;
-    let mut two = browser.open(address.as_str().unwrap()).await;
+    let address = address.as_str().unwrap();
+    let mut two = browser.open(address).await;
     two.sees("Run this code?").await;
+    // One page decides, and the question goes away in the other.
     two.press("Run").await;
     for page in [&mut one, &mut two] {
-        page.sees("Well.").await;
         page.sees("ran 2").await;
+        page.until("document.querySelectorAll('article.code').length === 2 && document.querySelectorAll('.ask').length === 1")
+            .await;
+    }
+    // Then the terminal does, and it goes away in both.
+    let (_, id) = address.split_once("#/s/").unwrap();
+    let (terminal, id) = (Arc::clone(&sponde), id.to_owned());
+    let terminal = tokio::task::spawn_blocking(move || {
+        let steps = json!([
+            ["wait", "attached to"],
+            ["wait", "or say what to do instead:"],
+            ["type", "y\n"],
+            ["wait", "ran 3"],
+            ["wait", "Well."],
+            ["wait", "> "],
+            ["type", "\u{4}"],
+        ]);
+        play(&terminal, &["attach", &id], &steps)
+    });
+    for page in [&mut one, &mut two] {
+        page.sees("ran 3").await;
+        page.sees("Well.").await;
         page.until("!document.querySelector('.ask')").await;
         let cells = page
             .eval("document.querySelectorAll('article.code').length")
             .await;
-        assert_eq!(cells, 1);
+        assert_eq!(cells, 2);
     }
-    // Code that one wants and the other changes.
+    let terminal = terminal.await.unwrap();
+    assert_eq!(terminal.code, 0, "{}", terminal.all);
     assert_is_clean(&mut one, &server).await;
     assert_is_clean(&mut two, &server).await;
     mock.stop().await;
+}
+
+/// Charts of Plotly and Vega draw themselves from their data, with the page's own libraries and without a network.
+#[tokio::test(flavor = "multi_thread")]
+async fn charts_are_live() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let sponde = sponde();
+    let server = Server::start(&sponde, &port_zero());
+    let code = "from IPython.display import display\n\
+        spec = {'data': {'values': [{'a': 'x', 'b': 3}, {'a': 'y', 'b': 5}]}, 'mark': 'bar', 'height': 333,\n\
+        'encoding': {'x': {'field': 'a', 'type': 'nominal'}, 'y': {'field': 'b', 'type': 'quantitative'}}}\n\
+        display({'application/vnd.vegalite.v5+json': spec, 'text/plain': 'a chart'}, raw=True)\n\
+        figure = {'data': [{'type': 'scatter', 'x': [1, 2], 'y': [3, 4]}], 'layout': {'height': 444}}\n\
+        display({'application/vnd.plotly.v1+json': figure, 'text/plain': 'a figure'}, raw=True)";
+    let mut page = begin(&browser, &server, code).await;
+    ended(&mut page, 1).await;
+    // A frame tells how high it is once something is drawn in it.
+    page.until("(() => { const all = [...document.querySelectorAll('iframe')].map((it) => it.clientHeight); \
+        return all.length === 2 && all[0] > 333 && all[0] < 600 && all[1] >= 444 && all[1] < 600; })()")
+        .await;
+    assert_is_clean(&mut page, &server).await;
 }
 
 /// Where hostile code tries to reach: it counts who comes.
@@ -776,9 +829,15 @@ async fn the_page_can_be_read_in_all_colours_and_sizes() {
     seen.page
         .until("document.querySelector('.source .h-k')")
         .await;
-    seen.at("approval").await;
+    seen.at("").await;
     seen.page.resize(1280, 860, "light").await;
-    seen.page.press("Always").await;
+    seen.page.press("Run").await;
+    seen.page
+        .until(
+            "document.querySelectorAll('.source').length === 2 && document.querySelector('.ask')",
+        )
+        .await;
+    seen.page.press("Run").await;
     seen.page
         .until("document.querySelector('.model td') && document.querySelector('.picture img')?.naturalWidth > 100 && document.querySelector('.rich table')")
         .await;
@@ -789,7 +848,7 @@ async fn the_page_can_be_read_in_all_colours_and_sizes() {
     seen.page
         .until("document.querySelector('.rows code')")
         .await;
-    seen.at("variables").await;
+    seen.at("").await;
     for tab in ["Files", "Kernels", "Cost", "History"] {
         seen.page.press(tab).await;
         seen.at("").await;
@@ -816,7 +875,7 @@ async fn the_page_can_be_read_in_all_colours_and_sizes() {
     seen.at("").await;
     seen.page.resize(1280, 860, "light").await;
     seen.page.press("Notebook").await;
-    seen.at("notebook").await;
+    seen.at("").await;
     assert_is_clean(&mut page, &server).await;
     mock.stop().await;
 }

@@ -104,7 +104,7 @@ const CodeCell = memo(({ live, cell, pending, language, first, view, onEdit }) =
     </header>
     <${Code} source=${cell.source} language=${own} />
     ${status.reason && html`<p class="remark">${status.reason}</p>`}
-    ${approval && html`<${Approval} live=${live} cell=${cell} findings=${approval.findings} />`}
+    ${approval && html`<${Approval} live=${live} cell=${cell} findings=${approval.findings} why=${approval.reason} />`}
     <${Outputs} live=${live} cell=${cell} first=${first} />
     ${pending?.request === "input" && html`<${Input} live=${live} pending=${pending} />`}
   </article>`;
@@ -121,7 +121,7 @@ async function answer(live, command) {
   }
 }
 
-function Approval({ live, cell, findings }) {
+function Approval({ live, cell, findings, why }) {
   const [mode, setMode] = useState(null);
   const [isSent, setSent] = useState(false);
   const text = useRef();
@@ -147,14 +147,14 @@ function Approval({ live, cell, findings }) {
       <input ref=${text} placeholder="What should the model do instead? (optional)" aria-label="Words for the model" onKeyDown=${(event) => event.key === "Escape" && setMode(null)} />
       <button type="submit" class="primary" disabled=${isSent}>Decline</button></form>`}
     <div class="ask-line">
-      <strong>Run this code?</strong><span class="space"></span>
+      <strong>Run this code?</strong>${why && findings?.length > 0 && html`<span class="quiet">${why}</span>`}<span class="space"></span>
       ${mode === "edit"
         ? html`<button type="button" class="primary" disabled=${isSent} onClick=${() => decide({ decision: "change", source: text.current.value })}>Run edited</button>
           <button type="button" onClick=${() => setMode(null)}>Cancel</button>`
         : html`<button type="button" class="primary" disabled=${isSent} onClick=${() => decide({ decision: "run" })}><${Icon} name="run" />Run</button>
           <button type="button" onClick=${() => setMode("edit")}>Edit</button>
           <button type="button" aria-expanded=${mode === "no"} onClick=${() => setMode(mode === "no" ? null : "no")}>No…</button>
-          <button type="button" disabled=${isSent} title="Run this and everything after it in this session without asking" onClick=${() => decide({ decision: "always" })}>Always</button>`}
+          <button type="button" disabled=${isSent} title="Run it, and do not ask again in this session about code that does the same" onClick=${() => decide({ decision: "always" })}>Always</button>`}
     </div>
   </section>`;
 }

@@ -117,7 +117,7 @@ function Kernels({ live }) {
       <button type="button" onClick=${() => confirm("Start the kernel anew? All its variables are lost.") && command(live, { command: "restart_kernel" })}>Restart</button>
       ${Object.values(session.kernelStates).some((it) => it.state === "busy") && html`<button type="button" onClick=${() => command(live, { command: "replace_kernel" })}>Go on in a new kernel</button>`}
     </div>
-    <fieldset class="pad"><legend>Code of the model</legend>${[["always", "Ask before it runs"], ["on-risk", "Ask about what the sandbox does not stop"], ["never", "Run it without asking"]].map(([value, words]) => html`<label class="radio">
+    <fieldset class="pad"><legend>Code of the model</legend>${[["always", "Ask before it runs"], ["on-risk", "Ask if it might do what the sandbox does not stop"], ["never", "Run it without asking"]].map(([value, words]) => html`<label class="radio">
       <input type="radio" name="approval" checked=${session.approval === value} onChange=${() => command(live, { command: "set_approval", approval: value })} />${words}</label>`)}</fieldset>
     <p class="quiet pad">Notebook: <code>${session.notebook}</code></p>
     ${session.instructions.length > 0 && html`<p class="quiet pad">Instructions: ${session.instructions.join(", ")}</p>`}`;

@@ -89,7 +89,7 @@ export function Home({ dropped, onDropped, isFirst }) {
     ${options.map((it) => html`<option value=${it.name} disabled=${it.available === false}>${it.display_name ?? it.name}</option>`)}</select></label>`;
   return html`<main class="home" id="main" tabindex="-1"><div class="home-in">
     <h1>What would you like to find out?</h1>
-    <p class="lead">Ask in plain words. A model writes code, a Jupyter kernel on this machine runs it, and the conversation is a notebook that you keep.</p>
+    <p class="lead">Ask in plain words. A model writes code, a Jupyter kernel on this machine runs it in a sandbox, and the conversation is a notebook that you keep.</p>
     <${Composer} draft=${draft} mode=${mode} setMode=${setMode} placeholder="Ask about your data, or drop a file" onSend=${start} onFiles=${onDropped.add} isBusy=${false}>
       ${chooser("Model", model, choose, models)}${chooser("Kernel", kernel, setKernel, kernels)}
     <//>
@@ -98,7 +98,7 @@ export function Home({ dropped, onDropped, isFirst }) {
     <div class="examples">${EXAMPLES.map(([name, text]) => html`<button type="button" onClick=${() => { setMode("ask"); setDraft({ text }); }}><b>${name}</b><span>${text}</span></button>`)}</div>
     <button type="button" class="drop" onClick=${() => picker.current.click()}><${Icon} name="up" /><span>Drop files here, or choose them. They are copied into the session's workspace.</span></button>
     <input ref=${picker} type="file" multiple hidden onChange=${(event) => { onDropped.add([...event.target.files]); event.target.value = ""; }} />
-    ${isFirst && html`<ul class="facts"><li>Code runs confined: it writes only in the session's directory.</li><li>You are asked before anything runs that the sandbox does not contain.</li><li>The page talks to this machine only.</li></ul>`}
+    ${isFirst && html`<ul class="facts"><li>Code writes only in the session's directory.</li><li>You are asked before it does what the sandbox does not stop.</li><li>The page talks to this machine only.</li></ul>`}
   </div></main>`;
 }
 

@@ -347,7 +347,9 @@ function event(session, it) {
       return;
     case "approval_requested":
       session.turn = "deciding";
-      return ask("approval", { cell: it.cell, ...(it.findings ? { findings: it.findings } : {}) });
+      return ask("approval", { cell: it.cell, ...(it.findings?.length ? { findings: it.findings } : {}), ...(it.reason === undefined ? {} : { reason: it.reason }) });
+    case "code_forbidden":
+      return note("bad", `A rule forbids this code: ${it.ruling.reason}`);
     case "approval_resolved":
       settle("approval");
       if (session.turn === "deciding") session.turn = it.decision === "decline" ? "sampling" : "executing";
