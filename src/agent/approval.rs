@@ -18,8 +18,10 @@ pub use policy::{Ground, Policy};
 pub use rules::{Action, Rule, Settings};
 pub use ruling::{RuledBy, Ruling};
 
-/// What the person wants to be asked about.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// What the person wants to be asked about; from the most to the least.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Approval {
     /// Ask before each cell that the model wrote.

@@ -26,7 +26,7 @@ use crate::agent::{
     Agent, AgentOptions, AtLimit, Budgets, Cap, KernelOffer, Models, StdinPolicy, spill,
 };
 use crate::error::Failure;
-use crate::kernel::{KernelSource, LaunchOptions, Sandbox};
+use crate::kernel::{KernelSource, LaunchOptions, Level, Sandbox};
 use crate::llm::types::ModelInfo;
 
 /// How often a model may be asked in one turn, unless told otherwise.
@@ -120,7 +120,11 @@ pub async fn start(
     };
     let directory = main.cwd.clone();
     let main = origin.adopting(main, settings.attended, context);
-    let approval = approval(settings, &main.sandbox, context);
+    let approval = approval(
+        settings,
+        matches!(main.sandbox, Sandbox::Confined(_)),
+        context,
+    );
     // A conversation goes on; one question is soon over, and far away memory is somebody else's.
     let can_have_spare = remote.is_none() && main.existing.is_none() && !origin.keeps_kernels();
     let others = others_like(&main, others, &origin, context);
@@ -325,13 +329,20 @@ impl Session {
 }
 
 /// When a person is asked before code runs: as they say, else for what the sandbox does not stop, if there is one.
-fn approval(settings: &SessionSettings, sandbox: &Sandbox, context: &Context) -> Approval {
-    let usual = match sandbox {
-        Sandbox::Full => Approval::Always,
-        Sandbox::Confined(_) => Approval::OnRisk,
+fn approval(settings: &SessionSettings, is_confined: bool, context: &Context) -> Approval {
+    let usual = if is_confined {
+        Approval::OnRisk
+    } else {
+        Approval::Always
     };
     let named = settings.approval.or(context.config.approval.policy);
     named.unwrap_or(usual)
+}
+
+/// When a person is asked in sessions with these settings, before one is there.
+pub fn usual_approval(settings: &SessionSettings, context: &Context) -> Approval {
+    let level = settings.sandbox.level.or(context.config.sandbox);
+    approval(settings, level != Some(Level::Full), context)
 }
 
 /// What may be spent: arguments go before the configuration. Dollars can only be counted where prices are known.

@@ -8,8 +8,8 @@ use tree_sitter::{Language, Node};
 
 use super::finding::FindingKind;
 use super::shell;
-use super::site::{UNKNOWN, join};
 use super::sink::Sink;
+use super::site::{UNKNOWN, join};
 use super::text::unescaped;
 use super::tree::{Next, children, code_of, parse, walk};
 use super::{Dialect, nested};
@@ -133,7 +133,9 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
             return;
         };
         let module = module_name(&module).to_owned();
-        let clause = children(node).into_iter().find(|it| it.kind() == "import_clause");
+        let clause = children(node)
+            .into_iter()
+            .find(|it| it.kind() == "import_clause");
         for part in clause.map(children).unwrap_or_default() {
             match part.kind() {
                 "identifier" => {
@@ -179,10 +181,11 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
                 let key = self.text(node.child_by_field_name("index")?, depth + 1)?;
                 format!("{object}.{key}")
             }
-            "parenthesized_expression" | "await_expression" | "non_null_expression"
-            | "as_expression" | "satisfies_expression" => {
-                self.name(node.named_child(0)?, depth + 1)?
-            }
+            "parenthesized_expression"
+            | "await_expression"
+            | "non_null_expression"
+            | "as_expression"
+            | "satisfies_expression" => self.name(node.named_child(0)?, depth + 1)?,
             "sequence_expression" => self.name(children(node).last().copied()?, depth + 1)?,
             "import" => "import".to_owned(),
             "call_expression" => {
@@ -276,7 +279,9 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
             return Next::Inside;
         }
         match node.kind() {
-            "import_statement" | "export_statement" => self.fetched(node.child_by_field_name("source"), node),
+            "import_statement" | "export_statement" => {
+                self.fetched(node.child_by_field_name("source"), node)
+            }
             "call_expression" | "new_expression" => self.call(node),
             "subscript_expression" => self.subscript(node),
             "identifier" | "member_expression" => self.reference(node, above),
@@ -387,7 +392,9 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
     }
 
     fn requires(&mut self, arguments: &[Node<'t>], node: Node<'t>) {
-        let Some(first) = arguments.first() else { return };
+        let Some(first) = arguments.first() else {
+            return;
+        };
         match self.text(*first, 0).filter(|text| !text.contains(UNKNOWN)) {
             Some(_) => self.fetched(Some(*first), node),
             None => self.hides(node, "imports a module whose name is computed"),
@@ -402,8 +409,12 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
         };
         if first.kind() == "array" || first.kind() == "object" {
             let words = self.words(*first);
-            self.sink
-                .find_command(FindingKind::Shell, node, code, words.first().map_or("", |it| it));
+            self.sink.find_command(
+                FindingKind::Shell,
+                node,
+                code,
+                words.first().map_or("", |it| it),
+            );
             return self
                 .sink
                 .within(node, code, |sink| shell::words(&words, node, code, sink));
@@ -413,7 +424,10 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
         };
         let name = program.split_whitespace().next().unwrap_or_default();
         self.sink.find_command(FindingKind::Shell, node, code, name);
-        let more = arguments.get(1).map(|it| self.words(*it)).unwrap_or_default();
+        let more = arguments
+            .get(1)
+            .map(|it| self.words(*it))
+            .unwrap_or_default();
         if more.is_empty() {
             return self
                 .sink
@@ -450,7 +464,9 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
 
     /// `globalThis[name]`, `fs[name](..)`.
     fn subscript(&mut self, node: Node<'t>) {
-        let object = node.child_by_field_name("object").and_then(|it| self.name(it, 0));
+        let object = node
+            .child_by_field_name("object")
+            .and_then(|it| self.name(it, 0));
         let index = node.child_by_field_name("index");
         if self.handled.take_if(|id| *id == node.id()).is_some() {
             return;
@@ -474,8 +490,13 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
         let parent = above.last().map_or("", |it| it.kind());
         let is_value = matches!(
             parent,
-            "arguments" | "array" | "pair" | "assignment_expression" | "variable_declarator"
-                | "return_statement" | "spread_element"
+            "arguments"
+                | "array"
+                | "pair"
+                | "assignment_expression"
+                | "variable_declarator"
+                | "return_statement"
+                | "spread_element"
         );
         let is_name = above
             .last()

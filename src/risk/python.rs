@@ -140,7 +140,9 @@ impl<'t> Reader<'_, '_, '_> {
         let is_text = matches!(kind, "string" | "concatenated_string");
         let makes_text = matches!(kind, "binary_operator" | "call");
         // What is in a sum of many parts was looked at with it.
-        if start < self.covered || !is_text && !makes_text || makes_text && self.no_text == Some(start)
+        if start < self.covered
+            || !is_text && !makes_text
+            || makes_text && self.no_text == Some(start)
         {
             return;
         }

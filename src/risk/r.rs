@@ -6,8 +6,8 @@ use tree_sitter::{Language, Node};
 
 use super::finding::FindingKind;
 use super::shell;
-use super::site::{MADE_UP, UNKNOWN, join};
 use super::sink::{Sink, Writing};
+use super::site::{MADE_UP, UNKNOWN, join};
 use super::text::unescaped;
 use super::tree::{Next, children, code_of, parse, walk};
 use super::{Dialect, nested};
@@ -79,18 +79,18 @@ fn function(name: &str) -> Option<Api> {
         }
         "write.csv" | "write.csv2" | "write.table" | "writeLines" | "saveRDS" | "write_csv"
         | "write_tsv" | "write_delim" | "write_rds" | "fwrite" | "write_parquet"
-        | "write_feather" | "dput" | "write.xlsx" | "write_xlsx" | "write_json"
-        | "saveWidget" | "write" => Api::Write(1, "file"),
+        | "write_feather" | "dput" | "write.xlsx" | "write_xlsx" | "write_json" | "saveWidget"
+        | "write" => Api::Write(1, "file"),
         "save" | "save.image" | "dump" | "sink" | "cat" => Api::Write(usize::MAX, "file"),
         "ggsave" | "png" | "jpeg" | "pdf" | "svg" | "tiff" | "bmp" => Api::Write(0, "filename"),
         "file.create" | "zip" => Api::Write(0, "file"),
         "file.copy" | "file_copy" => Api::Write(1, "to"),
         "file.rename" | "file_move" => Api::Moves,
         "download.file" | "download_file" | "url" | "curl" | "curl_download"
-        | "curl_fetch_memory" | "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "HEAD"
-        | "getURL" | "postForm" | "request" | "req_perform" | "socketConnection"
-        | "make.socket" | "socketSelect" | "serverSocket" | "nsl" | "browseURL" | "dbConnect"
-        | "getSymbols" | "available.packages" => Api::Plain(Network),
+        | "curl_fetch_memory" | "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "HEAD" | "getURL"
+        | "postForm" | "request" | "req_perform" | "socketConnection" | "make.socket"
+        | "socketSelect" | "serverSocket" | "nsl" | "browseURL" | "dbConnect" | "getSymbols"
+        | "available.packages" => Api::Plain(Network),
         "read.csv" | "read.csv2" | "read.table" | "read.delim" | "readLines" | "read_csv"
         | "read_tsv" | "read_delim" | "fread" | "fromJSON" | "readRDS" | "read_json" | "scan"
         | "load" | "read_html" | "read_parquet" | "source" | "file" => Api::Reads,
@@ -102,8 +102,8 @@ fn function(name: &str) -> Option<Api> {
         | "conda_install" | "virtualenv_install" | "restore_packages" => Api::Plain(Install),
         "pskill" | "pskill_tree" | "ps_kill" => Api::Plain(ProcessControl),
         "eval" | "evalq" | "eval_tidy" | "py_run_string" | "eval_bare" => Api::Run,
-        "do.call" | "match.fun" | "get" | "getFunction" | "getExportedValue" | "getFromNamespace"
-        | "Reduce" | "exec" => Api::Calls,
+        "do.call" | "match.fun" | "get" | "getFunction" | "getExportedValue"
+        | "getFromNamespace" | "Reduce" | "exec" => Api::Calls,
         ".Internal" | ".Call" | ".External" | ".C" | ".Primitive" | "dyn.load" | "sourceCpp"
         | "cppFunction" => Api::Hides("calls machine code"),
         "unserialize" | "str2lang" | "str2expression" => Api::Hides("runs code that is computed"),
@@ -165,7 +165,9 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
                 let package = self.of(node.child_by_field_name("lhs")?);
                 Some(if (package, name) == ("processx", "run") {
                     "processx_run".to_owned()
-                } else if matches!(package, "renv" | "BiocManager") && matches!(name, "restore" | "install") {
+                } else if matches!(package, "renv" | "BiocManager")
+                    && matches!(name, "restore" | "install")
+                {
                     "restore_packages".to_owned()
                 } else {
                     name.trim_matches('`').to_owned()
@@ -206,7 +208,9 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
                     texts.collect::<Vec<String>>()
                 };
                 match &*name {
-                    "file.path" | "path" => Some(parts().iter().fold(String::new(), |a, b| join(&a, b))),
+                    "file.path" | "path" => {
+                        Some(parts().iter().fold(String::new(), |a, b| join(&a, b)))
+                    }
                     "paste0" => Some(parts().concat()),
                     "paste" => Some(parts().join(" ")),
                     "sprintf" => Some(UNKNOWN.to_string()),
@@ -292,7 +296,8 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
             .collect();
         let named = |wanted: &str| {
             let mut all = arguments.iter();
-            all.find(|(name, _)| *name == wanted).map(|(_, value)| *value)
+            all.find(|(name, _)| *name == wanted)
+                .map(|(_, value)| *value)
         };
         let code = self.code;
         match api {
@@ -307,7 +312,11 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
                     .or_else(|| named("con"))
                     .or_else(|| plain.get(place).copied());
                 let appends = named("append").is_some_and(|it| matches!(self.of(it), "TRUE" | "T"));
-                let how = if appends { Writing::Append } else { Writing::Replace };
+                let how = if appends {
+                    Writing::Append
+                } else {
+                    Writing::Replace
+                };
                 let path = what.and_then(|it| self.text(it, 0));
                 self.sink.write(path.as_deref(), how, node, code);
             }
@@ -382,7 +391,9 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
             // A formula or a quoted expression of the code's own.
             return;
         }
-        let parser = what.child_by_field_name("function").and_then(|it| self.name(it));
+        let parser = what
+            .child_by_field_name("function")
+            .and_then(|it| self.name(it));
         if !matches!(parser.as_deref(), Some("parse" | "parse_expr" | "str2lang")) {
             return;
         }
@@ -423,14 +434,19 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
             return;
         }
         let Some(parent) = above.last() else { return };
-        let is_value = parent.kind() == "argument" && parent.child_by_field_name("value") == Some(node)
-            || parent.kind() == "binary_operator" && parent.child_by_field_name("rhs") == Some(node);
+        let is_value = parent.kind() == "argument"
+            && parent.child_by_field_name("value") == Some(node)
+            || parent.kind() == "binary_operator"
+                && parent.child_by_field_name("rhs") == Some(node);
         if !is_value {
             return;
         }
         let name = self.of(node);
         // Words that are as often data: `file`, `save`, `path`.
-        if matches!(name, "unlink" | "file.remove" | "file_delete" | "system" | "system2" | "install.packages") {
+        if matches!(
+            name,
+            "unlink" | "file.remove" | "file_delete" | "system" | "system2" | "install.packages"
+        ) {
             self.called_by_name(name, node);
         }
     }

@@ -49,13 +49,7 @@ const FILES: [&str; 26] = [
 /// Ends of names.
 const ENDS: [&str; 5] = [".pem", ".p12", ".pfx", ".kdbx", ".keystore"];
 /// `.env` with one of these behind it is for everybody.
-const EXAMPLES: [&str; 5] = [
-    ".example",
-    ".sample",
-    ".template",
-    ".dist",
-    ".defaults",
-];
+const EXAMPLES: [&str; 5] = [".example", ".sample", ".template", ".dist", ".defaults"];
 /// Longer strings are no paths.
 const LONGEST: usize = 1024;
 
@@ -71,9 +65,7 @@ pub(super) fn is_secret(path: &str) -> bool {
     let in_one = parts.any(|part| {
         DIRECTORIES.contains(&part) && (part.starts_with('.') || path.starts_with(['/', '~']))
     });
-    in_one
-        || name.starts_with('.') && DIRECTORIES.contains(&name)
-        || is_secret_file(name, path)
+    in_one || name.starts_with('.') && DIRECTORIES.contains(&name) || is_secret_file(name, path)
 }
 
 fn is_secret_file(name: &str, path: &str) -> bool {

@@ -101,7 +101,10 @@ impl<'t> Reader<'_, '_, '_> {
                 _ => words.push(self.words.text(part)),
             }
         }
-        if let Some(above) = above.last().filter(|it| it.kind() == "redirected_statement") {
+        if let Some(above) = above
+            .last()
+            .filter(|it| it.kind() == "redirected_statement")
+        {
             let parts = children(*above).into_iter();
             heredoc = heredoc.or(parts.filter(|it| it.kind() == "heredoc_redirect").last());
         }
@@ -119,7 +122,10 @@ impl<'t> Reader<'_, '_, '_> {
         let parts = children(redirect);
         let body = parts.iter().find(|it| it.kind() == "heredoc_body");
         let (text, row) = match body {
-            Some(body) => (code_of(*body, self.code).to_owned(), body.start_position().row),
+            Some(body) => (
+                code_of(*body, self.code).to_owned(),
+                body.start_position().row,
+            ),
             None => {
                 let text = parts.last().map(|it| self.words.text(*it));
                 (text.unwrap_or_default(), redirect.start_position().row)

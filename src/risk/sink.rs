@@ -22,7 +22,11 @@ enum Base {
     /// Its first line is this line of the cell, counted from 0.
     Line(usize),
     /// In a string: everything in it is here.
-    At { line: u32, column: u32, text: String },
+    At {
+        line: u32,
+        column: u32,
+        text: String,
+    },
 }
 
 /// What happens to a file that is written.
@@ -51,7 +55,12 @@ impl<'a> Sink<'a> {
             depth: 0,
             base: Base::Line(0),
             found: Analysis::default(),
-            first_line: code.trim_start().lines().next().unwrap_or_default().to_owned(),
+            first_line: code
+                .trim_start()
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
         }
     }
 
@@ -209,8 +218,7 @@ impl<'a> Sink<'a> {
     ) {
         self.write(to, Writing::Replace, node, code);
         let leaves = to.is_some_and(|to| {
-            Site::is_sink(to)
-                || matches!(self.site.place(to), Where::Outside | Where::Temporary)
+            Site::is_sink(to) || matches!(self.site.place(to), Where::Outside | Where::Temporary)
         });
         if leaves {
             self.delete(from, node, code);

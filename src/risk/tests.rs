@@ -64,7 +64,10 @@ fn check(corpus: &str, language: &str) {
 
 #[test]
 fn python() {
-    check(include_str!("../../tests/fixtures/risk/python.txt"), "python");
+    check(
+        include_str!("../../tests/fixtures/risk/python.txt"),
+        "python",
+    );
 }
 
 #[test]
@@ -150,7 +153,8 @@ fn code_that_is_too_long_is_a_finding() {
 #[test]
 fn hostile_code_neither_hangs_nor_crashes() {
     let many = |unit: &str, times: usize| unit.repeat(times);
-    let deep = |open: &str, close: &str, times| format!("{}{}", many(open, times), many(close, times));
+    let deep =
+        |open: &str, close: &str, times| format!("{}{}", many(open, times), many(close, times));
     let staircase: String = (0..2000).fold(String::new(), |mut code, depth| {
         let _ = writeln!(code, "{}if x:", " ".repeat(depth));
         code

@@ -71,8 +71,7 @@ pub struct ServerSettings {
     pub hosts: Vec<String>,
     /// Sessions work in this directory or below it.
     pub root: PathBuf,
-    /// How sessions are, unless a client says otherwise where it may. With `run_unasked` a client may say that nobody is
-    /// asked.
+    /// How sessions are, unless a client says otherwise where it may. A client may be asked more often, never less.
     pub session: SessionSettings,
     /// How many sessions, and for how long.
     pub limits: RegistryLimits,

@@ -16,8 +16,8 @@ use super::state::Shared;
 use crate::agent::approval::Approval;
 use crate::agent::sessions::Found;
 use crate::app::Notice;
-use crate::app::SessionSettings;
 use crate::app::registry::{LiveSession, OpenRequest};
+use crate::app::{SessionSettings, session};
 
 /// What `POST /api/sessions` takes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -52,6 +52,9 @@ pub(super) async fn create(
     State(shared): State<Arc<Shared>>,
     Json(wanted): Json<Create>,
 ) -> Result<Response, Problem> {
+    if let Some(id) = &wanted.resume {
+        check_place(&shared, id).await?;
+    }
     let request = request(&shared, wanted)?;
     let (live, notices) = shared.registry.open(request).await?;
     let notices = notices.into_iter().filter_map(|notice| match notice {
@@ -65,16 +68,51 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, axum::Json(created)).into_response())
 }
 
+/// A session that is resumed works where it did, which must be in the server's directory too.
+async fn check_place(shared: &Shared, id: &str) -> Result<(), Problem> {
+    if shared.registry.get(id).is_some() {
+        return Ok(());
+    }
+    let stored = stored(shared).await?;
+    if stored.iter().any(|it| it.id == id) {
+        return Ok(());
+    }
+    Err(Problem::not_found(format!(
+        "there is no session `{id}` that worked in the server's directory"
+    ))
+    .hint(
+        "start the server with a --root that holds the session's directory, or use `sponde resume`",
+    ))
+}
+
+/// The sessions on disk that worked in the server's directory.
+async fn stored(shared: &Shared) -> Result<Vec<Found>, Problem> {
+    let (registry, root) = (shared.registry.clone(), shared.root.clone());
+    let stored = tokio::task::spawn_blocking(move || {
+        let mut stored = registry.stored();
+        stored.retain(|it| {
+            let begin = it.begin.as_ref();
+            // One whose directory is gone goes on in the server's.
+            begin.is_some_and(|it| match it.cwd.canonicalize() {
+                Ok(cwd) => cwd.starts_with(&root),
+                Err(_) => it.cwd.starts_with(&root),
+            })
+        });
+        stored
+    });
+    stored
+        .await
+        .map_err(|error| Problem::internal(error.to_string()))
+}
+
 /// What a client wants, checked against what it may.
 fn request(shared: &Shared, wanted: Create) -> Result<OpenRequest, Problem> {
     let root = &shared.root;
     let directory = directories::of_session(root, wanted.directory.as_deref())?;
     let defaults = &shared.defaults;
-    let run_unasked = match wanted.approval {
-        None => defaults.run_unasked,
-        Some(Approval::Ask) => false,
-        Some(approval) => may_be(approval, shared).map(|()| true)?,
-    };
+    if let Some(approval) = wanted.approval {
+        may_be(approval, shared)?;
+    }
     let kernels = match wanted.kernel {
         None => defaults.kernels.clone(),
         // A path would start a program of the client's choice.
@@ -94,7 +132,7 @@ fn request(shared: &Shared, wanted: Create) -> Result<OpenRequest, Problem> {
         kernels,
         notebook: notebook.transpose()?,
         files: files.collect::<Result<_, _>>()?,
-        run_unasked,
+        approval: wanted.approval.or(defaults.approval),
         attended: true,
         ..defaults.clone()
     };
@@ -106,9 +144,9 @@ fn request(shared: &Shared, wanted: Create) -> Result<OpenRequest, Problem> {
     })
 }
 
-/// Whether a client may have code run like this: only a person at the server's start can say that nobody is asked.
+/// Whether a client may have code run like this: it may be asked more often than the server was started for, never less.
 pub(super) fn may_be(approval: Approval, shared: &Shared) -> Result<(), Problem> {
-    if approval == Approval::Ask || shared.defaults.run_unasked {
+    if approval <= session::usual_approval(&shared.defaults, shared.registry.context()) {
         return Ok(());
     }
     Err(
@@ -149,11 +187,9 @@ struct Stored {
     open: bool,
 }
 
-/// Lists them: those that run, and those that can be resumed.
+/// Lists them: those that run, and those on disk that can be resumed here.
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
-    let registry = shared.registry.clone();
-    let stored = tokio::task::spawn_blocking(move || registry.stored()).await;
-    let stored = stored.map_err(|error| Problem::internal(error.to_string()))?;
+    let stored = stored(&shared).await?;
     let live = shared.registry.list();
     let is_live = |id: &str| live.iter().any(|it| it.id == id);
     let stored = stored.into_iter().filter(|it| !is_live(&it.id));

@@ -19,8 +19,8 @@ pub(super) fn matches(pattern: &str, text: &str) -> bool {
             let mut open = false;
             for (end, fit) in fits.iter().enumerate() {
                 open |= *fit;
-                let is_here = open
-                    && (!skips_slash || *fit || end > 0 && text.get(end - 1) == Some(&'/'));
+                let is_here =
+                    open && (!skips_slash || *fit || end > 0 && text.get(end - 1) == Some(&'/'));
                 if let Some(next) = next.get_mut(end) {
                     *next = is_here;
                 }
@@ -39,7 +39,11 @@ pub(super) fn matches(pattern: &str, text: &str) -> bool {
             }
         }
         fits = next;
-        at += if skips_slash { 3 } else { 1 + usize::from(is_deep) };
+        at += if skips_slash {
+            3
+        } else {
+            1 + usize::from(is_deep)
+        };
     }
     fits.last().copied().unwrap_or_default()
 }

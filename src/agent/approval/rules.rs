@@ -10,7 +10,9 @@ use super::glob::matches;
 use crate::risk::FindingKind;
 
 /// What happens with a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     /// It runs.
@@ -62,8 +64,10 @@ impl Rule {
 
     pub(super) fn fits(&self, subject: &Subject<'_>) -> bool {
         let fits_path = |pattern: &String| subject.paths.iter().any(|path| matches(pattern, path));
-        let fits_command = |pattern: &String| subject.command.is_some_and(|it| matches(pattern, it));
-        self.finding.is_none_or(|kind| Some(kind) == subject.finding)
+        let fits_command =
+            |pattern: &String| subject.command.is_some_and(|it| matches(pattern, it));
+        self.finding
+            .is_none_or(|kind| Some(kind) == subject.finding)
             && self.path.as_ref().is_none_or(fits_path)
             && self.command.as_ref().is_none_or(fits_command)
     }
@@ -107,7 +111,10 @@ pub struct Settings {
 
 /// The two forms.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "`approval` has to be `always`, `on-risk` or `never`, or a table with `policy` and `rules` (docs/approvals.md)")]
+#[serde(
+    untagged,
+    expecting = "`approval` has to be `always`, `on-risk` or `never`, or a table with `policy` and `rules` (docs/approvals.md)"
+)]
 enum Written {
     Policy(Approval),
     Table(Table),

@@ -68,11 +68,11 @@ impl Confined {
             }
             .to_owned(),
             tier: (!is_full).then(|| tier.to_owned()),
-            network: match extent.network {
-                Network::Off if !is_full => "off",
-                Network::Off | Network::On => "on",
-            }
-            .to_owned(),
+            network: match &extent.network {
+                Network::Off if !is_full => "off".to_owned(),
+                Network::Allow(hosts) if !is_full => format!("allow: {hosts}"),
+                Network::Off | Network::Allow(_) | Network::On => "on".to_owned(),
+            },
             add_dirs: extent
                 .add_dirs
                 .iter()

@@ -96,7 +96,8 @@ fn from_now_on(controls: &mut Controls, question: &Question) -> String {
     kinds.dedup();
     let words: Vec<&str> = kinds.into_iter().map(FindingKind::words).collect();
     match words.as_slice() {
-        [] => "from now on you are asked about risky code only; /approve always changes that\n".to_owned(),
+        [] => "from now on you are asked about risky code only; /approve always changes that\n"
+            .to_owned(),
         words => format!(
             "from now on code of this language that {} runs without a question in this session\n",
             words.join(" or ")

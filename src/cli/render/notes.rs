@@ -61,7 +61,10 @@ impl Renderer {
 
     /// Code that a rule forbids.
     pub(super) fn forbidden(&mut self, ruling: &Ruling) {
-        self.note(BAD, &filter::plain(&format!("forbidden by {}", ruling.reason)));
+        self.note(
+            BAD,
+            &filter::plain(&format!("forbidden by {}", ruling.reason)),
+        );
         for finding in &ruling.findings {
             self.note(WARN, &filter::plain(&finding.words()));
         }

@@ -25,7 +25,15 @@ pub(super) enum Api {
 
 /// Objects whose functions can do harm.
 pub(super) const SENSITIVE: [&str; 9] = [
-    "globalThis", "global", "window", "self", "fs", "child_process", "process", "Deno", "Bun",
+    "globalThis",
+    "global",
+    "window",
+    "self",
+    "fs",
+    "child_process",
+    "process",
+    "Deno",
+    "Bun",
 ];
 
 /// What `name` does, with all its modules; `is_new` for `new NAME()`, `is_template` for NAME`..`.
@@ -38,10 +46,20 @@ pub(super) fn function(name: &str, is_new: bool, is_template: bool) -> Option<Ap
         | "fs.truncateSync" | "Deno.remove" | "Deno.removeSync" | "Deno.truncate"
         | "Deno.truncateSync" | "rimraf" | "rimraf.sync" | "rimraf.rimraf" | "del"
         | "del.deleteAsync" | "trash" => Api::Delete,
-        "fs.writeFile" | "fs.writeFileSync" | "fs.createWriteStream" | "fs.outputFile"
-        | "fs.outputFileSync" | "fs.writeJson" | "fs.writeJsonSync" | "Deno.writeFile"
-        | "Deno.writeFileSync" | "Deno.writeTextFile" | "Deno.writeTextFileSync"
-        | "Deno.create" | "Deno.createSync" | "Bun.write" => Api::Write(0, Replace),
+        "fs.writeFile"
+        | "fs.writeFileSync"
+        | "fs.createWriteStream"
+        | "fs.outputFile"
+        | "fs.outputFileSync"
+        | "fs.writeJson"
+        | "fs.writeJsonSync"
+        | "Deno.writeFile"
+        | "Deno.writeFileSync"
+        | "Deno.writeTextFile"
+        | "Deno.writeTextFileSync"
+        | "Deno.create"
+        | "Deno.createSync"
+        | "Bun.write" => Api::Write(0, Replace),
         "fs.appendFile" | "fs.appendFileSync" | "fs.mkdir" | "fs.mkdirSync" | "Deno.mkdir"
         | "Deno.mkdirSync" => Api::Write(0, Append),
         "fs.copyFile" | "fs.copyFileSync" | "fs.cp" | "fs.cpSync" | "fs.copy" | "fs.copySync"
@@ -49,30 +67,71 @@ pub(super) fn function(name: &str, is_new: bool, is_template: bool) -> Option<Ap
         | "Deno.copyFileSync" | "Deno.symlink" | "Deno.link" => Api::Write(1, Replace),
         "fs.rename" | "fs.renameSync" | "fs.move" | "fs.moveSync" | "Deno.rename"
         | "Deno.renameSync" => Api::Move,
-        "fetch" | "axios" | "axios.get" | "axios.post" | "axios.put" | "axios.delete"
-        | "axios.request" | "http.request" | "http.get" | "https.request" | "https.get"
-        | "http.createServer" | "https.createServer" | "http2.connect" | "net.connect"
-        | "net.createConnection" | "net.createServer" | "tls.connect" | "dgram.createSocket"
-        | "dns.lookup" | "dns.resolve" | "Deno.connect" | "Deno.connectTls" | "Deno.listen"
-        | "Deno.serve" | "Deno.resolveDns" | "got" | "undici.fetch" | "undici.request"
-        | "node-fetch" | "superagent.get" | "ky.get" | "d3.csv" | "d3.json" => {
-            Api::Plain(Network)
-        }
+        "fetch"
+        | "axios"
+        | "axios.get"
+        | "axios.post"
+        | "axios.put"
+        | "axios.delete"
+        | "axios.request"
+        | "http.request"
+        | "http.get"
+        | "https.request"
+        | "https.get"
+        | "http.createServer"
+        | "https.createServer"
+        | "http2.connect"
+        | "net.connect"
+        | "net.createConnection"
+        | "net.createServer"
+        | "tls.connect"
+        | "dgram.createSocket"
+        | "dns.lookup"
+        | "dns.resolve"
+        | "Deno.connect"
+        | "Deno.connectTls"
+        | "Deno.listen"
+        | "Deno.serve"
+        | "Deno.resolveDns"
+        | "got"
+        | "undici.fetch"
+        | "undici.request"
+        | "node-fetch"
+        | "superagent.get"
+        | "ky.get"
+        | "d3.csv"
+        | "d3.json" => Api::Plain(Network),
         "WebSocket" | "XMLHttpRequest" | "EventSource" | "net.Socket" | "ws" if is_new => {
             Api::Plain(Network)
         }
         "$" if is_template => Api::Command,
-        "child_process.exec" | "child_process.execSync" | "child_process.execFile"
-        | "child_process.execFileSync" | "child_process.spawn" | "child_process.spawnSync"
-        | "Deno.Command" | "Deno.run" | "Bun.spawn" | "Bun.spawnSync" | "execa"
-        | "execa.execa" | "execaSync" | "shelljs.exec" => Api::Command,
+        "child_process.exec"
+        | "child_process.execSync"
+        | "child_process.execFile"
+        | "child_process.execFileSync"
+        | "child_process.spawn"
+        | "child_process.spawnSync"
+        | "Deno.Command"
+        | "Deno.run"
+        | "Bun.spawn"
+        | "Bun.spawnSync"
+        | "execa"
+        | "execa.execa"
+        | "execaSync"
+        | "shelljs.exec" => Api::Command,
         "child_process.fork" | "worker_threads.Worker" | "Worker" | "cluster.fork" => {
             Api::Plain(FindingKind::Shell)
         }
         "shelljs.rm" => Api::Delete,
         "process.kill" | "process.abort" | "Deno.kill" => Api::Plain(ProcessControl),
-        "eval" | "Function" | "vm.runInThisContext" | "vm.runInNewContext" | "vm.runInContext"
-        | "vm.Script" | "vm.compileFunction" | "AsyncFunction" => Api::Run,
+        "eval"
+        | "Function"
+        | "vm.runInThisContext"
+        | "vm.runInNewContext"
+        | "vm.runInContext"
+        | "vm.Script"
+        | "vm.compileFunction"
+        | "AsyncFunction" => Api::Run,
         "setTimeout" | "setInterval" | "setImmediate" => Api::Later,
         "process.binding" | "process._linkedBinding" | "process.dlopen" | "Deno.dlopen" => {
             Api::Hides("calls machine code")

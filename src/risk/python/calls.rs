@@ -6,8 +6,8 @@ use super::api::{self, Api, Arg};
 use super::{Names, Reader};
 use crate::risk::finding::FindingKind;
 use crate::risk::shell;
-use crate::risk::site::UNKNOWN;
 use crate::risk::sink::Writing;
+use crate::risk::site::UNKNOWN;
 use crate::risk::tree::{children, code_of};
 
 /// Functions that may get a module as an argument.
@@ -70,8 +70,15 @@ impl<'t> Reader<'_, '_, '_> {
         match &*name {
             "getattr" | "vars().get" => self.looks_up(&call),
             "__import__" | "importlib.import_module" | "import_module" => {
-                if call.argument(0, &["name"], self.code).is_none_or(|it| self.values.text(it).is_none()) {
-                    self.find(FindingKind::Obfuscation, node, "imports a module whose name is computed");
+                if call
+                    .argument(0, &["name"], self.code)
+                    .is_none_or(|it| self.values.text(it).is_none())
+                {
+                    self.find(
+                        FindingKind::Obfuscation,
+                        node,
+                        "imports a module whose name is computed",
+                    );
                 }
             }
             _ => match last {
@@ -97,7 +104,8 @@ impl<'t> Reader<'_, '_, '_> {
             Api::Move => {
                 let from = self.path(Arg::At(0, &["src"]), call);
                 let to = self.path(Arg::At(1, &["dst"]), call);
-                self.sink.moved(from.as_deref(), to.as_deref(), node, self.code);
+                self.sink
+                    .moved(from.as_deref(), to.as_deref(), node, self.code);
             }
             Api::Command => self.command(call),
             Api::Run => self.runs(call),
@@ -109,7 +117,10 @@ impl<'t> Reader<'_, '_, '_> {
                 self.sink.credentials(&path, node, self.code);
             }
             Api::Reads => {
-                let source = self.path(Arg::At(0, &["filepath_or_buffer", "io", "source", "path"]), call);
+                let source = self.path(
+                    Arg::At(0, &["filepath_or_buffer", "io", "source", "path"]),
+                    call,
+                );
                 if source.is_some_and(|source| is_address(&source)) {
                     self.sink.find(FindingKind::Network, node, self.code);
                 }
@@ -130,7 +141,9 @@ impl<'t> Reader<'_, '_, '_> {
     fn opens(&mut self, at: Arg, call: &Call<'t>) {
         let place = usize::from(at != Arg::Receiver);
         let mode = call.argument(place, &["mode"], self.code);
-        let mode = mode.and_then(|mode| self.values.text(mode)).unwrap_or_default();
+        let mode = mode
+            .and_then(|mode| self.values.text(mode))
+            .unwrap_or_default();
         let how = if mode.contains(['w', '+']) {
             Writing::Replace
         } else if mode.contains(['a', 'x']) {
@@ -149,13 +162,16 @@ impl<'t> Reader<'_, '_, '_> {
         }
         let from = self.path(Arg::Receiver, call);
         let to = self.path(Arg::At(0, &["target"]), call);
-        self.sink.moved(from.as_deref(), to.as_deref(), call.node, self.code);
+        self.sink
+            .moved(from.as_deref(), to.as_deref(), call.node, self.code);
     }
 
     fn is_path(&self, node: Option<Node<'t>>) -> bool {
         node.is_some_and(|node| {
             let name = self.values.name(node).unwrap_or_default();
-            name.starts_with("pathlib.") || name.starts_with("Path(") || node.kind() == "binary_operator"
+            name.starts_with("pathlib.")
+                || name.starts_with("Path(")
+                || node.kind() == "binary_operator"
         })
     }
 
@@ -170,16 +186,25 @@ impl<'t> Reader<'_, '_, '_> {
                 .map(|word| self.word(word))
                 .collect();
             let name = words.first().cloned().unwrap_or_default();
-            self.sink.find_command(FindingKind::Shell, call.node, self.code, &name);
+            self.sink
+                .find_command(FindingKind::Shell, call.node, self.code, &name);
             let code = self.code;
-            self.sink.within(call.node, code, |sink| shell::words(&words, call.node, code, sink));
+            self.sink.within(call.node, code, |sink| {
+                shell::words(&words, call.node, code, sink)
+            });
             return;
         }
         match self.values.text(what) {
             Some(text) => {
-                let name = text.split_whitespace().next().unwrap_or_default().to_owned();
-                self.sink.find_command(FindingKind::Shell, call.node, self.code, &name);
-                self.sink.within(call.node, self.code, |sink| shell::inner(&text, sink));
+                let name = text
+                    .split_whitespace()
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned();
+                self.sink
+                    .find_command(FindingKind::Shell, call.node, self.code, &name);
+                self.sink
+                    .within(call.node, self.code, |sink| shell::inner(&text, sink));
             }
             None => self.sink.find(FindingKind::Shell, call.node, self.code),
         }
@@ -189,7 +214,9 @@ impl<'t> Reader<'_, '_, '_> {
         if self.values.name(node).as_deref() == Some("sys.executable") {
             return "python".to_owned();
         }
-        self.values.text(node).unwrap_or_else(|| UNKNOWN.to_string())
+        self.values
+            .text(node)
+            .unwrap_or_else(|| UNKNOWN.to_string())
     }
 
     /// `exec`, `eval` and their like.
@@ -201,11 +228,19 @@ impl<'t> Reader<'_, '_, '_> {
         let Some(what) = call.argument(0, &["source", "stmt"], self.code) else {
             return;
         };
-        match self.values.text(what).filter(|text| !text.contains(UNKNOWN)) {
+        match self
+            .values
+            .text(what)
+            .filter(|text| !text.contains(UNKNOWN))
+        {
             Some(text) => self.sink.within(call.node, self.code, |sink| {
                 crate::risk::nested(&text, crate::risk::Dialect::Python, sink);
             }),
-            None => self.find(FindingKind::Obfuscation, call.node, "runs code that is computed"),
+            None => self.find(
+                FindingKind::Obfuscation,
+                call.node,
+                "runs code that is computed",
+            ),
         }
     }
 
@@ -217,7 +252,11 @@ impl<'t> Reader<'_, '_, '_> {
             .map(|it| self.values.text(*it).filter(|text| !text.contains(UNKNOWN)))
             .collect();
         let Some(texts) = texts else {
-            return self.find(FindingKind::Obfuscation, call.node, "runs code that is computed");
+            return self.find(
+                FindingKind::Obfuscation,
+                call.node,
+                "runs code that is computed",
+            );
         };
         let code = match kind {
             "line_magic" => format!("%{}", texts.join(" ")),
@@ -244,9 +283,17 @@ impl<'t> Reader<'_, '_, '_> {
         let Some(module) = self.values.name(*object) else {
             return;
         };
-        match self.values.text(*name).filter(|name| !name.contains(UNKNOWN)) {
+        match self
+            .values
+            .text(*name)
+            .filter(|name| !name.contains(UNKNOWN))
+        {
             None if is_sensitive(&module) => {
-                self.find(FindingKind::Obfuscation, call.node, "picks a function by a computed name");
+                self.find(
+                    FindingKind::Obfuscation,
+                    call.node,
+                    "picks a function by a computed name",
+                );
             }
             Some(_) | None => self.reference(call.node, &[]),
         }
@@ -264,11 +311,15 @@ impl<'t> Reader<'_, '_, '_> {
             return;
         };
         let module = base.strip_suffix(".__dict__");
-        let is_table = matches!(&*base, "__builtins__" | "sys.modules")
-            || module.is_some_and(is_sensitive);
+        let is_table =
+            matches!(&*base, "__builtins__" | "sys.modules") || module.is_some_and(is_sensitive);
         match self.values.text(key).filter(|key| !key.contains(UNKNOWN)) {
             None if is_table => {
-                self.find(FindingKind::Obfuscation, node, "picks a function by a computed name");
+                self.find(
+                    FindingKind::Obfuscation,
+                    node,
+                    "picks a function by a computed name",
+                );
             }
             Some(_) if is_table || base == "globals()" => self.reference(node, &[]),
             _ => {}
@@ -294,8 +345,14 @@ impl<'t> Reader<'_, '_, '_> {
             "attribute" => true,
             "keyword_argument" => is_field("name"),
             "assignment" => is_field("left"),
-            "function_definition" | "class_definition" | "parameters" | "default_parameter"
-            | "typed_parameter" | "lambda_parameters" | "global_statement" | "type" => true,
+            "function_definition"
+            | "class_definition"
+            | "parameters"
+            | "default_parameter"
+            | "typed_parameter"
+            | "lambda_parameters"
+            | "global_statement"
+            | "type" => true,
             _ => false,
         };
         if is_named && !(parent == "default_parameter" && is_field("value")) {
@@ -337,11 +394,21 @@ impl<'t> Reader<'_, '_, '_> {
             return false;
         };
         match above.kind() {
-            "argument_list" | "list" | "tuple" | "set" | "pair" | "return_statement" | "yield"
-            | "conditional_expression" | "boolean_operator" | "expression_list" => {
+            "argument_list"
+            | "list"
+            | "tuple"
+            | "set"
+            | "pair"
+            | "return_statement"
+            | "yield"
+            | "conditional_expression"
+            | "boolean_operator"
+            | "expression_list" => {
                 let call = outwards.next().filter(|it| it.kind() == "call");
                 let function = call.and_then(|it| it.child_by_field_name("function"));
-                let name = function.and_then(|it| self.values.name(it)).unwrap_or_default();
+                let name = function
+                    .and_then(|it| self.values.name(it))
+                    .unwrap_or_default();
                 above.kind() != "argument_list" || !HARMLESS.contains(&&*name)
             }
             _ => false,
@@ -355,7 +422,9 @@ fn is_sensitive(module: &str) -> bool {
 
 /// Whether a path is an address.
 fn is_address(path: &str) -> bool {
-    let schemes = ["http://", "https://", "ftp://", "s3://", "gs://", "gcs://", "az://", "abfs://"];
+    let schemes = [
+        "http://", "https://", "ftp://", "s3://", "gs://", "gcs://", "az://", "abfs://",
+    ];
     let path = path.trim_start().to_lowercase();
     schemes.iter().any(|scheme| path.contains(scheme))
 }

@@ -31,18 +31,62 @@ pub(super) enum MagicKind {
 
 /// Lines that run what is behind them as Python.
 const PYTHON: &[&str] = &[
-    "time", "timeit", "prun", "memit", "mprun", "lprun", "debug", "capture", "python", "python2",
-    "python3", "pypy", "px", "autopx", "cython", "scalene", "pyinstrument",
+    "time",
+    "timeit",
+    "prun",
+    "memit",
+    "mprun",
+    "lprun",
+    "debug",
+    "capture",
+    "python",
+    "python2",
+    "python3",
+    "pypy",
+    "px",
+    "autopx",
+    "cython",
+    "scalene",
+    "pyinstrument",
 ];
 /// Lines that are a command of a shell by themselves.
 const COMMANDS: &[&str] = &[
-    "pip", "conda", "mamba", "micromamba", "uv", "rm", "rmdir", "mv", "cp", "mkdir", "cat", "less",
-    "more", "man", "ls", "ll", "lf", "lk", "ldir", "lx",
+    "pip",
+    "conda",
+    "mamba",
+    "micromamba",
+    "uv",
+    "rm",
+    "rmdir",
+    "mv",
+    "cp",
+    "mkdir",
+    "cat",
+    "less",
+    "more",
+    "man",
+    "ls",
+    "ll",
+    "lf",
+    "lk",
+    "ldir",
+    "lx",
 ];
 /// The same where the `%` may be missing.
 const BARE: &[&str] = &[
-    "pip", "conda", "mamba", "micromamba", "uv", "rm", "rmdir", "mv", "cp", "mkdir", "sx",
-    "system", "run",
+    "pip",
+    "conda",
+    "mamba",
+    "micromamba",
+    "uv",
+    "rm",
+    "rmdir",
+    "mv",
+    "cp",
+    "mkdir",
+    "sx",
+    "system",
+    "run",
 ];
 /// Cells that a shell runs.
 const SHELLS: &[&str] = &["bash", "sh", "!", "sx", "system", "script", "zsh"];
@@ -216,9 +260,8 @@ impl Lines {
         };
         let rest = rest.trim();
         let words: Vec<&str> = rest.split_whitespace().collect();
-        let cell = |language: &str, body: &str| {
-            MagicKind::Cell(language.to_owned(), body.to_owned())
-        };
+        let cell =
+            |language: &str, body: &str| MagicKind::Cell(language.to_owned(), body.to_owned());
         if PYTHON.contains(&name) {
             let setup = behind_flags(rest);
             if !setup.is_empty() && name != "capture" {
@@ -276,7 +319,10 @@ fn behind_flags(rest: &str) -> &str {
         rest = after.trim_start();
         // `-n 10` has its number behind it, `-n10` has not.
         if flag.len() == 1 && rest.starts_with(|c: char| c.is_ascii_digit()) {
-            rest = rest.split_once(char::is_whitespace).map_or("", |it| it.1).trim_start();
+            rest = rest
+                .split_once(char::is_whitespace)
+                .map_or("", |it| it.1)
+                .trim_start();
         }
     }
     rest
@@ -285,7 +331,9 @@ fn behind_flags(rest: &str) -> &str {
 /// The first argument that is no option.
 fn path(rest: &str) -> String {
     let mut words = rest.split_whitespace();
-    let word = words.find(|word| !word.starts_with('-')).unwrap_or_default();
+    let word = words
+        .find(|word| !word.starts_with('-'))
+        .unwrap_or_default();
     word.trim_matches(['"', '\'']).to_owned()
 }
 
@@ -311,10 +359,11 @@ fn assigned(body: &str) -> Option<usize> {
             .all(|c| c.is_alphanumeric() || "_.,*[] \"'".contains(c));
     let value_at = equals + 1 + (value.len() - value.trim_start().len());
     let value = value.trim_start();
-    let is_magic = value.strip_prefix('%').is_some_and(|name| {
-        name.starts_with(|c: char| c.is_ascii_alphabetic())
-    });
-    (is_target && (value.starts_with('!') && !value.starts_with("!=") || is_magic)).then_some(value_at)
+    let is_magic = value
+        .strip_prefix('%')
+        .is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()));
+    (is_target && (value.starts_with('!') && !value.starts_with("!=") || is_magic))
+        .then_some(value_at)
 }
 
 /// Follows strings, brackets and continued lines.
@@ -384,7 +433,14 @@ mod tests {
         let (plain, magics) = split(code);
         assert_eq!(
             plain.matches('\n').count(),
-            if magics.iter().any(|it| matches!(it.kind, MagicKind::Cell(..))) { 0 } else { code.matches('\n').count() },
+            if magics
+                .iter()
+                .any(|it| matches!(it.kind, MagicKind::Cell(..)))
+            {
+                0
+            } else {
+                code.matches('\n').count()
+            },
             "{plain:?}"
         );
         magics
@@ -424,9 +480,18 @@ mod tests {
 
     #[test]
     fn a_percent_sign_may_be_missing() {
-        assert_eq!(commands("pip install x\n"), [(0, "pip install x".to_owned())]);
+        assert_eq!(
+            commands("pip install x\n"),
+            [(0, "pip install x".to_owned())]
+        );
         assert_eq!(commands("rm -rf out\n"), [(0, "rm -rf out".to_owned())]);
-        for code in ["rm = 1\n", "pip (1)\n", "cp in x\n", "run += 1\n", "# rm x\n"] {
+        for code in [
+            "rm = 1\n",
+            "pip (1)\n",
+            "cp in x\n",
+            "run += 1\n",
+            "# rm x\n",
+        ] {
             assert_eq!(commands(code), [], "{code}");
         }
     }

@@ -105,7 +105,9 @@ impl<'c> Values<'c> {
         };
         match name.kind() {
             "aliased_import" => {
-                let real = name.child_by_field_name("name").map_or("", |it| self.of(it));
+                let real = name
+                    .child_by_field_name("name")
+                    .map_or("", |it| self.of(it));
                 let alias = name.child_by_field_name("alias");
                 let alias = alias.map_or("", |it| self.of(it));
                 self.names.set(alias, full(real));
@@ -131,7 +133,10 @@ impl<'c> Values<'c> {
     }
 
     fn assign(&mut self, left: Node<'_>, right: Node<'_>) {
-        if matches!(left.kind(), "pattern_list" | "tuple_pattern" | "list_pattern") {
+        if matches!(
+            left.kind(),
+            "pattern_list" | "tuple_pattern" | "list_pattern"
+        ) {
             let (lefts, rights) = (children(left), children(right));
             if lefts.len() == rights.len() && right.kind() != "string" {
                 for (left, right) in lefts.into_iter().zip(rights) {
@@ -192,9 +197,7 @@ impl<'c> Values<'c> {
                 Some(format!("{}.{attribute}", base.as_deref().unwrap_or("?")))
             }
             "parenthesized_expression" | "await" => self.name_at(node.named_child(0)?, depth + 1),
-            "named_expression" => {
-                self.name_at(node.child_by_field_name("value")?, depth + 1)
-            }
+            "named_expression" => self.name_at(node.child_by_field_name("value")?, depth + 1),
             "call" => {
                 let name = self.name_at(node.child_by_field_name("function")?, depth + 1)?;
                 let arguments = children(node.child_by_field_name("arguments")?);
@@ -204,7 +207,9 @@ impl<'c> Values<'c> {
                         let text = self.text(*arguments.get(1)?)?;
                         format!("{}.{text}", self.name_at(first?, depth + 1)?)
                     }
-                    "__import__" | "importlib.import_module" | "import_module"
+                    "__import__"
+                    | "importlib.import_module"
+                    | "import_module"
                     | "importlib.__import__" => self.text(first?)?,
                     "vars" => format!("{}.__dict__", self.name_at(first?, depth + 1)?),
                     _ => format!("{name}()"),
@@ -254,11 +259,13 @@ impl<'c> Values<'c> {
                 let unknown = || UNKNOWN.to_string();
                 match operator {
                     "+" if left.is_some() || right.is_some() => {
-                        let (left, right) = (left.unwrap_or_else(unknown), right.unwrap_or_else(unknown));
+                        let (left, right) =
+                            (left.unwrap_or_else(unknown), right.unwrap_or_else(unknown));
                         (left.len() + right.len() <= LONGEST).then(|| left + &right)
                     }
                     "/" if left.is_some() || right.is_some() => {
-                        let (left, right) = (left.unwrap_or_else(unknown), right.unwrap_or_else(unknown));
+                        let (left, right) =
+                            (left.unwrap_or_else(unknown), right.unwrap_or_else(unknown));
                         Some(join(&left, &right))
                     }
                     "%" => Some(with_gaps(&left?, '%')),
@@ -354,13 +361,32 @@ const STARS: [(&str, &[&str]); 4] = [
     (
         "os",
         &[
-            "system", "popen", "remove", "unlink", "rmdir", "removedirs", "kill", "rename", "execv", "abort",
+            "system",
+            "popen",
+            "remove",
+            "unlink",
+            "rmdir",
+            "removedirs",
+            "kill",
+            "rename",
+            "execv",
+            "abort",
         ],
     ),
-    ("shutil", &["rmtree", "move", "copy", "copytree", "copyfile"]),
+    (
+        "shutil",
+        &["rmtree", "move", "copy", "copytree", "copyfile"],
+    ),
     (
         "subprocess",
-        &["run", "call", "check_call", "check_output", "Popen", "getoutput"],
+        &[
+            "run",
+            "call",
+            "check_call",
+            "check_output",
+            "Popen",
+            "getoutput",
+        ],
     ),
     ("pathlib", &["Path"]),
 ];
@@ -369,7 +395,10 @@ const STARS: [(&str, &[&str]); 4] = [
 fn is_worth_following(full: &str) -> bool {
     super::api::function(full).is_some()
         || super::api::SENSITIVE.contains(&full)
-        || matches!(full, "getattr" | "__import__" | "pathlib.Path" | "pathlib" | "requests" | "socket")
+        || matches!(
+            full,
+            "getattr" | "__import__" | "pathlib.Path" | "pathlib" | "requests" | "socket"
+        )
         || full == "psutil.Process()"
         || full == "get_ipython()"
         || full.ends_with("().unlink")
@@ -387,7 +416,11 @@ fn plain(name: &str) -> String {
             name = name.get(at + 1..).unwrap_or(name);
         }
     }
-    for (other, module) in [("posix.", "os."), ("nt.", "os."), ("_posixsubprocess.", "subprocess.")] {
+    for (other, module) in [
+        ("posix.", "os."),
+        ("nt.", "os."),
+        ("_posixsubprocess.", "subprocess."),
+    ] {
         if let Some(rest) = name.strip_prefix(other) {
             return format!("{module}{rest}");
         }

@@ -3,8 +3,8 @@
 use tree_sitter::Node;
 
 use crate::risk::finding::FindingKind;
-use crate::risk::site::UNKNOWN;
 use crate::risk::sink::{Sink, Writing};
+use crate::risk::site::UNKNOWN;
 use crate::risk::{DEEPEST, Dialect, nested};
 
 /// Wrappers that are taken off one command.
@@ -28,7 +28,9 @@ pub(in crate::risk) fn words(words: &[String], node: Node<'_>, code: &str, sink:
 /// A program that reads its code from what it is fed, and in which language; `None` inside for one that is not parsed.
 pub(super) fn reads_code(words: &[String]) -> Option<Option<Dialect>> {
     let (name, arguments) = unwrapped(words)?;
-    let mut others = arguments.iter().filter(|it| !it.starts_with('-') || *it == "-c");
+    let mut others = arguments
+        .iter()
+        .filter(|it| !it.starts_with('-') || *it == "-c");
     if others.any(|it| it != "/dev/stdin") {
         return None;
     }
@@ -63,8 +65,8 @@ fn unwrapped(words: &[String]) -> Option<(String, Vec<String>)> {
             "xargs" => (&["-n", "-P", "-I", "-d", "-L", "-s", "-a", "-E"], 0),
             "stdbuf" => (&["-i", "-o", "-e"], 0),
             "watch" => (&["-n"], 0),
-            "nohup" | "time" | "exec" | "command" | "builtin" | "setsid" | "busybox" | "chronic"
-            | "unbuffer" => (&[], 0),
+            "nohup" | "time" | "exec" | "command" | "builtin" | "setsid" | "busybox"
+            | "chronic" | "unbuffer" => (&[], 0),
             _ => {
                 let rest = words.get(1..).unwrap_or_default().to_vec();
                 return Some((name.to_owned(), rest));
@@ -74,7 +76,8 @@ fn unwrapped(words: &[String]) -> Option<(String, Vec<String>)> {
         while let Some(word) = words.get(at) {
             if valued.contains(&word.as_str()) {
                 at += 2;
-            } else if word.starts_with('-') && word.len() > 1 || name == "env" && word.contains('=') {
+            } else if word.starts_with('-') && word.len() > 1 || name == "env" && word.contains('=')
+            {
                 at += 1;
             } else {
                 break;
@@ -150,7 +153,11 @@ impl Command<'_, '_, '_> {
             "mv" => self.moves(),
             "cp" | "install" | "ln" => self.copies(),
             "tee" => {
-                let how = if self.has("-a") { Writing::Append } else { Writing::Replace };
+                let how = if self.has("-a") {
+                    Writing::Append
+                } else {
+                    Writing::Replace
+                };
                 for path in self.plain() {
                     self.sink.write(Some(&path), how, self.node, self.code);
                 }
@@ -163,7 +170,10 @@ impl Command<'_, '_, '_> {
                 }
             }
             "sed" | "perl" | "ruby"
-                if self.arguments.iter().any(|it| it.starts_with("-i") || it.starts_with("-pi")) =>
+                if self
+                    .arguments
+                    .iter()
+                    .any(|it| it.starts_with("-i") || it.starts_with("-pi")) =>
             {
                 for path in self.plain().into_iter().skip(1) {
                     self.sink
@@ -180,8 +190,10 @@ impl Command<'_, '_, '_> {
                 }
             }
             "trap" => self.runs_text(&first),
-            "kill" | "pkill" | "killall" | "skill" | "reboot" | "shutdown" | "halt" | "poweroff"
-            | "systemctl" | "service" | "init" => self.find(FindingKind::ProcessControl),
+            "kill" | "pkill" | "killall" | "skill" | "reboot" | "shutdown" | "halt"
+            | "poweroff" | "systemctl" | "service" | "init" => {
+                self.find(FindingKind::ProcessControl)
+            }
             "mkfs" | "fdisk" | "parted" | "wipefs" => self.deletes(&self.plain()),
             "security" | "secret-tool" | "pass" | "gpg" | "keyring" => {
                 self.sink.credentials("", self.node, self.code);
@@ -277,25 +289,52 @@ impl Command<'_, '_, '_> {
 
     fn installs(&self, first: &str) -> bool {
         let second = self.plain().into_iter().nth(1).unwrap_or_default();
-        let name = self.name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let name = self
+            .name
+            .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
         match name {
             "pip" | "pipx" | "conda" | "mamba" | "micromamba" | "gem" | "brew" | "apt"
             | "apt-get" | "aptitude" | "yum" | "dnf" | "zypper" | "snap" | "flatpak" | "port"
             | "opam" | "cabal" | "luarocks" => matches!(
                 first,
-                "install" | "uninstall" | "update" | "upgrade" | "create" | "remove" | "download"
-                    | "env" | "purge" | "full-upgrade" | "dist-upgrade" | "inject"
+                "install"
+                    | "uninstall"
+                    | "update"
+                    | "upgrade"
+                    | "create"
+                    | "remove"
+                    | "download"
+                    | "env"
+                    | "purge"
+                    | "full-upgrade"
+                    | "dist-upgrade"
+                    | "inject"
             ),
             "apk" | "cargo" | "go" | "poetry" | "pdm" | "deno" | "bun" | "yarn" | "pnpm"
             | "npm" | "composer" => {
                 matches!(
                     first,
-                    "add" | "install" | "i" | "ci" | "get" | "remove" | "uninstall" | "update"
-                        | "upgrade" | "require" | "del"
+                    "add"
+                        | "install"
+                        | "i"
+                        | "ci"
+                        | "get"
+                        | "remove"
+                        | "uninstall"
+                        | "update"
+                        | "upgrade"
+                        | "require"
+                        | "del"
                 ) || name == "yarn" && first.is_empty()
             }
-            "uv" => matches!(first, "add" | "remove" | "sync" | "tool") || first == "pip" && second == "install",
-            "pacman" => self.arguments.iter().any(|it| it.starts_with("-S") || it.starts_with("-R")),
+            "uv" => {
+                matches!(first, "add" | "remove" | "sync" | "tool")
+                    || first == "pip" && second == "install"
+            }
+            "pacman" => self
+                .arguments
+                .iter()
+                .any(|it| it.starts_with("-S") || it.starts_with("-R")),
             "R" => first == "CMD" && second == "INSTALL",
             "npx" | "uvx" | "easy_install" | "dpkg" | "rpm" => true,
             "make" => first == "install",
@@ -310,13 +349,20 @@ impl Command<'_, '_, '_> {
             let module = self.value_of(&["-m"]);
             if let Some(module) = module {
                 let at = self.arguments.iter().position(|it| *it == module);
-                let rest = self.arguments.get(at.unwrap_or(0)..).unwrap_or_default().to_vec();
+                let rest = self
+                    .arguments
+                    .get(at.unwrap_or(0)..)
+                    .unwrap_or_default()
+                    .to_vec();
                 if module == "ensurepip" {
                     return self.find(FindingKind::Install);
                 }
                 return words(&rest, self.node, self.code, self.sink);
             }
-            let is_setup = self.plain().first().is_some_and(|it| it.ends_with("setup.py"));
+            let is_setup = self
+                .plain()
+                .first()
+                .is_some_and(|it| it.ends_with("setup.py"));
             if is_setup && self.has("install") {
                 return self.find(FindingKind::Install);
             }
@@ -326,7 +372,9 @@ impl Command<'_, '_, '_> {
             let code = self.plain().into_iter().nth(1).unwrap_or_default();
             return self.runs(&code, dialect);
         }
-        let code = self.value_of(&["-c", "-e", "-lc", "-ec", "-xc", "-p", "--eval", "-pe", "-ne", "-r"]);
+        let code = self.value_of(&[
+            "-c", "-e", "-lc", "-ec", "-xc", "-p", "--eval", "-pe", "-ne", "-r",
+        ]);
         if let Some(code) = code {
             self.runs(&code, dialect);
         }

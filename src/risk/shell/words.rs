@@ -54,7 +54,8 @@ impl<'c> Words<'c> {
     pub(super) fn name(&self, node: Node<'_>) -> Vec<String> {
         let text = self.text(node);
         let code = code_of(node, self.code);
-        let is_odd = code.starts_with("$'") || code.contains(['*', '?', '[', '{']) && !code.contains("${");
+        let is_odd =
+            code.starts_with("$'") || code.contains(['*', '?', '[', '{']) && !code.contains("${");
         if is_odd && code != "[" && code != "[[" {
             return vec![UNKNOWN.to_string()];
         }
@@ -79,8 +80,13 @@ impl<'c> Words<'c> {
             return unknown();
         }
         match node.kind() {
-            "word" | "string_content" | "number" | "variable_name" | "special_variable_name"
-            | "extglob_pattern" | "regex" => without_backslashes(code),
+            "word"
+            | "string_content"
+            | "number"
+            | "variable_name"
+            | "special_variable_name"
+            | "extglob_pattern"
+            | "regex" => without_backslashes(code),
             "raw_string" => code.trim_matches('\'').to_owned(),
             "ansi_c_string" => {
                 let inner = code.strip_prefix("$'").and_then(|it| it.strip_suffix('\''));
@@ -96,7 +102,9 @@ impl<'c> Words<'c> {
                 let [name] = parts.as_slice() else {
                     return unknown();
                 };
-                if node.kind() == "expansion" && code != format!("${{{}}}", code_of(*name, self.code)) {
+                if node.kind() == "expansion"
+                    && code != format!("${{{}}}", code_of(*name, self.code))
+                {
                     return unknown();
                 }
                 self.variable(code_of(*name, self.code))
