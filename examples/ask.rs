@@ -8,6 +8,7 @@
 
 use std::io::Write as _;
 
+use sponde::agent::approval::Approval;
 use sponde::agent::stream::View;
 use sponde::agent::{Command, Decision, EventKind, OutputChange};
 use sponde::app::{Context, Lifetime, Notice, Notify, SessionSettings, sandbox, session};
@@ -56,7 +57,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             EventKind::Text { text, .. } => print!("{text}"),
             EventKind::CodeProposed { source, .. } => println!("\n--- code\n{source}\n---"),
             EventKind::Output { change, .. } => show(&change),
-            EventKind::ApprovalRequested { cell } => {
+            EventKind::ApprovalRequested { cell, findings, .. } => {
+                for finding in findings {
+                    println!("{}", finding.words());
+                }
                 let decision = match answer("run it? [y/n] ")?.as_str() {
                     "y" => Decision::Run,
                     words => Decision::Decline {

@@ -214,6 +214,37 @@ mod tests {
                 ..Config::default()
             }
         );
+        write(
+            "[approval]\npolicy = \"ask\"\n[[approval.rules]]\naction = \"forbid\"\nfinding = \"write_outside\"\n",
+        );
+        let approval = Config::load(dir.path(), None).unwrap().approval;
+        assert_eq!(approval.policy, Some(approval::Approval::Always));
+        assert_eq!(
+            approval
+                .rules
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>(),
+            ["forbid finding write_outside"]
+        );
+        for (text, says) in [
+            (
+                "approval = \"sometimes\"\n",
+                "`always`, `on-risk` or `never`",
+            ),
+            (
+                "[[approval.rules]]\naction = \"deny\"\n",
+                "docs/approvals.md",
+            ),
+            (
+                "[[approval.rules]]\naction = \"ask\"\nfinding = \"rm\"\n",
+                "docs/approvals.md",
+            ),
+        ] {
+            write(text);
+            let error = Config::load(dir.path(), None).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
         write("modle = 1\n");
         let error = Config::load(dir.path(), None).unwrap_err().to_string();
         assert!(error.contains("unknown field `modle`"), "{error}");

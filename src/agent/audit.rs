@@ -19,7 +19,7 @@ mod watch;
 
 use std::path::PathBuf;
 
-use crate::kernel::Redactor;
+use crate::kernel::{Connections, Redactor};
 
 pub use chain::{Fault, Key, Line, Verified, sha256, verify};
 pub use file::AuditFiles;
@@ -35,6 +35,8 @@ pub struct AuditOptions {
     pub header: Header,
     /// Takes secrets out of names and reasons.
     pub redactor: Redactor,
+    /// The connections of its kernels, where they are confined.
+    pub connections: Option<Connections>,
 }
 
 /// The log of session `id`, where the sessions are in `sessions`.

@@ -89,10 +89,9 @@ impl InstallPolicy {
     /// What to do about `offer`, where somebody can be asked or not.
     pub fn judge(self, offer: &Offer, attended: bool) -> Verdict {
         match self {
-            Self::Never => Verdict::Leave,
             Self::Allow if offer.is_known && offer.is_private => Verdict::Install,
             Self::Allow | Self::Ask if attended => Verdict::Ask,
-            Self::Allow | Self::Ask => Verdict::Leave,
+            Self::Allow | Self::Ask | Self::Never => Verdict::Leave,
         }
     }
 }

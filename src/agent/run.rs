@@ -60,6 +60,7 @@ mod judging;
 mod keeping;
 mod kernel_slot;
 mod models;
+mod options;
 mod output_files;
 mod own;
 mod points;
@@ -84,70 +85,13 @@ use guards::Guard;
 use installing::{Installing, next_installed};
 use kernel_slot::{MAIN, Slots};
 use models::{Switch, next_opened};
+pub use options::AgentOptions;
 use output_files::OutputFiles;
 use own::next_execution_event;
 use points::next_point;
 use restoring::{Restoring, next_replayed};
 use sampled::next_delta;
 use watching::Watching;
-
-/// What a session needs.
-pub struct AgentOptions {
-    /// The model; `None` if only the person runs code.
-    pub provider: Option<Arc<dyn Provider>>,
-    /// Who knows other models; `None` if this one stays.
-    pub models: Option<Arc<dyn Models>>,
-    /// The system prompt; changes only with the model.
-    pub system: String,
-    /// What of it is the person's or the project's, by name.
-    pub instructions: Vec<String>,
-    /// Facts about the workspace, said to the model before the first question.
-    pub facts: Option<String>,
-    /// What it is told before that: what was done in an earlier session.
-    pub before: Option<String>,
-    /// Whether the model is helped where it forgets.
-    pub coaching: Coaching,
-    /// The main kernel.
-    pub kernel: LaunchOptions,
-    /// Kernels for other languages, each of its own.
-    pub others: Vec<LaunchOptions>,
-    /// Where the notebook is kept; its directory exists.
-    pub notebook: PathBuf,
-    /// The conversation that goes on, as `notebook` has it; `None` for a new one, and where `opened` has it.
-    pub transcript: Option<Transcript>,
-    /// The session on disk, new or as it was; without it only the notebook is kept.
-    pub opened: Option<Opened>,
-    /// When to ask, where no rule says.
-    pub approval: Approval,
-    /// What is allowed, asked about or forbidden, whatever is asked otherwise.
-    pub rules: Vec<Rule>,
-    /// Requests to the model in one turn.
-    pub max_steps: u32,
-    /// What may be spent.
-    pub budgets: Budgets,
-    /// What happens when one of these limits is reached.
-    pub at_limit: AtLimit,
-    /// How long a cell may run.
-    pub cell_timeout: Option<Duration>,
-    /// Who answers `input()`.
-    pub stdin: StdinPolicy,
-    /// What is done where code lacks a module; nothing without.
-    pub installs: Option<Installs>,
-    /// Bytes of a cell's text outputs that the model gets.
-    pub output_budget: usize,
-    /// What is kept of outputs.
-    pub limits: OutputLimits,
-    /// Sampling temperature, if it is to be set.
-    pub temperature: Option<f64>,
-    /// What is remembered so that turns can be taken back; `None` is nothing.
-    pub undo: Option<UndoOptions>,
-    /// Whether a spare kernel stands ready, so that a restart costs nothing but the memory.
-    pub spare: bool,
-    /// Takes secrets out of outputs, and out of what a model is told.
-    pub redactor: Redactor,
-    /// Where it is written down who decided what, and what ran; `None` is nowhere.
-    pub audit: Option<AuditOptions>,
-}
 
 /// What a person is told who has typed a secret.
 const SECRET_ASKED: &str = "what looks like a secret in your question is not sent to the model";
@@ -376,7 +320,7 @@ impl Session {
                 () = sleep_until(busy_at.unwrap_or_else(Instant::now)), if busy_at.is_some() => self.kernel_is_busy().await,
             }
         }
-        self.finish().await;
+        Box::pin(self.finish()).await;
     }
 
     async fn obey(&mut self, wanted: Wanted) {

@@ -26,7 +26,7 @@ pub use server::{Listener, listen, private_dir};
 const LARGEST_LINE: usize = 8 << 20;
 
 /// What a client sends.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FromClient {
     /// The first line.
@@ -49,6 +49,24 @@ pub(super) enum FromClient {
         /// What.
         command: Command,
     },
+}
+
+// The token must not reach a log.
+impl std::fmt::Debug for FromClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Hello { version, name, .. } => f
+                .debug_struct("Hello")
+                .field("version", version)
+                .field("name", name)
+                .finish_non_exhaustive(),
+            Self::Command { id, command } => f
+                .debug_struct("Command")
+                .field("id", id)
+                .field("command", command)
+                .finish(),
+        }
+    }
 }
 
 /// What the session's process sends.

@@ -15,7 +15,7 @@ use crate::agent::audit::record::{Confined, VERSION};
 use crate::agent::audit::{AuditFiles, AuditOptions, Fault, Header, Line, Record, Verified};
 use crate::agent::sessions::{self, FindError};
 use crate::error::{Exit, Failure};
-use crate::kernel::{Extent, LaunchOptions};
+use crate::kernel::{Extent, LaunchOptions, Sandbox};
 pub use words::{Tone, words};
 
 /// How a log is exported.
@@ -57,6 +57,12 @@ pub(super) fn options(
             directory: main.cwd.display().to_string(),
             approval: approval.name().to_owned(),
             sandbox: Confined::of(extent.as_ref()),
+        },
+        connections: match &main.sandbox {
+            Sandbox::Confined(confinement) if is_ours => {
+                Some(confinement.network_context.connections.clone())
+            }
+            Sandbox::Confined(_) | Sandbox::Full => None,
         },
     }
 }

@@ -44,7 +44,7 @@ pub(super) async fn add(
         Failure::new(Exit::Failed, format!("could not write `{lock}`: {error}"))
     })?;
     let lock = lock.to_string_lossy();
-    let pinned = [&["--constraint", &lock], more].concat();
+    let pinned = [&["-c", &lock], more].concat();
     if let Some((uv, env)) = uv(python, context).await {
         let interpreter = python.to_string_lossy();
         // A confined kernel cannot keep what Python compiles; a uv.toml here is somebody else's.
@@ -142,7 +142,8 @@ for wanted in sys.argv[1:]:
     for mark in '<>=~':
         name = name.partition(mark)[0]
     try:
-        if version and m.version(name) != version:
+        found = m.version(name)
+        if version and found != version:
             print(wanted)
     except m.PackageNotFoundError:
         print(wanted)

@@ -1,7 +1,7 @@
 //! How the kernels of a session are confined: settings, configuration and what works on this machine, made into a value.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use super::Context;
@@ -164,7 +164,9 @@ fn named(file: &Path, here: &Path, cwd: &Path) -> Result<PathBuf, Failure> {
         return Ok(file);
     };
     let above = file.parent().and_then(|dir| dir.canonicalize().ok());
-    let is_there = file.starts_with(cwd) || above.is_some_and(|above| above.starts_with(&dir));
+    let is_below = file.starts_with(cwd) || file.starts_with(&dir);
+    let goes_up = file.components().any(|it| it == Component::ParentDir);
+    let is_there = is_below && !goes_up || above.is_some_and(|above| above.starts_with(&dir));
     if is_there && !real.starts_with(&dir) {
         let message = format!(
             "`{}` is a link that leads out of the working directory, to `{}`",

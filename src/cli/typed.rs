@@ -75,7 +75,7 @@ impl Typed {
     }
 
     /// What shall be done next: one line, or several joined by a backslash or pasted. `None` at the end of input. The
-    /// prompt says so if every cell is asked about, or none.
+    /// prompt says so if code runs without a question.
     ///
     /// # Errors
     /// The signal that came instead.
@@ -88,8 +88,7 @@ impl Typed {
             eprint("\n");
         }
         let prompt = match approval {
-            Approval::OnRisk => Prompt::new(HINT, ">"),
-            Approval::Always => Prompt::new(HINT, "always >"),
+            Approval::Always | Approval::OnRisk => Prompt::new(HINT, ">"),
             Approval::Never => Prompt::new(WARN, "never >"),
         };
         match &mut self.source {

@@ -168,6 +168,7 @@ fn read(path: &Path) -> Result<(Config, toml::Table), ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::approval::Approval;
     use crate::config::Limits;
 
     fn dir(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -215,6 +216,21 @@ mod tests {
                 ..Config::default()
             }
         );
+    }
+
+    #[test]
+    fn a_profile_adds_rules_of_approval_and_takes_none_away() {
+        let rule = "[[approval.rules]]\naction = \"forbid\"\nfinding = \"delete\"\n";
+        for (below, above, policy, number) in [
+            (rule, "approval = \"never\"\n", Approval::Never, 1),
+            ("approval = \"always\"\n", rule, Approval::Always, 1),
+            (rule, rule, Approval::OnRisk, 2),
+        ] {
+            let dir = dir(&[("config.toml", below), ("profiles/a.toml", above)]);
+            let approval = layered(dir.path(), Some("a")).unwrap().approval;
+            assert_eq!(approval.policy.unwrap_or(Approval::OnRisk), policy);
+            assert_eq!(approval.rules.len(), number);
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Findings in JavaScript and TypeScript, as Node and Deno run them.
 
 mod api;
+mod values;
 
 use std::collections::BTreeMap;
 
@@ -9,14 +10,11 @@ use tree_sitter::{Language, Node};
 use super::finding::FindingKind;
 use super::shell;
 use super::sink::Sink;
-use super::site::{UNKNOWN, join};
-use super::text::unescaped;
+use super::site::UNKNOWN;
 use super::tree::{Next, children, code_of, parse, walk};
 use super::{Dialect, nested};
 use api::{Api, function, method};
-
-/// How deep an expression is followed.
-const DEEPEST: u32 = 40;
+use values::{module_name, plain};
 
 /// A cell of JavaScript or TypeScript: the grammar of the one takes the other.
 pub(super) fn script(code: &str, sink: &mut Sink<'_>) {
@@ -158,113 +156,6 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
                 }
                 _ => {}
             }
-        }
-    }
-
-    /// The dotted name of what `node` is.
-    fn name(&self, node: Node<'_>, depth: u32) -> Option<String> {
-        if depth > DEEPEST {
-            return None;
-        }
-        let name = match node.kind() {
-            "identifier" => {
-                let name = self.of(node);
-                self.names.get(name).map_or(name, String::as_str).to_owned()
-            }
-            "member_expression" => {
-                let object = self.name(node.child_by_field_name("object")?, depth + 1);
-                let property = self.of(node.child_by_field_name("property")?);
-                format!("{}.{property}", object.as_deref().unwrap_or("?"))
-            }
-            "subscript_expression" => {
-                let object = self.name(node.child_by_field_name("object")?, depth + 1)?;
-                let key = self.text(node.child_by_field_name("index")?, depth + 1)?;
-                format!("{object}.{key}")
-            }
-            "parenthesized_expression"
-            | "await_expression"
-            | "non_null_expression"
-            | "as_expression"
-            | "satisfies_expression" => self.name(node.named_child(0)?, depth + 1)?,
-            "sequence_expression" => self.name(children(node).last().copied()?, depth + 1)?,
-            "import" => "import".to_owned(),
-            "call_expression" => {
-                let name = self.name(node.child_by_field_name("function")?, depth + 1)?;
-                let arguments = node.child_by_field_name("arguments").map(children);
-                let first = arguments.and_then(|it| it.first().copied());
-                match &*name {
-                    "require" | "import" | "process.getBuiltinModule" => {
-                        let module = self.text(first?, depth + 1)?;
-                        module_name(&module).to_owned()
-                    }
-                    _ => format!("{name}()"),
-                }
-            }
-            _ => return None,
-        };
-        Some(plain(&name))
-    }
-
-    fn text(&self, node: Node<'_>, depth: u32) -> Option<String> {
-        if depth > DEEPEST {
-            return None;
-        }
-        match node.kind() {
-            "string" => {
-                let code = self.of(node);
-                Some(unescaped(code.get(1..code.len().saturating_sub(1))?))
-            }
-            "template_string" => {
-                let mut text = String::new();
-                for part in children(node) {
-                    match part.kind() {
-                        "string_fragment" => text.push_str(self.of(part)),
-                        "escape_sequence" => text.push_str(&unescaped(self.of(part))),
-                        _ => {
-                            let value = part.named_child(0);
-                            let value = value.and_then(|it| self.text(it, depth + 1));
-                            text.push_str(&value.unwrap_or_else(|| UNKNOWN.to_string()));
-                        }
-                    }
-                }
-                Some(text)
-            }
-            "parenthesized_expression" | "as_expression" => {
-                self.text(node.named_child(0)?, depth + 1)
-            }
-            "identifier" => self.texts.get(self.of(node))?.clone(),
-            "binary_expression" if self.of(node.child_by_field_name("operator")?) == "+" => {
-                let left = self.text(node.child_by_field_name("left")?, depth + 1);
-                let right = self.text(node.child_by_field_name("right")?, depth + 1);
-                if left.is_none() && right.is_none() {
-                    return None;
-                }
-                let gap = || UNKNOWN.to_string();
-                Some(left.unwrap_or_else(gap) + &right.unwrap_or_else(gap))
-            }
-            "member_expression" if self.of(node) == "process.env.HOME" => Some("~".to_owned()),
-            "call_expression" => {
-                let name = self.name(node.child_by_field_name("function")?, depth + 1)?;
-                let arguments = children(node.child_by_field_name("arguments")?);
-                match &*name {
-                    "path.join" | "path.resolve" => {
-                        let mut path = String::new();
-                        for argument in arguments {
-                            let part = self.text(argument, depth + 1);
-                            path = join(&path, &part.unwrap_or_else(|| UNKNOWN.to_string()));
-                        }
-                        Some(path)
-                    }
-                    "os.homedir" => Some("~".to_owned()),
-                    "os.tmpdir" => Some("/tmp".to_owned()),
-                    "process.cwd" | "Deno.cwd" => Some(".".to_owned()),
-                    "Deno.env.get" if self.text(*arguments.first()?, depth + 1)? == "HOME" => {
-                        Some("~".to_owned())
-                    }
-                    _ => None,
-                }
-            }
-            _ => None,
         }
     }
 
@@ -519,22 +410,4 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
             _ => {}
         }
     }
-}
-
-/// A module's name without what says where it is from.
-fn module_name(module: &str) -> &str {
-    let name = module.strip_prefix("node:").unwrap_or(module);
-    match name {
-        "fs/promises" | "fs-extra" | "graceful-fs" => "fs",
-        name => name,
-    }
-}
-
-/// A name without the ways round it: `globalThis.fs.promises.rm` is `fs.rm`.
-fn plain(name: &str) -> String {
-    let mut name = name;
-    for global in ["globalThis.", "global.", "window.", "self."] {
-        name = name.strip_prefix(global).unwrap_or(name);
-    }
-    name.replace(".promises.", ".").replace(".default.", ".")
 }

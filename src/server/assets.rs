@@ -8,7 +8,37 @@ macro_rules! embed {
 }
 
 /// Name below `/assets/`, and what is in it. Sorted.
-pub(super) const ASSETS: &[(&str, &[u8])] = embed!["index.html"];
+pub(super) const ASSETS: &[(&str, &[u8])] = embed![
+    "ansi.js",
+    "api.js",
+    "cells.js",
+    "composer.js",
+    "grid.js",
+    "icon.svg",
+    "index.html",
+    "live.js",
+    "main.js",
+    "outputs.js",
+    "panels.js",
+    "sessions.js",
+    "store.js",
+    "style.css",
+    "ui.js",
+    "vendor/LICENSE-htm",
+    "vendor/LICENSE-plotly",
+    "vendor/LICENSE-preact",
+    "vendor/LICENSE-vega",
+    "vendor/LICENSE-vega-embed",
+    "vendor/LICENSE-vega-lite",
+    "vendor/hooks.js",
+    "vendor/htm.js",
+    "vendor/plotly-cartesian.min.js",
+    "vendor/preact.js",
+    "vendor/vega-embed.min.js",
+    "vendor/vega-lite.min.js",
+    "vendor/vega.min.js",
+    "vendor/vendor.toml",
+];
 
 #[cfg(test)]
 mod tests {

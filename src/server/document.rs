@@ -89,8 +89,8 @@ fn script_json(value: &Value) -> String {
 fn page(body: &str) -> String {
     format!(
         "<!doctype html><html><head><meta charset=\"utf-8\"><style>body{{margin:0;font-family:sans-serif}}</style>\
-         <script>(()=>{{const tell=()=>parent.postMessage({{sponde:'height',height:document.documentElement.scrollHeight}},'*');\
-         addEventListener('load',tell);new ResizeObserver(tell).observe(document.documentElement)}})()</script></head>\
+         <script>(()=>{{const tell=()=>parent.postMessage({{sponde:'height',height:document.body.scrollHeight}},'*');\
+         addEventListener('load',tell);addEventListener('DOMContentLoaded',()=>new ResizeObserver(tell).observe(document.body))}})()</script></head>\
          <body>{body}</body></html>"
     )
 }

@@ -15,9 +15,8 @@ use super::problem::Problem;
 use super::state::Shared;
 use crate::agent::approval::Approval;
 use crate::agent::sessions::Found;
-use crate::app::Notice;
 use crate::app::registry::{LiveSession, OpenRequest};
-use crate::app::{SessionSettings, session};
+use crate::app::{Notice, SessionSettings, session};
 
 /// What `POST /api/sessions` takes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

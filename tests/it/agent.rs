@@ -65,6 +65,7 @@ pub(crate) fn start_with(
         transcript: None,
         opened: None,
         approval,
+        rules: Vec::new(),
         max_steps: 10,
         budgets: sponde::agent::Budgets::default(),
         at_limit: sponde::agent::AtLimit::End,
@@ -313,7 +314,7 @@ async fn a_dead_kernel_is_told_to_the_model_and_restarted() {
 async fn the_person_decides() {
     let mut session = start(
         ipykernel(),
-        Approval::Ask,
+        Approval::Always,
         [
             call("print('first')"),
             call("print('second')"),
@@ -331,7 +332,7 @@ async fn the_person_decides() {
         },
     ] {
         let events = session.until(asks).await;
-        let Some(EventKind::ApprovalRequested { cell }) = events.last().cloned() else {
+        let Some(EventKind::ApprovalRequested { cell, .. }) = events.last().cloned() else {
             unreachable!()
         };
         session.send(Command::Decide { cell, decision }).await;
@@ -467,7 +468,7 @@ async fn without_a_kernel_the_turn_ends_with_the_reason() {
 
 #[tokio::test]
 async fn a_person_runs_code_in_the_same_kernel_and_the_model_knows() {
-    let mut session = start(ipykernel(), Approval::Ask, [Reply::text("It is 5.")]);
+    let mut session = start(ipykernel(), Approval::Always, [Reply::text("It is 5.")]);
     session
         .send(Command::Run {
             code: "y = 5; y".to_owned(),
@@ -574,11 +575,11 @@ async fn a_front_end_that_reads_nothing_holds_nothing_up() {
         \x20       print('line', number, flush=True); time.sleep(0.005)\n\
         \x20   open('done', 'w').close()\n\
         threading.Thread(target=chatter).start()";
-    let mut session = start(ipykernel(), Approval::Ask, [call(thread), call("1 + 1")]);
+    let mut session = start(ipykernel(), Approval::Always, [call(thread), call("1 + 1")]);
     session.submit("go").await;
     let asked = |event: &EventKind| matches!(event, EventKind::ApprovalRequested { .. });
     let mut events = session.until(asked).await;
-    let Some(EventKind::ApprovalRequested { cell }) = events.last().cloned() else {
+    let Some(EventKind::ApprovalRequested { cell, .. }) = events.last().cloned() else {
         unreachable!()
     };
     session
@@ -670,13 +671,13 @@ async fn large_outputs_are_written_where_blocking_is_fine() {
         open('done', 'w').close()";
     let mut session = start(
         ipykernel(),
-        Approval::Ask,
+        Approval::Always,
         [call(flood), Reply::text("Done.")],
     );
     session.submit("go").await;
     let asked = |event: &EventKind| matches!(event, EventKind::ApprovalRequested { .. });
     let events = session.until(asked).await;
-    let Some(EventKind::ApprovalRequested { cell }) = events.last().cloned() else {
+    let Some(EventKind::ApprovalRequested { cell, .. }) = events.last().cloned() else {
         unreachable!()
     };
     // A pipe blocks whoever opens it until somebody reads it.

@@ -9,7 +9,7 @@ use sponde::agent::approval::Approval;
 use sponde::agent::audit::record::{Confined, VERSION};
 use sponde::agent::audit::{AuditFiles, AuditOptions, Header, sha256};
 use sponde::agent::{AgentOptions, Command, Decision, EventKind};
-use sponde::kernel::Extent;
+use sponde::kernel::{Extent, Sandbox};
 use sponde::llm::scripted::Reply;
 
 use crate::agent::{Session, call, start_with};
@@ -35,6 +35,10 @@ pub(crate) fn audited(options: &mut AgentOptions, dir: &Path) {
             directory: "/work".to_owned(),
             approval: options.approval.name().to_owned(),
             sandbox: Confined::of(Some(&Extent::of(&options.kernel.sandbox))),
+        },
+        connections: match &options.kernel.sandbox {
+            Sandbox::Confined(confinement) => Some(confinement.network_context.connections.clone()),
+            Sandbox::Full => None,
         },
     });
 }
@@ -96,7 +100,7 @@ fn without_kernels(records: Vec<Value>) -> Vec<Value> {
 async fn decide(session: &mut Session, decision: Decision) {
     let asked = |event: &EventKind| matches!(event, EventKind::ApprovalRequested { .. });
     let cell = match session.until(asked).await.pop() {
-        Some(EventKind::ApprovalRequested { cell }) => cell,
+        Some(EventKind::ApprovalRequested { cell, .. }) => cell,
         other => panic!("{other:?}"),
     };
     session.send(Command::Decide { cell, decision }).await;
@@ -193,7 +197,7 @@ fn expected_records() -> Vec<Value> {
 #[tokio::test]
 async fn a_session_leaves_exactly_these_records() {
     let mut session = audited_session(
-        Approval::Ask,
+        Approval::Always,
         [
             call("'one'"),
             call("'two'"),
@@ -233,6 +237,48 @@ async fn a_session_leaves_exactly_these_records() {
     for words in ["'one'", "'changed'", "1 / 0", "secret", "Done."] {
         assert!(!log.contains(words), "{words}");
     }
+}
+
+/// The model and the person read it as well.
+#[tokio::test]
+async fn connections_of_confined_code_are_in_the_log_and_refusals_in_the_notebook() {
+    let code = "import socket\ntry:\n socket.create_connection(('other.test', 443))\nexcept OSError:\n print('stopped')";
+    let mut session = start_with(
+        ipykernel(),
+        Approval::Never,
+        [call(code), Reply::text("Done.")],
+        |options, dir| {
+            let mut sandbox = crate::sandbox::workspace(dir);
+            if let Sandbox::Confined(confinement) = &mut sandbox {
+                confinement.network = "allow:example.org".parse().unwrap();
+            }
+            options.kernel.sandbox = sandbox;
+            audited(options, dir);
+        },
+    );
+    session.submit("go").await;
+    session.turn().await;
+    let words = "[sponde: the sandbox refused to look up other.test: the host is not on the allow-list; allowed are \
+                 example.org]";
+    let notebook = serde_json::to_string(&session.notebook()).unwrap();
+    assert!(notebook.contains(words), "{notebook}");
+    let told = format!("{:?}", session.model.prompts().last().unwrap().messages);
+    assert!(told.contains(words), "{told}");
+    session.agent.shutdown().await;
+    let records = records(&files(session.dir.path()));
+    let connections: Vec<&Value> = records
+        .iter()
+        .filter(|record| record["kind"] == "connection")
+        .collect();
+    let refused = json!({
+        "kind": "connection", "host": "other.test", "end": "refused", "reason": "the host is not on the allow-list",
+        "up": 0, "down": 0,
+    });
+    assert_eq!(connections, [&refused]);
+    let kernel = records
+        .iter()
+        .find(|record| record["kind"] == "kernel_started");
+    assert_eq!(kernel.unwrap()["sandbox"]["network"], "allow:example.org");
 }
 
 /// The code looks for itself.

@@ -180,10 +180,8 @@ async fn a_loop_without_an_end() {
             Duration::from_secs(3),
         )
         .await;
-        assert!(
-            told.contains("3 s") || told.contains("time"),
-            "{level:?}: {told}"
-        );
+        let words = "ran too long and was interrupted. Variables are kept";
+        assert!(told.contains(words), "{level:?}: {told}");
     }
 }
 

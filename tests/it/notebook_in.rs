@@ -229,7 +229,7 @@ async fn what_is_no_notebook_any_more_is_left_alone() {
 async fn a_proposed_cell_survives_an_edit_of_the_file() {
     let mut session = start_with(
         ipykernel(),
-        Approval::Ask,
+        Approval::Always,
         [
             Reply::text("Hello."),
             Reply::call("", "id", "run_code", r#"{"code": "print(3)"}"#),
@@ -243,7 +243,7 @@ async fn a_proposed_cell_survives_an_edit_of_the_file() {
     let asked = session
         .until(|event| matches!(event, EventKind::ApprovalRequested { .. }))
         .await;
-    let Some(EventKind::ApprovalRequested { cell }) = asked.last().cloned() else {
+    let Some(EventKind::ApprovalRequested { cell, .. }) = asked.last().cloned() else {
         unreachable!()
     };
     let path = session.dir.path().join("session.ipynb");

@@ -21,7 +21,7 @@ async fn session() -> Session {
     };
     let mut session = start(
         ipykernel(),
-        Approval::Ask,
+        Approval::Always,
         [
             call(
                 "Let me see.",
@@ -53,7 +53,7 @@ async fn session() -> Session {
         let events = session
             .until(|event| matches!(event, EventKind::ApprovalRequested { .. }))
             .await;
-        let Some(EventKind::ApprovalRequested { cell }) = events.last().cloned() else {
+        let Some(EventKind::ApprovalRequested { cell, .. }) = events.last().cloned() else {
             unreachable!()
         };
         session

@@ -101,7 +101,7 @@ async fn a_thousand_random_schedules_lose_and_repeat_nothing() {
                 &json!({ "code": format!("code {turn}") }).to_string(),
             )
         };
-        let session = start(misbehaving(&[]), Approval::Ask, (0..TURNS).map(reply));
+        let session = start(misbehaving(&[]), Approval::Always, (0..TURNS).map(reply));
         let handle = session.agent.handle().clone();
         let mut replicas: Vec<Replica> = Vec::new();
         let mut left: Vec<(ItemId, Transcript)> = Vec::new();
@@ -176,13 +176,13 @@ async fn a_thousand_random_schedules_lose_and_repeat_nothing() {
 async fn asked(handle: &SessionHandle, watcher: &mut Replica) -> String {
     use sponde::agent::stream::PendingRequest;
     let state = handle.snapshot().await.unwrap().state;
-    if let Some(PendingRequest::Approval { cell }) = state.pending.first() {
+    if let Some(PendingRequest::Approval { cell, .. }) = state.pending.first() {
         return cell.clone();
     }
     loop {
         let item = watcher.next().await.unwrap();
         if let Body::Event {
-            event: EventKind::ApprovalRequested { cell },
+            event: EventKind::ApprovalRequested { cell, .. },
         } = &item.body
         {
             return cell.clone();

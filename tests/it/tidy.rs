@@ -175,9 +175,46 @@ const RULES: &[Rule] = &[
             "std::env",
         ],
     },
+    // What code might do, found without running it.
+    Rule {
+        files: &["risk"],
+        may: &[],
+        crates: Crates::Only(&[
+            "schemars",
+            "serde",
+            "tree_sitter",
+            "tree_sitter_bash",
+            "tree_sitter_python",
+            "tree_sitter_r",
+            "tree_sitter_typescript",
+        ]),
+        never: &[
+            "std::fs",
+            "std::net",
+            "std::process",
+            "std::env",
+            "std::thread",
+            "std::os",
+            "std::time",
+        ],
+    },
+    // Deciding is pure.
+    Rule {
+        files: &["agent/approval.rs", "agent/approval"],
+        may: &["agent", "kernel::Types", "risk", "session::journal"],
+        crates: Crates::Only(&["schemars", "serde"]),
+        never: &[
+            "std::fs",
+            "std::net",
+            "std::process",
+            "std::env",
+            "std::thread",
+            "std::time",
+        ],
+    },
     Rule {
         files: &["agent"],
-        may: &["jupyter", "kernel", "llm", "session"],
+        may: &["jupyter", "kernel", "llm", "risk", "session"],
         crates: Crates::AllBut(&[
             "zeromq",
             "reqwest",

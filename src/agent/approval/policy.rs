@@ -225,11 +225,13 @@ impl Policy {
     /// Whether the sandbox stops it, or keeps it from what is the person's.
     fn is_contained(&self, finding: &Finding) -> bool {
         let extent = &self.ground.extent;
-        let (writes, network) = match extent.level {
+        let writes = match extent.level {
             Level::Full => return false,
-            Level::Workspace => (true, extent.network == Network::On),
-            Level::ReadOnly => (false, extent.network == Network::On),
+            Level::Workspace => true,
+            Level::ReadOnly => false,
         };
+        // Where some names are allowed data can go there.
+        let network = extent.network != Network::Off;
         let is_own = matches!(
             finding.place,
             None | Some(Where::Workspace | Where::Unknown)
@@ -247,11 +249,12 @@ impl Policy {
         }
     }
 
-    /// A path as the code says, absolute, and relative to the directories that patterns begin in.
+    /// A path as patterns have it: absolute, and relative to the directories that they begin in.
     fn forms(&self, path: Option<&str>) -> Vec<String> {
         let Some(path) = path else { return Vec::new() };
         let site = self.site(&|_| false);
-        let mut forms = vec![path.to_owned()];
+        let mut forms = Vec::new();
+        // Never as the code says: `out/../x` is not in `out`.
         if let Some(absolute) = site.absolute(path) {
             let relative = |dir: &Path| absolute.strip_prefix(dir).ok().map(Path::to_owned);
             if let Some(inside) = relative(&self.ground.cwd) {

@@ -46,7 +46,7 @@ pub struct Rule {
 /// What a rule is held against.
 pub(super) struct Subject<'a> {
     pub(super) finding: Option<FindingKind>,
-    /// In all its forms: as the code says, absolute, and relative to the working directory.
+    /// In all its forms: absolute, and relative to the working and the home directory.
     pub(super) paths: &'a [String],
     pub(super) command: Option<&'a str>,
 }

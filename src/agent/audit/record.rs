@@ -2,10 +2,10 @@
 //! kinds that it does not know as they are.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::agent::approval::Grounds;
-use crate::kernel::{Extent, Network, Redactor};
+use crate::kernel::{Connection, Extent, Redactor};
 
 /// The version of the format: raised when a reader of the version before would misread something.
 pub const VERSION: u32 = 1;
@@ -35,7 +35,7 @@ pub struct Confined {
     /// What enforces it; absent where nothing does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
-    /// What it reaches: `off` or `on`.
+    /// What it reaches: `off`, `on`, or `allow:` and a list.
     pub network: String,
     /// More directories that it writes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -68,10 +68,10 @@ impl Confined {
             }
             .to_owned(),
             tier: (!is_full).then(|| tier.to_owned()),
-            network: match &extent.network {
-                Network::Off if !is_full => "off".to_owned(),
-                Network::Allow(hosts) if !is_full => format!("allow: {hosts}"),
-                Network::Off | Network::Allow(_) | Network::On => "on".to_owned(),
+            network: if is_full {
+                "on".to_owned()
+            } else {
+                extent.network.to_string()
             },
             add_dirs: extent
                 .add_dirs
@@ -223,7 +223,7 @@ pub enum Record {
         by: String,
     },
     /// Code of a kernel reached for the network, or tried to.
-    Connection(Map<String, Value>),
+    Connection(Connection),
     /// Files that a cell made, changed or deleted.
     Files {
         /// The cell.

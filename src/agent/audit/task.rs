@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, mpsc, watch};
 
 use super::AuditOptions;
 use super::file::{AppendError, AuditFile, FoundLog};
@@ -15,6 +16,7 @@ use super::record::Record;
 use super::watch::Watcher;
 use crate::agent::stream::{Client, Received};
 use crate::kernel::task::{self, Task};
+use crate::kernel::{Connection, Connections};
 use crate::session::Transcript;
 
 /// Records that are written at once.
@@ -84,6 +86,18 @@ pub(in crate::agent) fn start(
     (Audit { task }, written)
 }
 
+/// The next connection of a kernel; never, where none is written down or will be. Cancel-safe.
+async fn connection(connections: &mut Option<broadcast::Receiver<Connection>>) -> Record {
+    if let Some(receiver) = connections {
+        match receiver.recv().await {
+            Ok(connection) => return Record::Connection(connection),
+            Err(RecvError::Lagged(records)) => return Record::Lost { records },
+            Err(RecvError::Closed) => *connections = None,
+        }
+    }
+    std::future::pending().await
+}
+
 enum State {
     Unopened,
     Open(Box<AuditFile>),
@@ -107,15 +121,30 @@ struct Writer {
 
 impl Writer {
     async fn run(mut self, mut client: Client, progress: watch::Sender<Progress>) {
+        let mut connections = self
+            .options
+            .connections
+            .as_ref()
+            .map(Connections::subscribe);
         let mut records = Vec::new();
         let mut is_over = false;
         while !is_over {
-            let mut received = client.next().await;
+            let mut received = tokio::select! {
+                received = client.next() => received,
+                record = connection(&mut connections) => {
+                    self.note(vec![record]);
+                    self.write().await;
+                    continue;
+                }
+            };
             // What is there at once is written at once.
             loop {
                 match received {
                     Some(Received::Item(_) | Received::Snapshot(_)) => {}
                     None => {
+                        while let Some(record) = connection(&mut connections).now_or_never() {
+                            records.push(record);
+                        }
                         records.push(Record::Ended);
                         is_over = true;
                         break;

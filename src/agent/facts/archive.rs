@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
 
 use zip::ZipArchive;
 
@@ -59,7 +60,7 @@ pub(super) fn describe(target: &Target<'_>, file: File, bytes: u64) -> Found {
             ))]);
         }
     }
-    packed(target, &mut archive, bytes)
+    Ok(packed(target, &mut archive, bytes))
 }
 
 /// Opens an archive whose directory is not too large.
@@ -100,7 +101,7 @@ struct Entry {
 }
 
 /// An archive of files.
-fn packed(target: &Target<'_>, archive: &mut Archive, bytes: u64) -> Found {
+fn packed(target: &Target<'_>, archive: &mut Archive, bytes: u64) -> Vec<Part> {
     let mut entries = Vec::new();
     for at in 0..archive.len() {
         let Ok(entry) = archive.by_index_raw(at) else {
@@ -130,7 +131,12 @@ fn packed(target: &Target<'_>, archive: &mut Archive, bytes: u64) -> Found {
     if unpacked / 200 > bytes && unpacked > 100 << 20 {
         head.push_str("; this is suspiciously much for its size: do not unpack it whole");
     }
-    let is_array = entries.iter().all(|entry| entry.name.ends_with(".npy")) && !entries.is_empty();
+    let is_npy = |entry: &Entry| {
+        Path::new(&entry.name)
+            .extension()
+            .is_some_and(|it| it == "npy")
+    };
+    let is_array = !entries.is_empty() && entries.iter().all(is_npy);
     if is_array {
         let recipe = target.language.recipe(
             target.inner,
@@ -168,7 +174,7 @@ fn packed(target: &Target<'_>, archive: &mut Archive, bytes: u64) -> Found {
             parts.extend(described);
         }
     }
-    Ok(parts)
+    parts
 }
 
 /// A text in an archive; nothing if it is something else.

@@ -203,9 +203,10 @@ fn r(load: &Load<'_>) -> Vec<String> {
                     _ if column.needs_text() => "character",
                     _ => return None,
                 };
-                let name = match layout.no_header {
-                    true => r_string(&format!("V{}", at + 1)),
-                    false => r_string(name),
+                let name = if layout.no_header {
+                    r_string(&format!("V{}", at + 1))
+                } else {
+                    r_string(name)
                 };
                 Some(format!("{name}='{class}'"))
             }),

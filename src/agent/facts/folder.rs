@@ -108,8 +108,15 @@ pub(super) fn describe(target: &Target<'_>) -> io::Result<Vec<Part>> {
     }
     all.head = head;
     let mut parts = vec![all];
+    parts.extend(examples(target, &kinds));
+    Ok(parts)
+}
+
+/// One file of each kind that holds data.
+fn examples(target: &Target<'_>, kinds: &[(String, Alike)]) -> Vec<Part> {
+    let mut parts = Vec::new();
     let mut looked = 0;
-    for (extension, alike) in &kinds {
+    for (extension, alike) in kinds {
         let Some(first) = &alike.first else { continue };
         if looked == KINDS || !is_data(first) {
             continue;
@@ -139,7 +146,7 @@ pub(super) fn describe(target: &Target<'_>) -> io::Result<Vec<Part>> {
         }
         parts.extend(described);
     }
-    Ok(parts)
+    parts
 }
 
 /// Whether a file's name says that it holds data.

@@ -51,7 +51,7 @@ pub(super) enum Extent {
 
 /// A file's beginning as text.
 pub(super) struct Text {
-    pub(super) text: String,
+    pub(super) head: String,
     pub(super) extent: Extent,
     /// The encoding as Python calls it; empty for UTF-8.
     pub(super) encoding: &'static str,
@@ -143,7 +143,7 @@ pub(super) fn from(reader: &mut dyn Read, bytes: Option<u64>, most: u64) -> io::
     };
     let decoded = survey.decode(&head, extent == Extent::Whole);
     Ok(Text {
-        text: decoded.text,
+        head: decoded.text,
         extent,
         encoding: decoded.encoding,
         is_wrong: decoded.is_wrong,

@@ -26,7 +26,7 @@ struct Read {
 
 /// Describes a document.
 pub(super) fn document(source: &Source<'_>, text: &Text) -> Vec<Part> {
-    let trimmed = text.text.trim_start_matches('\u{feff}');
+    let trimmed = text.head.trim_start_matches('\u{feff}');
     let read = parse(trimmed);
     // Many tools call lines of JSON so.
     if read.broken.is_some() && has_lines(trimmed) {
@@ -72,10 +72,10 @@ pub(super) fn document(source: &Source<'_>, text: &Text) -> Vec<Part> {
             whole(source, text)
         )))];
     };
-    if keys.get("features").is_some() && keys.get("type").is_some() {
-        if let Some(part) = geo(source, text, keys, &what, among) {
-            return vec![part];
-        }
+    if keys.get("type").is_some()
+        && let Some(part) = geo(source, text, keys, &what, among)
+    {
+        return vec![part];
     }
     // Records below a key.
     let inner = keys.iter().find_map(|(name, node)| {
@@ -102,7 +102,7 @@ pub(super) fn lines(source: &Source<'_>, text: &Text) -> Part {
     let mut reading = Reading::new();
     let mut root = Node::default();
     let (mut rows, mut broken, mut read) = (0_u64, 0_u64, 0_u64);
-    let trimmed = text.text.trim_start_matches('\u{feff}');
+    let trimmed = text.head.trim_start_matches('\u{feff}');
     let mut all = trimmed
         .lines()
         .filter(|line| !line.trim().is_empty())
@@ -184,9 +184,10 @@ fn table(head: String, node: &Node, among: &str) -> Part {
         total += 1;
         if lines.len() < COLUMNS {
             let absent = node.objects.saturating_sub(child.seen);
-            let mut child_words = match is_secret(name) && child.keys.is_none() {
-                true => child.column.describe(true, among),
-                false => child.in_words(among, name),
+            let mut child_words = if is_secret(name) && child.keys.is_none() {
+                child.column.describe(true, among)
+            } else {
+                child.in_words(among, name)
             };
             if absent > 0 {
                 let _ = write!(child_words, "; {absent} without it");
@@ -212,9 +213,13 @@ fn others(keys: &Keys, records: &str, among: &str) -> Part {
         .iter()
         .filter(|(name, _)| *name != records)
         .take(10)
-        .map(|(name, node)| match is_secret(name) {
-            true => format!("{} (not shown)", shown_name(name)),
-            false => format!("{} ({})", shown_name(name), node.in_words(among, name)),
+        .map(|(name, node)| {
+            let shown = shown_name(name);
+            if is_secret(name) {
+                format!("{shown} (not shown)")
+            } else {
+                format!("{shown} ({})", node.in_words(among, name))
+            }
         })
         .collect();
     if others.is_empty() {
@@ -258,10 +263,9 @@ fn recipe(source: &Source<'_>, text: &Text, records: &Node, flat: bool, keys: &[
                 dates(records)
             );
         }
-        let keys: String = keys
-            .iter()
-            .map(|key| format!("[{}]", python_string(key)))
-            .collect();
+        let keys = keys.iter().fold(String::new(), |all, key| {
+            all + "[" + &python_string(key) + "]"
+        });
         format!(
             "import json; df = pd.json_normalize(json.load({}){keys})",
             opened(source, text, path)

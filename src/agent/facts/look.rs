@@ -158,7 +158,7 @@ pub(super) fn of_text(source: &Source<'_>, kind: Kind, text: &input::Text) -> Ve
         Kind::Json => json::document(source, text),
         Kind::JsonLines => vec![json::lines(source, text)],
         Kind::Notebook => vec![notebook::describe(source, text)],
-        _ => match text::looks_like_a_table(&text.text) {
+        _ => match text::looks_like_a_table(&text.head) {
             Some(hint) => {
                 as_table(hint).map_or_else(|| text::describe(source, text), |it| vec![it])
             }

@@ -47,7 +47,7 @@ struct Spec {
 pub(super) fn describe(source: &Source<'_>, text: &Text) -> Part {
     let target = &source.target;
     let start = format!("File {}: {}", shown_path(target.inner), size(source.bytes));
-    let read = serde_json::from_str::<Notebook>(text.text.trim_start_matches('\u{feff}'));
+    let read = serde_json::from_str::<Notebook>(text.head.trim_start_matches('\u{feff}'));
     let Ok(notebook) = read else {
         let why = match text.extent {
             Extent::Whole => "named like a notebook, but it is not one",

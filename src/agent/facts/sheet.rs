@@ -114,7 +114,7 @@ impl Sheet {
         let first = std::mem::take(&mut self.first);
         let width = first
             .iter()
-            .flat_map(|(_, cells)| cells.last())
+            .filter_map(|(_, cells)| cells.last())
             .map(|(at, _)| at + 1)
             .max();
         let header = Header::of(&first, width.unwrap_or(0));
@@ -468,7 +468,7 @@ mod tests {
                 .collect();
             let width = rows
                 .iter()
-                .flat_map(|(_, cells)| cells.last())
+                .filter_map(|(_, cells)| cells.last())
                 .map(|(at, _)| at + 1)
                 .max();
             let header = Header::of(&rows, width.unwrap_or(0));

@@ -133,8 +133,8 @@ fn table(database: &mut Database<'_>, name: &str, root: u32, sql: &str) -> Part 
             take(&mut seen, row, at, column.is_rowid);
         }
         let mut words = format!("- {}", shown_name(&column.name));
-        if !column.declared.is_empty() {
-            let _ = write!(words, " ({})", shown_name(&column.declared));
+        if !column.kind.is_empty() {
+            let _ = write!(words, " ({})", shown_name(&column.kind));
         }
         if !rows.is_empty() {
             let described = seen.describe(is_secret(&column.name), " (first rows)");

@@ -32,7 +32,7 @@ pub(super) struct File<'a> {
 
 /// Describes a table, or `None` if it is not one.
 pub(super) fn describe(text: &Text, file: &File<'_>) -> Option<Part> {
-    let (words, extent) = (text.text.as_str(), text.extent);
+    let (words, extent) = (text.head.as_str(), text.extent);
     if words.contains('\0') {
         return None;
     }
@@ -163,7 +163,7 @@ mod tests {
             language: Language::Python,
         };
         let text = Text {
-            text: text.to_owned(),
+            head: text.to_owned(),
             extent,
             encoding: "",
             is_wrong: false,

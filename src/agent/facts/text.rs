@@ -45,7 +45,7 @@ pub(super) fn describe(source: &Source<'_>, text: &Text) -> Vec<Part> {
         Extent::First { rest: Some(_) } => "about ",
         Extent::First { rest: None } => "more than ",
     };
-    let unfinished = u64::from(!text.text.is_empty() && !text.text.ends_with('\n'));
+    let unfinished = u64::from(!text.head.is_empty() && !text.head.ends_with('\n'));
     let lines = match text.extent {
         Extent::Whole => text.lines + unfinished,
         Extent::First { .. } => text.lines,
@@ -54,7 +54,7 @@ pub(super) fn describe(source: &Source<'_>, text: &Text) -> Vec<Part> {
     if !text.encoding.is_empty() {
         let _ = write!(words, ", encoding {}", text.encoding);
     }
-    if let Some(first) = text.text.lines().find(|line| !line.trim().is_empty()) {
+    if let Some(first) = text.head.lines().find(|line| !line.trim().is_empty()) {
         let short: String = first.trim().chars().take(FIRST).collect();
         let cut = if short.len() < first.trim().len() {
             "…"

@@ -120,13 +120,14 @@ impl<'a> Compact<'a> {
             }
             STRUCT => loop {
                 let head = self.byte()?;
-                if head & 0x0f == 0 {
+                let kind = head & 0x0f;
+                if kind == 0 {
                     break;
                 }
                 if head >> 4 == 0 {
                     self.int()?;
                 }
-                self.skip(head & 0x0f, depth)?;
+                self.skip(kind, depth)?;
             },
             _ => return Err(Bad),
         }

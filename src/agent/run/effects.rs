@@ -228,7 +228,9 @@ impl Session {
                     self.kernel_is_back(adopted).await;
                 }
                 self.replay_goes_on().await;
+                // One that waits for a package runs when that is there.
                 if index == self.current
+                    && self.installing.is_none()
                     && let Some(running) = self.running.take_if(waiting)
                     && let Some(input) = self.execute(running.cell).await
                 {

@@ -1,12 +1,59 @@
 //! Conversations with the machine: each input with the effects it must have.
 
 use super::*;
+use crate::agent::approval::{Approval, Finding, FindingKind, Ground, Rule, Where};
+use crate::kernel::{Extent, Level, Network};
 
 fn call(cell: &str) -> Call {
     Call {
         cell: cell.to_owned(),
         code: format!("code of {cell}"),
         language: "python".to_owned(),
+        analysis: Analysis::default(),
+    }
+}
+
+/// Of a session in the sandbox `workspace`.
+fn policy(approval: Approval, rules: &[Rule]) -> Policy {
+    let extent = Extent {
+        level: Level::Workspace,
+        network: Network::Off,
+        add_dirs: vec![],
+        landlock: false,
+    };
+    let ground = Ground {
+        cwd: "/w".into(),
+        home: None,
+        extent,
+    };
+    Policy::new(approval, rules.to_vec(), ground)
+}
+
+/// In which this is found.
+fn analysis(kind: FindingKind, path: &str) -> Analysis {
+    Analysis {
+        findings: vec![Finding {
+            kind,
+            line: 1,
+            column: 1,
+            text: "x".to_owned(),
+            reason: kind.words().to_owned(),
+            path: Some(path.to_owned()),
+            place: Some(Where::Workspace),
+            command: None,
+        }],
+        ..Analysis::default()
+    }
+}
+
+/// These cells, the first of which deletes a file.
+fn replied_with_risk(cells: &[&str], kind: FindingKind) -> Input {
+    let mut calls: Vec<Call> = cells.iter().map(|cell| call(cell)).collect();
+    calls[0].analysis = analysis(kind, "a");
+    Input::Replied {
+        calls,
+        broken: false,
+        nudge: None,
     }
 }
 
@@ -36,6 +83,7 @@ fn decide(cell: &str, decision: Decision) -> Input {
     Input::Decided {
         cell: cell.to_owned(),
         decision,
+        changed: None,
     }
 }
 
@@ -69,7 +117,7 @@ fn play_with(
     at_limit: AtLimit,
     conversation: Vec<(Input, Vec<Effect>)>,
 ) -> Turn {
-    let mut turn = Turn::new(approval, max_steps, at_limit);
+    let mut turn = Turn::new(policy(approval, &[]), max_steps, at_limit);
     for (n, (input, expected)) in conversation.into_iter().enumerate() {
         let label = format!("input {n}: {input:?}");
         assert_eq!(turn.step(input), expected, "{label}");
@@ -118,7 +166,7 @@ fn a_person_may_run_change_decline_or_stop_being_asked() {
         reason: Some("use polars".to_owned()),
     };
     play(
-        Approval::Ask,
+        Approval::Always,
         9,
         vec![
             (Input::Submit, vec![Effect::Sample]),
@@ -154,7 +202,7 @@ fn a_person_may_run_change_decline_or_stop_being_asked() {
         ],
     );
     play(
-        Approval::Ask,
+        Approval::Always,
         9,
         vec![
             (Input::Submit, vec![Effect::Sample]),
@@ -200,7 +248,7 @@ fn interrupts_reach_what_is_going_on() {
         ],
     );
     play(
-        Approval::Ask,
+        Approval::Always,
         9,
         vec![
             (Input::Submit, vec![Effect::Sample]),
@@ -373,7 +421,7 @@ fn broken_calls_go_back_to_the_model() {
 #[test]
 fn a_person_runs_code_of_their_own() {
     play(
-        Approval::Ask,
+        Approval::Always,
         9,
         vec![
             (
@@ -391,7 +439,7 @@ fn a_person_runs_code_of_their_own() {
 /// A cell of the person's own while the model's waits: however it ends, the question is asked again.
 #[test]
 fn a_cell_of_ones_own_brings_the_question_back() {
-    let mut turn = Turn::new(Approval::Ask, 9, AtLimit::End);
+    let mut turn = Turn::new(policy(Approval::Always, &[]), 9, AtLimit::End);
     let _ = turn.step(Input::Submit);
     assert_eq!(turn.step(replied(&["a", "b"])), [ask("a")]);
     for verdict in [Verdict::Ok, failed(), Verdict::Interrupted] {
@@ -410,11 +458,117 @@ fn a_cell_of_ones_own_brings_the_question_back() {
 
 #[test]
 fn what_was_allowed_for_good_can_be_taken_back() {
-    let mut turn = Turn::new(Approval::Ask, 9, AtLimit::End);
+    let mut turn = Turn::new(policy(Approval::Always, &[]), 9, AtLimit::End);
     let _ = turn.step(Input::Submit);
     let _ = turn.step(replied(&["a", "b", "c"]));
     assert_eq!(turn.step(decide("a", Decision::Always)), [execute("a")]);
     assert_eq!(turn.step(ran(Verdict::Ok)), [execute("b")]);
-    turn.set_approval(Approval::Ask);
+    turn.set_approval(Approval::Always);
     assert_eq!(turn.step(ran(Verdict::Ok)), [ask("c")]);
+}
+
+#[test]
+fn only_risk_is_asked_about_and_a_kind_of_it_can_be_allowed() {
+    let mut turn = Turn::new(policy(Approval::OnRisk, &[]), 9, AtLimit::End);
+    let _ = turn.step(Input::Submit);
+    assert_eq!(turn.step(replied(&["a"])), [execute("a")]);
+    assert_eq!(turn.step(ran(Verdict::Ok)), [Effect::Sample]);
+    let deletes = replied_with_risk(&["b", "c"], FindingKind::Delete);
+    assert_eq!(turn.step(deletes.clone()), [ask("b")]);
+    let permit = Permit {
+        finding: "delete".to_owned(),
+        language: "python".to_owned(),
+    };
+    assert_eq!(
+        turn.step(decide("b", Decision::Always)),
+        [Effect::Remember(permit), execute("b")]
+    );
+    assert_eq!(turn.step(ran(Verdict::Ok)), [execute("c")]);
+    assert_eq!(turn.step(ran(Verdict::Ok)), [Effect::Sample]);
+    assert_eq!(turn.step(deletes), [execute("b")]);
+    assert_eq!(turn.step(ran(Verdict::Ok)), [execute("c")]);
+    assert_eq!(turn.step(ran(Verdict::Ok)), [Effect::Sample]);
+    let installs = replied_with_risk(&["d"], FindingKind::Install);
+    assert_eq!(turn.step(installs), [ask("d")]);
+    assert_eq!(turn.approval(), Approval::OnRisk);
+}
+
+#[test]
+fn a_change_is_judged_again() {
+    let change = |found: Analysis| Input::Decided {
+        cell: "a".to_owned(),
+        decision: Decision::Change {
+            source: "new".to_owned(),
+        },
+        changed: Some(found),
+    };
+    let changed = || Effect::Change {
+        cell: "a".to_owned(),
+        source: "new".to_owned(),
+    };
+    let mut turn = Turn::new(policy(Approval::OnRisk, &[]), 9, AtLimit::End);
+    let _ = turn.step(Input::Submit);
+    let deletes = replied_with_risk(&["a"], FindingKind::Delete);
+    assert_eq!(turn.step(deletes), [ask("a")]);
+    // It deletes something else now.
+    let other = analysis(FindingKind::Delete, "b");
+    assert_eq!(turn.step(change(other.clone())), [changed(), ask("a")]);
+    // What they were asked about is what runs.
+    assert_eq!(turn.step(change(other)), [changed(), execute("a")]);
+    assert_eq!(turn.step(ran(Verdict::Ok)), [Effect::Sample]);
+}
+
+#[test]
+fn what_is_forbidden_never_runs() {
+    let forbid: Rule = toml::from_str("action = \"forbid\"\nfinding = \"delete\"").unwrap();
+    for approval in [Approval::Always, Approval::OnRisk, Approval::Never] {
+        let mut turn = Turn::new(
+            policy(approval, std::slice::from_ref(&forbid)),
+            9,
+            AtLimit::End,
+        );
+        let _ = turn.step(Input::Submit);
+        let deletes = replied_with_risk(&["a", "b"], FindingKind::Delete);
+        let effects = turn.step(deletes);
+        let [
+            Effect::Forbid { cell, ruling },
+            Effect::Skip { cell: skipped, .. },
+            Effect::Sample,
+        ] = effects.as_slice()
+        else {
+            panic!("{effects:?}");
+        };
+        assert_eq!((cell.as_str(), skipped.as_str()), ("a", "b"));
+        assert_eq!(
+            ruling.reason,
+            "rule 1 of the configuration: forbid finding delete"
+        );
+        assert!(
+            ruling
+                .words_for_model()
+                .contains("line 1: deletes files (x)")
+        );
+    }
+    // Nor can a person make it so.
+    let mut turn = Turn::new(
+        policy(Approval::Always, std::slice::from_ref(&forbid)),
+        9,
+        AtLimit::End,
+    );
+    let _ = turn.step(Input::Submit);
+    assert_eq!(turn.step(replied(&["a"])), [ask("a")]);
+    let effects = turn.step(Input::Decided {
+        cell: "a".to_owned(),
+        decision: Decision::Change {
+            source: "new".to_owned(),
+        },
+        changed: Some(analysis(FindingKind::Delete, "x")),
+    });
+    assert!(
+        matches!(
+            effects.as_slice(),
+            [Effect::Change { .. }, Effect::Forbid { .. }, Effect::Sample]
+        ),
+        "{effects:?}"
+    );
 }

@@ -75,7 +75,7 @@ pub fn listen(handle: SessionHandle, session: &str, dir: &Path) -> io::Result<Li
 }
 
 /// A session, for each connection.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Served {
     handle: SessionHandle,
     session: String,

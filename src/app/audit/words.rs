@@ -1,7 +1,5 @@
 //! Records of an audit log in words, for people.
 
-use serde_json::Value;
-
 use crate::agent::approval::Grounds;
 use crate::agent::audit::record::Confined;
 use crate::agent::audit::{Header, Record};
@@ -89,7 +87,7 @@ pub fn words(record: &Record) -> (&'static str, String, Tone) {
             format!("{approval} from now on, said {by}"),
             Decision,
         ),
-        Record::Connection(fields) => ("network", Value::Object(fields.clone()).to_string(), Plain),
+        Record::Connection(connection) => ("network", connection.to_string(), Plain),
         Record::Files { .. } => ("files", files_words(record), Plain),
         Record::Undone {
             cells, variables, ..

@@ -24,9 +24,9 @@ use crate::kernel::sandbox::probe::Tier;
 use crate::kernel::{KernelSource, LaunchOptions};
 
 /// How long the index may take to say whether it has a package.
-const ASKED: Duration = Duration::from_secs(60);
+const ASKED: Duration = Duration::from_mins(1);
 /// How long a package may take.
-const WITHIN: Duration = Duration::from_secs(15 * 60);
+const WITHIN: Duration = Duration::from_mins(15);
 
 /// What a session does about missing modules: nothing where its kernel is not ours to give anything.
 pub fn installs(

@@ -315,9 +315,9 @@ impl Life {
                 } else {
                     let runs = !self.table.is_empty();
                     self.limits.iter_mut().for_each(|limits| limits.note(runs));
-                    behind
-                        .iter()
-                        .for_each(|words| self.table.lost_output(words));
+                    if let Some(words) = behind {
+                        self.table.lost_output(&words);
+                    }
                 }
                 None
             }

@@ -250,13 +250,19 @@ impl State {
     }
 }
 
-/// A process that is to connect. Dropping it stops the waiting; who comes later is sent away, and exits.
-#[derive(Debug)]
+/// A process that is to connect. Dropping it stops the waiting; who comes later is sent away, and exits. `Debug` does not
+/// show its token.
 pub(super) struct Awaited {
     copies: Weak<Copies>,
     token: String,
     socket: PathBuf,
     arrival: oneshot::Receiver<Arrival>,
+}
+
+impl std::fmt::Debug for Awaited {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Awaited").finish_non_exhaustive()
+    }
 }
 
 impl Awaited {

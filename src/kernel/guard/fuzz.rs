@@ -92,8 +92,8 @@ fn scan(pieces: &[&[u8]]) -> Passed {
             Note::Answer(bytes) => answers.push(bytes),
             Note::Emptied(bytes, _) => emptied.push(bytes),
         };
-        let scanned = scanner.pass_on(piece, &mut passed.bytes, note);
-        match scanned.now_or_never().unwrap() {
+        let pass = scanner.pass_on(piece, &mut passed.bytes, note);
+        match pass.now_or_never().unwrap() {
             Ok(()) => {}
             Err(Refusal::Broken(violation)) => {
                 passed.broken = Some(violation);

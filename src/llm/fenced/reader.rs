@@ -429,7 +429,8 @@ impl Reader {
         let Some(open) = &mut self.open else { return };
         let code = format!("{}{code}", open.imports);
         let code = code.strip_suffix('\n').unwrap_or(&code);
-        if ended && code.trim().is_empty() && !open.begun {
+        // Blank lines may be all that there is.
+        if code.trim().is_empty() && !open.begun {
             return;
         }
         let new = code.get(open.sent..).unwrap_or_default();

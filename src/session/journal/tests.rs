@@ -465,8 +465,13 @@ fn joined_edits_come_to_the_same() {
 #[test]
 fn a_closed_session_is_known_by_its_last_line() {
     let title = Entry::Title("mine".to_owned());
+    let permit = Permit {
+        finding: "delete".to_owned(),
+        language: "python".to_owned(),
+    };
     let mut entries: Vec<Entry> = session().into_iter().map(Entry::Edit).collect();
     entries.push(title);
+    entries.push(Entry::Permitted(permit.clone()));
     let gathered = gather(lines(&entries).as_slice()).unwrap();
     let expected = Summary {
         at: "2026-11-22T00:00:01Z".to_owned(),
@@ -482,6 +487,7 @@ fn a_closed_session_is_known_by_its_last_line() {
             ..Usage::default()
         },
         kernels: Vec::new(),
+        permits: vec![permit],
         moved: None,
     };
     assert_eq!(gathered, expected);

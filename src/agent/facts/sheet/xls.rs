@@ -303,16 +303,15 @@ fn cells(stream: &[u8], start: usize, book: &Book, sheet: &mut Sheet) {
             }
             0x06 => {
                 sheet.formulas += 1;
-                if short(body, 12) != Some(0xffff) {
-                    found.extend(double(body, 6).map(|it| (place.1, book.number(it, style))));
-                } else {
-                    match body.get(6) {
-                        // The text follows.
-                        Some(0) => waits = Some(place),
-                        Some(1) => found.push((place.1, Cell::Bool(body.get(8) == Some(&1)))),
-                        Some(2) => found.push((place.1, Cell::Error)),
-                        _ => {}
+                match (short(body, 12), body.get(6)) {
+                    // The text follows.
+                    (Some(0xffff), Some(0)) => waits = Some(place),
+                    (Some(0xffff), Some(1)) => {
+                        found.push((place.1, Cell::Bool(body.get(8) == Some(&1))));
                     }
+                    (Some(0xffff), Some(2)) => found.push((place.1, Cell::Error)),
+                    (Some(0xffff), _) => {}
+                    _ => found.extend(double(body, 6).map(|it| (place.1, book.number(it, style)))),
                 }
             }
             0x0207 => {

@@ -12,7 +12,7 @@ pub(super) struct Schema {
 pub(super) struct Declared {
     pub(super) name: String,
     /// Its type, as it was written; may be empty.
-    pub(super) declared: String,
+    pub(super) kind: String,
     /// It stands for the number of the row.
     pub(super) is_rowid: bool,
 }
@@ -89,9 +89,7 @@ impl Schema {
                 let column = columns
                     .iter_mut()
                     .find(|it| it.name.eq_ignore_ascii_case(only));
-                if let Some(column) =
-                    column.filter(|it| it.declared.eq_ignore_ascii_case("integer"))
-                {
+                if let Some(column) = column.filter(|it| it.kind.eq_ignore_ascii_case("integer")) {
                     column.is_rowid = true;
                 }
             }
@@ -134,7 +132,7 @@ fn column(part: &[&Token]) -> Option<Declared> {
     Some(Declared {
         is_rowid: key && declared.eq_ignore_ascii_case("integer"),
         name,
-        declared,
+        kind: declared,
     })
 }
 
@@ -216,7 +214,7 @@ mod tests {
     fn columns(sql: &str) -> Vec<(String, String, bool)> {
         let schema = Schema::of(sql);
         (schema.columns.into_iter())
-            .map(|it| (it.name, it.declared, it.is_rowid))
+            .map(|it| (it.name, it.kind, it.is_rowid))
             .collect()
     }
 

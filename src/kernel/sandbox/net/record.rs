@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -19,6 +19,9 @@ use super::policy::No;
 const RECENT: usize = 1000;
 /// How far a subscriber may fall behind; who does is told how many it missed.
 const BEHIND: usize = 256;
+/// Connections that are written down in a minute.
+const EACH_MINUTE: u32 = 1000;
+const MINUTE: Duration = Duration::from_mins(1);
 /// Refusals that wait for a cell that they can be told.
 const REFUSALS: usize = 20;
 
@@ -57,12 +60,29 @@ pub enum ConnectionEnd {
     },
 }
 
+impl fmt::Display for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.host)?;
+        if let Some(port) = self.port {
+            write!(f, ":{port}")?;
+        }
+        match &self.end {
+            ConnectionEnd::Allowed => {
+                write!(f, ": {} bytes sent, {} received", self.up, self.down)
+            }
+            ConnectionEnd::Refused { reason } => write!(f, ": refused, {reason}"),
+            ConnectionEnd::Failed { reason } => write!(f, ": failed, {reason}"),
+        }
+    }
+}
+
 /// All connections of the kernels that share it. Cheap to clone.
 #[derive(Clone)]
 pub struct Connections(Arc<Log>);
 
 struct Log {
     recent: Mutex<VecDeque<Connection>>,
+    pace: Mutex<Pace>,
     ended: broadcast::Sender<Connection>,
 }
 
@@ -77,7 +97,25 @@ impl Connections {
         self.0.ended.subscribe()
     }
 
+    /// Code can make connections much faster than anybody can read of them.
     fn add(&self, connection: Connection) {
+        let (is_one_too_many, before) = lock(&self.0.pace).next(Instant::now());
+        if before > 0 {
+            let reason = format!("{before} more connections were not written down");
+            self.write(Connection {
+                host: "others".to_owned(),
+                port: None,
+                end: ConnectionEnd::Refused { reason },
+                up: 0,
+                down: 0,
+            });
+        }
+        if !is_one_too_many {
+            self.write(connection);
+        }
+    }
+
+    fn write(&self, connection: Connection) {
         let Connection {
             host,
             port,
@@ -99,10 +137,43 @@ impl Connections {
     }
 }
 
+/// How many connections were written down in this minute, and how many were not.
+#[derive(Debug, Default)]
+struct Pace {
+    begun: Option<Instant>,
+    written: u32,
+    left_out: u64,
+}
+
+impl Pace {
+    /// Whether another one is too many, and how many were of the minute before.
+    fn next(&mut self, now: Instant) -> (bool, u64) {
+        let is_new = self
+            .begun
+            .is_none_or(|begun| now.duration_since(begun) >= MINUTE);
+        let mut before = 0;
+        if is_new {
+            before = self.left_out;
+            *self = Self {
+                begun: Some(now),
+                ..Self::default()
+            };
+        }
+        let is_one_too_many = self.written >= EACH_MINUTE;
+        if is_one_too_many {
+            self.left_out += 1;
+        } else {
+            self.written += 1;
+        }
+        (is_one_too_many, before)
+    }
+}
+
 impl Default for Connections {
     fn default() -> Self {
         Self(Arc::new(Log {
             recent: Mutex::default(),
+            pace: Mutex::default(),
             ended: broadcast::Sender::new(BEHIND),
         }))
     }
@@ -358,6 +429,15 @@ mod tests {
             serde_json::json!({"host": "b.org", "port": 443, "end": "refused", "reason": "why", "up": 0, "down": 0})
         );
         assert_eq!(serde_json::from_value::<Connection>(json).unwrap(), first);
+    }
+
+    #[test]
+    fn floods_are_counted_and_not_written_down() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        let too_many = (0..EACH_MINUTE + 5).filter(|_| pace.next(now).0).count();
+        assert_eq!(too_many, 5);
+        assert_eq!(pace.next(now + MINUTE), (false, 5));
+        assert_eq!(pace.next(now + MINUTE), (false, 0));
     }
 
     #[tokio::test]

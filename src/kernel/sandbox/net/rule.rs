@@ -386,6 +386,20 @@ impl FromStr for Network {
     }
 }
 
+/// As a flag has it.
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::On => f.write_str("on"),
+            Self::Allow(list) => {
+                let words: Vec<String> = list.words().collect();
+                write!(f, "allow:{}", words.join(","))
+            }
+        }
+    }
+}
+
 const ALLOW: &str = "allow";
 
 /// `off`, `on`, or a map with the list of what is to `allow`.
@@ -460,6 +474,7 @@ mod tests {
         let json = serde_json::to_value(&network).unwrap();
         assert_eq!(json, serde_json::json!({"allow": words}));
         assert_eq!(serde_json::from_value::<Network>(json).unwrap(), network);
+        assert_eq!(allow(&network.to_string()), network);
         for (network, json) in [(Network::Off, "\"off\""), (Network::On, "\"on\"")] {
             assert_eq!(serde_json::to_string(&network).unwrap(), json);
             assert_eq!(serde_json::from_str::<Network>(json).unwrap(), network);
