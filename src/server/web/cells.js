@@ -2,7 +2,7 @@
 
 import { OWN, highlight, markdown } from "./api.js";
 import { Outputs } from "./outputs.js";
-import { Icon, Safe, Tool, attempt, html, memo, plural, toast, useEffect, useLayoutEffect, useRef, useState } from "./ui.js";
+import { Icon, Safe, Tool, attempt, html, memo, plural, size, toast, useEffect, useLayoutEffect, useRef, useState } from "./ui.js";
 
 // ---- words
 
@@ -106,9 +106,22 @@ const CodeCell = memo(({ live, cell, pending, language, first, view, onEdit }) =
     ${status.reason && html`<p class="remark">${status.reason}</p>`}
     ${approval && html`<${Approval} live=${live} cell=${cell} findings=${approval.findings} why=${approval.reason} />`}
     <${Outputs} live=${live} cell=${cell} first=${first} />
+    <${Made} live=${live} files=${cell.files} />
     ${pending?.request === "input" && html`<${Input} live=${live} pending=${pending} />`}
   </article>`;
 });
+
+/** The files that a cell made or changed, to be had at once. */
+function Made({ live, files }) {
+  const made = [...(files?.created ?? []), ...(files?.changed ?? [])];
+  const more = Math.max(0, made.length - 8) + (files?.more ?? 0);
+  const gone = files?.deleted?.length ?? 0;
+  if (!made.length && !gone) return null;
+  return html`<ul class="chips made" aria-label="Files of this cell">${made.slice(0, 8).map((it) => html`<li key=${it.path}>
+    ${it.path.endsWith("/") ? html`<${Icon} name="folder" />${it.path}` : html`<a href=${live.to.file(it.path)} download=${it.path.split("/").at(-1)}><${Icon} name="save" />${it.path}</a>`}
+    <span class="quiet">${size(it.bytes)}</span>${it.runs && html`<span class="status warn">${it.runs}</span>`}</li>`)}
+    ${more > 0 && html`<li>${more} more</li>`}${gone > 0 && html`<li>${gone} deleted</li>`}</ul>`;
+}
 
 // ---- questions
 
@@ -138,10 +151,10 @@ function Approval({ live, cell, findings, why }) {
   });
   const findingsList = findings?.length > 0 && html`<ul class="findings">${findings.map(({ line, text: what, reason }) => html`<li>
     <b>Line ${line}</b> ${what && html`<code>${what}</code>`} ${reason}</li>`)}</ul>`;
-  const size = Math.min(24, Math.max(4, cell.source.split("\n").length + 1));
+  const rowsShown = Math.min(24, Math.max(4, cell.source.split("\n").length + 1));
   return html`<section class="ask" ref=${box} aria-label="May this code run?">
     ${findingsList}
-    ${mode === "edit" && html`<textarea ref=${text} class="editor" rows=${size} spellcheck=${false} aria-label="Edit the code"
+    ${mode === "edit" && html`<textarea ref=${text} class="editor" rows=${rowsShown} spellcheck=${false} aria-label="Edit the code"
       onKeyDown=${(event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey || event.shiftKey)) { event.preventDefault(); decide({ decision: "change", source: text.current.value }); } else if (event.key === "Escape") setMode(null); }}>${cell.source}</textarea>`}
     ${mode === "no" && html`<form class="line" onSubmit=${(event) => { event.preventDefault(); decide({ decision: "decline", reason: text.current.value.trim() || null }); }}>
       <input ref=${text} placeholder="What should the model do instead? (optional)" aria-label="Words for the model" onKeyDown=${(event) => event.key === "Escape" && setMode(null)} />

@@ -82,7 +82,7 @@ function code(id, source, { author, language, status = "proposed", ...rest }) {
   return {
     id, kind: "code", source, author: who, step: model?.step ?? null, broken: model?.broken ?? null, language, status,
     count: rest.count ?? null, started: rest.started ?? null, finished: rest.finished ?? null,
-    original: rest.original ?? null, hint: rest.hint ?? null,
+    original: rest.original ?? null, hint: rest.hint ?? null, files: rest.files ?? null,
     outputs: (outputs.items ?? []).map(stored), clears: outputs.clear_on_next ?? false,
     cut: outputs.cut ?? null, whole: outputs.whole ?? "here",
   };
@@ -135,6 +135,8 @@ function edit(session, change, by) {
     }
     case "hint":
       return set(session, value.cell, { hint: value.text });
+    case "files":
+      return set(session, value.cell, { files: value.files });
     case "start":
       session.turn = "executing";
       return set(session, value.cell, { status: "running", started: value.at });
