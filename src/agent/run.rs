@@ -5,45 +5,37 @@
 //! every turn.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::approval::{Approval, AtLimit, Memory, Rule};
-use super::audit::AuditOptions;
-use super::budget::Budgets;
+use super::approval::Memory;
 use super::coach::{self, Coaching, Novelty, Topic};
 use super::event::{Command, EventKind, KernelOffer, TurnEnd};
-use super::install::Installs;
-use super::models::Models;
 use super::pictures::PictureFiles;
 use super::reading as read_output;
 use super::redacted::redacted;
 use super::sampling::Sampling;
 use super::spill::Spill;
-use super::stdin::StdinPolicy;
 use super::store::{Opened, Store};
 use super::stream::client::{Joining, Request, Wanted};
 use super::stream::log::Log;
 use super::tools;
 use super::turn::{Input, State, Turn};
-use super::undo::UndoOptions;
 use crate::jupyter::content::InputRequest;
 use crate::jupyter::nbformat::random_cell_id;
 use crate::kernel::redact::TextStream;
 use crate::kernel::{
-    ExecuteOptions, Execution, ExitReason, KernelError, Late, LaunchOptions, OutputEvent, Redactor,
-    Verdict, late_outputs,
+    ExecuteOptions, Execution, ExitReason, KernelError, Late, OutputEvent, Verdict, late_outputs,
 };
-use crate::llm::types::{Prompt, Provider, ToolChoice};
+use crate::llm::types::{Prompt, ToolChoice};
 use crate::session::notebook::verdict_name;
 use crate::session::summarize::Eye;
 use crate::session::transcript::{Author, KernelIdentity};
-use crate::session::{CodeStatus, Edit, OutputLimits, Transcript, context};
+use crate::session::{CodeStatus, Edit, Transcript, context};
 
 mod again;
 mod agent;

@@ -298,6 +298,8 @@ fn the_sessions_of_real_models_need_no_question() {
             network: Network::Off,
             add_dirs: vec![],
             landlock: false,
+            reads: vec![],
+            reads: vec![],
         },
     };
     let policy = Policy::new(Approval::OnRisk, vec![], ground);

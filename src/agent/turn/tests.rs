@@ -3,6 +3,7 @@
 use super::*;
 use crate::agent::approval::{Approval, Finding, FindingKind, Ground, Rule, Where};
 use crate::kernel::{Extent, Level, Network};
+use crate::session::Permit;
 
 fn call(cell: &str) -> Call {
     Call {
@@ -20,6 +21,8 @@ fn policy(approval: Approval, rules: &[Rule]) -> Policy {
         network: Network::Off,
         add_dirs: vec![],
         landlock: false,
+        reads: vec![],
+        reads: vec![],
     };
     let ground = Ground {
         cwd: "/w".into(),

@@ -52,6 +52,7 @@ fn context(home: &std::path::Path) -> Context {
             environment,
         },
         notify: Notify::nobody(),
+        redactor: sponde::kernel::Redactor::default(),
     }
 }
 

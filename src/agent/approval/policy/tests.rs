@@ -12,6 +12,8 @@ fn ground(level: Level, network: Network) -> Ground {
             network,
             add_dirs: vec!["/data".into()],
             landlock: false,
+            reads: vec![],
+            reads: vec![],
         },
     }
 }
