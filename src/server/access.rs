@@ -74,6 +74,10 @@ impl Access {
         }
         let origin = only(headers, ORIGIN.as_str()).map(str::to_ascii_lowercase);
         let origin = origin.unwrap_or_default();
+        // The frames of outputs have no origin, and draw charts with libraries of ours.
+        if origin == "null" && uri.path().starts_with("/assets/") {
+            return Ok(());
+        }
         let from = ["http://", "https://"]
             .iter()
             .find_map(|scheme| origin.strip_prefix(scheme));

@@ -74,10 +74,11 @@ async fn every_route_wants_the_token_our_host_and_our_origin() {
             let request = server.request(method.clone(), path).header(header, &value);
             let (status, told) = answer(request).await;
             // No host at all is not HTTP.
-            let expected: &[u16] = if value.is_empty() {
-                &[400, 403]
-            } else {
-                &[403]
+            let expected: &[u16] = match (value.as_str(), path.as_str()) {
+                ("", _) => &[400, 403],
+                // Frames of outputs, which have no origin, get the libraries that draw charts.
+                ("null", "/assets/x") => &[404],
+                _ => &[403],
             };
             assert!(
                 expected.contains(&status),
