@@ -297,6 +297,7 @@ fn the_sessions_of_real_models_need_no_question() {
             level: Level::Workspace,
             network: Network::Off,
             add_dirs: vec![],
+            reads: vec![],
             landlock: false,
             reads: vec![],
         },

@@ -20,6 +20,7 @@ fn policy(approval: Approval, rules: &[Rule]) -> Policy {
         level: Level::Workspace,
         network: Network::Off,
         add_dirs: vec![],
+        reads: vec![],
         landlock: false,
         reads: vec![],
     };

@@ -11,6 +11,7 @@ fn ground(level: Level, network: Network) -> Ground {
             level,
             network,
             add_dirs: vec!["/data".into()],
+            reads: vec![],
             landlock: false,
             reads: vec![],
         },
