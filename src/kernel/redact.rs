@@ -129,7 +129,8 @@ impl Redactor {
         whole.push_str(&std::mem::take(&mut stream.held));
         whole.push_str(text);
         let mut shown = String::with_capacity(whole.len());
-        let mut at = before;
+        // What was shown already, and where what may be the beginning of a secret can start.
+        let (mut at, mut free) = (before, 0);
         for found in finder.find_iter(&whole) {
             // What was shown of it cannot be taken back.
             let Range { start, end } = found.range();
@@ -138,29 +139,20 @@ impl Redactor {
                 shown.push_str(REDACTED);
                 at = end;
             }
+            free = end;
         }
-        let rest = whole.get(at..).unwrap_or_default();
-        let keep = begun(&known.values, rest);
-        let (now, held) = rest
-            .split_at_checked(rest.len() - keep)
-            .unwrap_or((rest, ""));
-        shown.push_str(now);
-        held.clone_into(&mut stream.held);
-        // Too short to be held back, and remembered all the same.
-        let short = (1..HELD).rev().find(|length| {
-            let end = now
-                .len()
-                .checked_sub(*length)
-                .and_then(|from| now.get(from..));
-            end.is_some_and(|end| known.values.iter().any(|value| value.starts_with(end)))
-        });
-        let from = now.len() - short.unwrap_or(0);
-        now.get(from..)
-            .unwrap_or_default()
-            .clone_into(&mut stream.before);
-        if !stream.held.is_empty() {
-            stream.before.clear();
-        }
+        let begun = begun(&known.values, whole.get(free..).unwrap_or_default());
+        let begin = whole.len() - begun;
+        // A short beginning is shown, and remembered all the same.
+        let end = if begun < HELD {
+            whole.len()
+        } else {
+            begin.max(at)
+        };
+        shown.push_str(whole.get(at..end).unwrap_or_default());
+        let part = |range: Range<usize>| whole.get(range).unwrap_or_default().to_owned();
+        stream.before = part(begin..end);
+        stream.held = part(end..whole.len());
         shown
     }
 }
@@ -194,11 +186,11 @@ impl PartialEq for Redactor {
     }
 }
 
-/// Bytes at the end of `text` that may be the beginning of a value, if they are enough to wait.
+/// Bytes at the end of `text` that may be the beginning of a value.
 fn begun(values: &BTreeSet<String>, text: &str) -> usize {
     let longest = |value: &String| {
         let most = value.len().saturating_sub(1).min(text.len());
-        (HELD..=most).rev().find(|length| {
+        (1..=most).rev().find(|length| {
             let begin = value.as_bytes().get(..*length);
             let end = text.as_bytes().get(text.len() - length..);
             begin == end && text.is_char_boundary(text.len() - length)

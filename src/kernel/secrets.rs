@@ -214,7 +214,8 @@ fn is_way(name: &str) -> bool {
     NAMES.contains(&name.as_str()) || name.ends_with("_FILE")
 }
 
-/// A path, an address or a number is no secret, whatever its variable is called.
+/// A path, an address or a number is no secret, whatever its variable is called; and a word such as `postgres` is in
+/// so many texts that nobody learns anything from it.
 fn is_plain(value: &str) -> bool {
     let is_path = ["/", "./", "../", "~"]
         .iter()
@@ -223,7 +224,10 @@ fn is_plain(value: &str) -> bool {
         .bytes()
         .all(|byte| byte.is_ascii_digit() || byte == b'.');
     let distinct: std::collections::BTreeSet<char> = value.chars().collect();
-    is_path || is_number || value.contains("://") || distinct.len() < 5
+    let is_word = value.len() < 16
+        && (value.bytes().all(|byte| byte.is_ascii_lowercase())
+            || value.bytes().all(|byte| byte.is_ascii_uppercase()));
+    is_path || is_number || is_word || value.contains("://") || distinct.len() < 5
 }
 
 /// Where in `text` there is what has the form of a secret: tokens, passwords in URLs, private keys. In order, and apart.

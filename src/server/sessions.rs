@@ -51,6 +51,9 @@ pub(super) async fn create(
     State(shared): State<Arc<Shared>>,
     Json(wanted): Json<Create>,
 ) -> Result<Response, Problem> {
+    if let Some(id) = &wanted.resume {
+        check_place(&shared, id).await?;
+    }
     let request = request(&shared, wanted)?;
     let (live, notices) = shared.registry.open(request).await?;
     let notices = notices.into_iter().filter_map(|notice| match notice {
@@ -62,6 +65,43 @@ pub(super) async fn create(
         notices: notices.collect(),
     };
     Ok((StatusCode::CREATED, axum::Json(created)).into_response())
+}
+
+/// A session that is resumed works where it did, which must be in the server's directory too.
+async fn check_place(shared: &Shared, id: &str) -> Result<(), Problem> {
+    if shared.registry.get(id).is_some() {
+        return Ok(());
+    }
+    let stored = stored(shared).await?;
+    if stored.iter().any(|it| it.id == id) {
+        return Ok(());
+    }
+    Err(Problem::not_found(format!(
+        "there is no session `{id}` that worked in the server's directory"
+    ))
+    .hint(
+        "start the server with a --root that holds the session's directory, or use `sponde resume`",
+    ))
+}
+
+/// The sessions on disk that worked in the server's directory.
+async fn stored(shared: &Shared) -> Result<Vec<Found>, Problem> {
+    let (registry, root) = (shared.registry.clone(), shared.root.clone());
+    let stored = tokio::task::spawn_blocking(move || {
+        let mut stored = registry.stored();
+        stored.retain(|it| {
+            let begin = it.begin.as_ref();
+            // One whose directory is gone goes on in the server's.
+            begin.is_some_and(|it| match it.cwd.canonicalize() {
+                Ok(cwd) => cwd.starts_with(&root),
+                Err(_) => it.cwd.starts_with(&root),
+            })
+        });
+        stored
+    });
+    stored
+        .await
+        .map_err(|error| Problem::internal(error.to_string()))
 }
 
 /// What a client wants, checked against what it may.
@@ -146,11 +186,9 @@ struct Stored {
     open: bool,
 }
 
-/// Lists them: those that run, and those that can be resumed.
+/// Lists them: those that run, and those on disk that can be resumed here.
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
-    let registry = shared.registry.clone();
-    let stored = tokio::task::spawn_blocking(move || registry.stored()).await;
-    let stored = stored.map_err(|error| Problem::internal(error.to_string()))?;
+    let stored = stored(&shared).await?;
     let live = shared.registry.list();
     let is_live = |id: &str| live.iter().any(|it| it.id == id);
     let stored = stored.into_iter().filter(|it| !is_live(&it.id));

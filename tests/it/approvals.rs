@@ -299,7 +299,6 @@ fn the_sessions_of_real_models_need_no_question() {
             add_dirs: vec![],
             landlock: false,
             reads: vec![],
-            reads: vec![],
         },
     };
     let policy = Policy::new(Approval::OnRisk, vec![], ground);

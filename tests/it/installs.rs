@@ -29,6 +29,18 @@ fn installed(sponde: &Sponde, arguments: &[&str]) {
     assert_eq!(ended.code, Some(0), "{ended}");
 }
 
+/// A chat whose lines come from a pipe; what it showed. It may take its time: packages come over the network.
+fn chat(sponde: &Sponde, arguments: &[&str], lines: &str) -> String {
+    let mut command = assert_cmd::Command::from_std(sponde.command(arguments));
+    let output = command
+        .timeout(std::time::Duration::from_mins(15))
+        .write_stdin(lines)
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    text(&output.stdout) + &text(&output.stderr)
+}
+
 /// What is in an environment, by pip's names in small letters.
 fn packages(env: &Path) -> Vec<String> {
     let code = "import importlib.metadata as m\nfor d in m.distributions(): print(d.metadata['Name'].lower())";
@@ -98,17 +110,16 @@ fn packages_come_by_name_or_not_at_all() {
     // Several in a cell, which runs to its end once.
     lines += "!n = globals().get('n', 0) + 1; import html5lib, docx; print('times', n)\n";
     let kernel = env.to_string_lossy().into_owned();
-    let chat = ["--model", "m", "-k", &kernel, "--install", "allow"];
-    let ended = sponde.run_with_stdin(&chat, &lines);
+    let arguments = ["--model", "m", "-k", &kernel, "--install", "allow"];
+    let shown = chat(&sponde, &arguments, &lines);
+    let there = packages(&env);
     for (module, package) in KNOWN {
-        let has = format!("has {module}\n");
         assert!(
-            ended.stdout.contains(&has) || ended.stderr.contains(&has),
-            "{module}: {ended}"
+            shown.contains(&format!("has {module}\n")),
+            "{module}: {shown}"
         );
-        assert!(packages(&env).contains(&package.to_owned()), "{package}");
+        assert!(there.contains(&package.to_owned()), "{package}");
     }
-    let shown = format!("{}{}", ended.stdout, ended.stderr);
     assert!(shown.contains("times 3"), "{shown}");
     let after = packages(&env);
     for module in NEVER {
@@ -138,22 +149,21 @@ fn the_environment_of_a_person_is_theirs() {
     assert!(made.success());
     installed(&sponde, &["--into", &env.to_string_lossy()]);
     let kernel = env.to_string_lossy().into_owned();
-    let ended = sponde.run_with_stdin(
+    let shown = chat(
+        &sponde,
         &["--model", "m", "-k", &kernel, "--install", "allow"],
         "!import tabulate; print('has', 'it')\n",
     );
-    assert!(!ended.stdout.contains("has it"), "{ended}");
+    assert!(!shown.contains("has it"), "{shown}");
     assert!(
-        ended
-            .stderr
-            .contains("`tabulate`, which your own environment"),
-        "{ended}"
+        shown.contains("`tabulate`, which your own environment"),
+        "{shown}"
     );
     assert!(!packages(&env).contains(&"tabulate".to_owned()));
     // Code in the kernel cannot change what Sponde would run there.
     let evil = "!open('theirs/lib/evil.pth', 'w')\n";
-    let ended = sponde.run_with_stdin(&["--model", "m", "-k", &kernel], evil);
-    assert!(!env.join("lib/evil.pth").exists(), "{ended}");
+    let shown = chat(&sponde, &["--model", "m", "-k", &kernel], evil);
+    assert!(!env.join("lib/evil.pth").exists(), "{shown}");
     let question = "Install the package `tabulate` into your own environment";
     let screen = play(
         &sponde,
@@ -163,7 +173,7 @@ fn the_environment_of_a_person_is_theirs() {
             ["type", "!import tabulate; print('has', 6 * 7)\n"],
             ["wait", question],
             ["type", "n\n"],
-            ["wait", "No module named"],
+            ["wait", "> "],
             ["type", "!import tabulate; print('has', 6 * 7)\n"],
             ["wait", question],
             ["type", "y\n"],
@@ -199,16 +209,10 @@ fn the_private_environment_has_the_libraries_of_an_analyst() {
         lines += &format!("!import {name}; print('has', '{name}')\n");
     }
     let kernel = env.to_string_lossy().into_owned();
-    let ended = sponde.run_with_stdin(
-        &["--model", "m", "-k", &kernel, "--install", "never"],
-        &lines,
-    );
+    let arguments = ["--model", "m", "-k", &kernel, "--install", "never"];
+    let shown = chat(&sponde, &arguments, &lines);
     for name in names.split_whitespace() {
-        let has = format!("has {name}\n");
-        assert!(
-            ended.stdout.contains(&has) || ended.stderr.contains(&has),
-            "{name}: {ended}"
-        );
+        assert!(shown.contains(&format!("has {name}\n")), "{name}: {shown}");
     }
     // A second time there is nothing to do, and nothing is asked of the index.
     let again = sponde

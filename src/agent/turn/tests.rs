@@ -3,7 +3,7 @@
 use super::*;
 use crate::agent::approval::{Approval, Finding, FindingKind, Ground, Rule, Where};
 use crate::kernel::{Extent, Level, Network};
-use crate::session::Permit;
+use crate::session::journal::Permit;
 
 fn call(cell: &str) -> Call {
     Call {
@@ -21,7 +21,6 @@ fn policy(approval: Approval, rules: &[Rule]) -> Policy {
         network: Network::Off,
         add_dirs: vec![],
         landlock: false,
-        reads: vec![],
         reads: vec![],
     };
     let ground = Ground {

@@ -12,6 +12,8 @@ use std::time::Instant;
 use super::beneath::Beneath;
 use crate::kernel::folder::path_of;
 
+/// Entries that are looked at however long that takes: a busy machine stops now and then.
+const FEW: usize = 1000;
 /// Directories that belong to a tool.
 const TOOLS: [&str; 4] = [".git", ".hg", ".svn", "node_modules"];
 /// Directories that a tool makes again.
@@ -88,7 +90,8 @@ impl Scan {
     /// Looks through `root`, but for `skip` (absolute), as far as `bounds` say.
     pub(super) fn of(root: &Path, skip: &dyn Fn(&Path) -> bool, bounds: Bounds) -> Self {
         let most = bounds.entries;
-        let is_late = || bounds.until.is_some_and(|until| Instant::now() >= until);
+        let is_late =
+            |seen: usize| seen >= FEW && bounds.until.is_some_and(|until| Instant::now() >= until);
         let mut scan = Self::default();
         let beneath = Beneath::open(root);
         let device = std::fs::metadata(root).map(|found| found.dev());
@@ -101,7 +104,7 @@ impl Scan {
                 scan.unseen.push(dir);
                 continue;
             };
-            if scan.entries.len() >= most || is_late() {
+            if scan.entries.len() >= most || is_late(scan.entries.len()) {
                 scan.unseen.push(dir);
                 continue;
             }
@@ -137,8 +140,8 @@ impl Scan {
                     scan.entries.insert(path, Found::File { stamp, mode });
                 }
                 // A clock is looked at less often than a file.
-                let is_late = scan.entries.len().is_multiple_of(256) && is_late();
-                if scan.entries.len() >= 2 * most || is_late {
+                let seen = scan.entries.len();
+                if seen >= 2 * most || seen.is_multiple_of(256) && is_late(seen) {
                     scan.unseen.push(dir);
                     break;
                 }

@@ -122,7 +122,9 @@ impl Pip {
             on_index(&python, &package).await?;
         }
         let private = self.context.paths.python_env();
-        let is_private = python.starts_with(&private);
+        // By where they are: the same can be written in several ways.
+        let own = private.join("bin").canonicalize().ok();
+        let is_private = own.is_some() && own == real;
         let environment = if is_private {
             "Sponde's own environment".to_owned()
         } else {

@@ -7,6 +7,7 @@ fn redactor() -> Redactor {
         ("MY_API_KEY", "hunter2-hunter3"),
         ("DATABASE_URL", "postgres://ada:lovelace-1815@h/db"),
         ("SHORT_KEY", "abc"),
+        ("DB_PASSWORD", "postgres"),
         ("PLAIN", "not-secret-at-all"),
         ("SSH_KEY_PATH", "/home/ada/.ssh/id_ed25519"),
         ("SSH_AUTH_SOCK", "/run/user/1000/ssh"),
@@ -32,6 +33,7 @@ fn known_values_are_taken_out() {
             "abc not-secret-at-all /home/ada/.ssh/id_ed25519",
         ),
         ("pa55-w0rd!", "[redacted]"),
+        ("postgres 16", "postgres 16"),
     ] {
         assert_eq!(redactor.values(text), expected);
     }

@@ -183,6 +183,7 @@ async fn a_client_cannot_widen_what_the_server_was_started_with() {
     let server = Server::start(&sponde, &["-k", "misbehave"]);
     for (body, status) in [
         (json!({ "approval": "never" }), 403),
+        (json!({ "approval": "on-risk" }), 403),
         (json!({ "directory": ".." }), 403),
         (json!({ "directory": "/" }), 403),
         (json!({ "directory": "out" }), 403),
@@ -201,7 +202,7 @@ async fn a_client_cannot_widen_what_the_server_was_started_with() {
         assert_eq!(told, status, "{body}: {answer}");
     }
     let session = server
-        .session(json!({ "directory": "sub", "approval": "ask" }))
+        .session(json!({ "directory": "sub", "approval": "always" }))
         .await;
     let never = json!({ "command": "set_approval", "approval": "never" });
     assert_eq!(server.command(&session, &never).await.0, 403);
@@ -214,6 +215,27 @@ async fn a_client_cannot_widen_what_the_server_was_started_with() {
     );
     let too_large = json!({ "command": "submit", "text": "x".repeat(9 << 20) });
     assert_eq!(server.command(&session, &too_large).await.0, 413);
+    server.end();
+}
+
+/// A session works where it did: one of elsewhere would widen what the server's clients reach.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_of_another_directory_is_not_resumed() {
+    let (_model, sponde) = with_model([]).await;
+    std::fs::create_dir(sponde.path("sub")).unwrap();
+    let server = Server::start(&sponde, &["-k", "misbehave"]);
+    let session = server.session(json!({})).await;
+    server.run(&session, "echo elsewhere").await;
+    let id = session.rsplit('/').next().unwrap().to_owned();
+    server.end();
+    let server = Server::start(&sponde, &["-k", "misbehave", "--root", "sub"]);
+    let (_, listed) = server.get("/api/sessions").await;
+    assert_eq!(listed, json!({"live": [], "stored": []}));
+    let resume = json!({ "resume": id });
+    assert_eq!(server.post("/api/sessions", &resume).await.0, 404);
+    server.end();
+    let server = Server::start(&sponde, &["-k", "misbehave"]);
+    assert_eq!(server.post("/api/sessions", &resume).await.0, 201);
     server.end();
 }
 

@@ -13,7 +13,6 @@ fn ground(level: Level, network: Network) -> Ground {
             add_dirs: vec!["/data".into()],
             landlock: false,
             reads: vec![],
-            reads: vec![],
         },
     }
 }
