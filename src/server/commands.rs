@@ -133,7 +133,8 @@ impl Keys {
         send: impl FnOnce() -> Answer,
     ) -> Option<Answer> {
         // Plain data: nothing in it can fail.
-        let digest = Sha256::digest(serde_json::to_vec(command).unwrap_or_default()).into();
+        let digest: [u8; 32] =
+            Sha256::digest(serde_json::to_vec(command).unwrap_or_default()).into();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known.iter().rev().find(|it| it.key == key) {
             return (found.digest == digest).then(|| found.answer.clone());

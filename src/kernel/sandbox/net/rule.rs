@@ -161,6 +161,9 @@ impl fmt::Display for AllowList {
 }
 
 impl Registry {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Pypi, Self::Cran, Self::Npm, Self::Conda];
+
     /// Its name in a list.
     pub fn name(self) -> &'static str {
         match self {
@@ -176,7 +179,7 @@ impl FromStr for Registry {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        [Self::Pypi, Self::Cran, Self::Npm, Self::Conda]
+        Self::ALL
             .into_iter()
             .find(|registry| registry.name() == text)
             .ok_or(())
