@@ -63,6 +63,7 @@ pub struct Session {
 ///
 /// # Errors
 /// What cannot be had: a kernel, a model, a file.
+#[expect(clippy::too_many_lines, reason = "one step after the other")]
 pub async fn start(
     settings: &SessionSettings,
     resumed: Option<Opened>,

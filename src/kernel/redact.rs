@@ -142,16 +142,16 @@ impl Redactor {
             free = end;
         }
         let begun = begun(&known.values, whole.get(free..).unwrap_or_default());
-        let begin = whole.len() - begun;
+        let held_from = whole.len() - begun;
         // A short beginning is shown, and remembered all the same.
         let end = if begun < HELD {
             whole.len()
         } else {
-            begin.max(at)
+            held_from.max(at)
         };
         shown.push_str(whole.get(at..end).unwrap_or_default());
         let part = |range: Range<usize>| whole.get(range).unwrap_or_default().to_owned();
-        stream.before = part(begin..end);
+        stream.before = part(held_from..end);
         stream.held = part(end..whole.len());
         shown
     }

@@ -171,7 +171,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
         }
         match node.kind() {
             "import_statement" | "export_statement" => {
-                self.fetched(node.child_by_field_name("source"), node)
+                self.fetched(node.child_by_field_name("source"), node);
             }
             "call_expression" | "new_expression" => self.call(node),
             "subscript_expression" => self.subscript(node),
@@ -222,11 +222,11 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
         if matches!(&*name, "require" | "import") {
             return self.requires(&arguments, node);
         }
-        let last = name.rsplit('.').next().unwrap_or_default();
+        let own_name = name.rsplit('.').next().unwrap_or_default();
         let is_new = node.kind() == "new_expression";
         let found = function(&name, is_new, is_template).or_else(|| {
             if callee.kind() == "member_expression" {
-                method(last)
+                method(own_name)
             } else {
                 None
             }

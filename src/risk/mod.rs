@@ -9,6 +9,11 @@
 //! Code is hostile: its length, the parser's work, the depth and the number of findings are bounded, and what is over a
 //! bound is a finding too. Deliberately not here: what is allowed (`agent::approval`), the disk, the clock.
 
+#![expect(
+    clippy::match_same_arms,
+    reason = "tables of what libraries offer, in the order of the libraries"
+)]
+
 mod finding;
 mod javascript;
 mod python;

@@ -106,7 +106,8 @@ impl<'t> Reader<'_, '_, '_> {
             .filter(|it| it.kind() == "redirected_statement")
         {
             let parts = children(*above).into_iter();
-            heredoc = heredoc.or(parts.filter(|it| it.kind() == "heredoc_redirect").last());
+            let mut parts = parts;
+            heredoc = heredoc.or_else(|| parts.rfind(|it| it.kind() == "heredoc_redirect"));
         }
         commands::words(&words, node, self.code, self.sink);
         if let Some(redirect) = heredoc {
@@ -121,15 +122,14 @@ impl<'t> Reader<'_, '_, '_> {
         };
         let parts = children(redirect);
         let body = parts.iter().find(|it| it.kind() == "heredoc_body");
-        let (text, row) = match body {
-            Some(body) => (
+        let (text, row) = if let Some(body) = body {
+            (
                 code_of(*body, self.code).to_owned(),
                 body.start_position().row,
-            ),
-            None => {
-                let text = parts.last().map(|it| self.words.text(*it));
-                (text.unwrap_or_default(), redirect.start_position().row)
-            }
+            )
+        } else {
+            let text = parts.last().map(|it| self.words.text(*it));
+            (text.unwrap_or_default(), redirect.start_position().row)
         };
         self.sink.below(row, |sink| match dialect {
             Some(dialect) => nested(&text, dialect, sink),

@@ -41,8 +41,8 @@ impl Site<'_> {
         }
         let path = path.strip_prefix("file://").unwrap_or(path);
         let path = match path.strip_prefix('~') {
-            Some("") => self.home()?,
-            Some(rest) if rest.starts_with('/') => self.home()?.join(rest.trim_start_matches('/')),
+            Some("") => self.home(),
+            Some(rest) if rest.starts_with('/') => self.home().join(rest.trim_start_matches('/')),
             // Another user's.
             Some(_) => PathBuf::from("/home").join(path),
             None => self.cwd.join(path),
@@ -50,9 +50,8 @@ impl Site<'_> {
         Some(without_dots(&path))
     }
 
-    fn home(&self) -> Option<PathBuf> {
-        let home = self.home.unwrap_or(Path::new("/nobody"));
-        Some(home.to_owned())
+    fn home(&self) -> PathBuf {
+        self.home.unwrap_or(Path::new("/nobody")).to_owned()
     }
 
     /// Where `path` leads.

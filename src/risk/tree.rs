@@ -66,7 +66,7 @@ pub(super) fn walk<'t>(
 }
 
 /// The named nodes in `node`, without comments.
-pub(super) fn children<'t>(node: Node<'t>) -> Vec<Node<'t>> {
+pub(super) fn children(node: Node<'_>) -> Vec<Node<'_>> {
     let mut cursor = node.walk();
     let named = node.named_children(&mut cursor);
     named.filter(|child| child.kind() != "comment").collect()

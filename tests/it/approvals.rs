@@ -299,7 +299,6 @@ fn the_sessions_of_real_models_need_no_question() {
             add_dirs: vec![],
             reads: vec![],
             landlock: false,
-            reads: vec![],
         },
     };
     let policy = Policy::new(Approval::OnRisk, vec![], ground);

@@ -131,6 +131,7 @@ impl Watcher {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     fn happened(&mut self, event: &EventKind) -> Option<Record> {
         Some(match event {
             EventKind::ModelAsked {

@@ -22,7 +22,6 @@ fn policy(approval: Approval, rules: &[Rule]) -> Policy {
         add_dirs: vec![],
         reads: vec![],
         landlock: false,
-        reads: vec![],
     };
     let ground = Ground {
         cwd: "/w".into(),
@@ -50,8 +49,8 @@ fn analysis(kind: FindingKind, path: &str) -> Analysis {
 }
 
 /// These cells, the first of which deletes a file.
-fn replied_with_risk(cells: &[&str], kind: FindingKind) -> Input {
-    let mut calls: Vec<Call> = cells.iter().map(|cell| call(cell)).collect();
+fn replied_with_risk(names: &[&str], kind: FindingKind) -> Input {
+    let mut calls: Vec<Call> = names.iter().map(|cell| call(cell)).collect();
     calls[0].analysis = analysis(kind, "a");
     Input::Replied {
         calls,

@@ -4,6 +4,7 @@ use crate::risk::finding::FindingKind;
 use crate::risk::sink::Writing;
 
 /// What calling a function does.
+#[derive(Clone, Copy)]
 pub(super) enum Api {
     /// It deletes its first argument.
     Delete,
@@ -37,6 +38,7 @@ pub(super) const SENSITIVE: [&str; 9] = [
 ];
 
 /// What `name` does, with all its modules; `is_new` for `new NAME()`, `is_template` for NAME`..`.
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(super) fn function(name: &str, is_new: bool, is_template: bool) -> Option<Api> {
     use FindingKind::{Network, ProcessControl};
     use Writing::{Append, Replace};

@@ -190,7 +190,7 @@ impl<'t> Reader<'_, '_, '_> {
                 .find_command(FindingKind::Shell, call.node, self.code, &name);
             let code = self.code;
             self.sink.within(call.node, code, |sink| {
-                shell::words(&words, call.node, code, sink)
+                shell::words(&words, call.node, code, sink);
             });
             return;
         }
@@ -441,7 +441,7 @@ impl<'t> Call<'t> {
     fn argument(&self, place: usize, names: &[&str], code: &str) -> Option<Node<'t>> {
         let by_place = self.arguments.get(place).filter(|it| {
             let before = self.arguments.iter().take(place + 1);
-            let mut before = before.map(|it| it.kind());
+            let mut before = before.map(tree_sitter::Node::kind);
             before.all(|kind| kind != "keyword_argument" && kind != "dictionary_splat")
                 && it.kind() != "list_splat"
         });

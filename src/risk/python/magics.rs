@@ -283,8 +283,6 @@ impl Lines {
             self.push(line + 1, cell(language, body));
         } else if matches!(name, "writefile" | "file") {
             self.push(line, MagicKind::Write(path(rest)));
-        } else if matches!(name, "R" | "js" | "javascript") {
-            self.push(line + 1, cell(name, body));
         } else if !SHOWN.contains(&name) {
             self.push(line + 1, cell(name, body));
         }

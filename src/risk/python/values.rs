@@ -3,7 +3,7 @@
 //! Names count for the whole cell, whatever the scope: whoever reads `r` where `r = shutil.rmtree` stands somewhere is on
 //! the safe side.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tree_sitter::Node;
 
@@ -26,7 +26,7 @@ pub(super) struct Values<'c> {
     /// Texts of names that have only one; `None` of those that have several.
     texts: BTreeMap<&'c str, Option<String>>,
     /// Names that are something of the code's own.
-    own: BTreeMap<&'c str, ()>,
+    own: BTreeSet<&'c str>,
 }
 
 impl<'c> Values<'c> {
@@ -35,7 +35,7 @@ impl<'c> Values<'c> {
             code,
             names: before.clone(),
             texts: BTreeMap::new(),
-            own: BTreeMap::new(),
+            own: BTreeSet::new(),
         }
     }
 
@@ -157,7 +157,7 @@ impl<'c> Values<'c> {
         {
             self.names.set(name, full);
         } else if self.names.get(name).is_none() {
-            self.own.insert(name, ());
+            self.own.insert(name);
         }
         let text = self.text(right);
         match self.texts.get(name) {
@@ -173,7 +173,7 @@ impl<'c> Values<'c> {
 
     /// Whether `name` is something that this code made, and no module.
     pub(super) fn is_own(&self, name: &str) -> bool {
-        self.own.contains_key(name) && self.names.get(name).is_none()
+        self.own.contains(name) && self.names.get(name).is_none()
     }
 
     /// The dotted name of what `node` is.
@@ -319,7 +319,7 @@ impl<'c> Values<'c> {
             (path.len() <= LONGEST).then_some(path)
         };
         let name = self.name(function).unwrap_or_default();
-        let last = name.rsplit('.').next().unwrap_or(&name);
+        let method = name.rsplit('.').next().unwrap_or(&name);
         let receiver = || {
             let object = function.child_by_field_name("object")?;
             self.text_at(object, depth + 1)
@@ -334,7 +334,7 @@ impl<'c> Values<'c> {
                 of_variable(&self.text_at(*arguments.first()?, depth + 1)?)
             }
             _ if name.starts_with("tempfile.") => Some(format!("/tmp/{MADE_UP}")),
-            _ => match last {
+            _ => match method {
                 "joinpath" => Some(join(&receiver()?, &texts()?)),
                 "expanduser" | "resolve" | "absolute" | "as_posix" | "strip" => receiver(),
                 "format" => Some(with_gaps(&receiver()?, '{')),

@@ -26,6 +26,10 @@ pub(in crate::risk) fn words(words: &[String], node: Node<'_>, code: &str, sink:
 }
 
 /// A program that reads its code from what it is fed, and in which language; `None` inside for one that is not parsed.
+#[expect(
+    clippy::option_option,
+    reason = "not an interpreter; one that is not parsed"
+)]
 pub(super) fn reads_code(words: &[String]) -> Option<Option<Dialect>> {
     let (name, arguments) = unwrapped(words)?;
     let mut others = arguments
@@ -37,6 +41,10 @@ pub(super) fn reads_code(words: &[String]) -> Option<Option<Dialect>> {
     interpreter(&name)
 }
 
+#[expect(
+    clippy::option_option,
+    reason = "not an interpreter; one that is not parsed"
+)]
 fn interpreter(name: &str) -> Option<Option<Dialect>> {
     let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     Some(match name {
@@ -192,7 +200,7 @@ impl Command<'_, '_, '_> {
             "trap" => self.runs_text(&first),
             "kill" | "pkill" | "killall" | "skill" | "reboot" | "shutdown" | "halt"
             | "poweroff" | "systemctl" | "service" | "init" => {
-                self.find(FindingKind::ProcessControl)
+                self.find(FindingKind::ProcessControl);
             }
             "mkfs" | "fdisk" | "parted" | "wipefs" => self.deletes(&self.plain()),
             "security" | "secret-tool" | "pass" | "gpg" | "keyring" => {

@@ -13,7 +13,6 @@ fn ground(level: Level, network: Network) -> Ground {
             add_dirs: vec!["/data".into()],
             reads: vec![],
             landlock: false,
-            reads: vec![],
         },
     }
 }
@@ -119,6 +118,7 @@ fn a_question_says_what_and_why() {
 
 #[test]
 fn rules_go_before_the_policy() {
+    use Action::{Allow, Ask, Forbid};
     let all = rules(
         r#"
         [[rules]]
@@ -147,7 +147,6 @@ fn rules_go_before_the_policy() {
         path = "~/notes/*"
         "#,
     );
-    use Action::{Allow, Ask, Forbid};
     for (code, language, at) in [
         (
             "import os; os.remove('out/a/b')",
