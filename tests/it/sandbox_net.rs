@@ -562,15 +562,28 @@ async fn does_not_reach(kernel: &Kernel, web: &Web, attempts: &[(&str, &str)]) {
 
 /// Clients that send nothing, or too much, leave room for others.
 async fn floods(kernel: &Kernel) {
-    let code = "slow = [socket.create_connection(PROXY_AT, 30) for _ in range(300)]\n\
-                for s in slow: s.sendall(b'GET http://good.test/')\n\
-                print(read('http://good.test/data.csv').split()[0])\n\
-                for s in slow: s.close()\n\
-                tunnels = [to_proxy('CONNECT good.test:443 HTTP/1.1\\r\\n\\r\\n') for _ in range(300)]\n\
-                print(read('https://good.test/data.csv').split()[0])\n\
-                for s in tunnels: s.close()\n\
-                print(len([read('http://good.test/data.csv') for _ in range(50)]))";
-    assert_eq!(printed(kernel, code).await, "a,b\na,b\n50");
+    // A cell each: what is slow here has to end by itself before the next is served.
+    for (code, expected) in [
+        (
+            "slow = [socket.create_connection(PROXY_AT, 30) for _ in range(300)]\n\
+             for s in slow: s.sendall(b'GET http://good.test/')\n\
+             print(read('http://good.test/data.csv').split()[0])\n\
+             for s in slow: s.close()",
+            "a,b",
+        ),
+        (
+            "tunnels = [to_proxy('CONNECT good.test:443 HTTP/1.1\\r\\n\\r\\n') for _ in range(300)]\n\
+             print(read('https://good.test/data.csv').split()[0])\n\
+             for s in tunnels: s.close()",
+            "a,b",
+        ),
+        (
+            "print(len([read('http://good.test/data.csv') for _ in range(50)]))",
+            "50",
+        ),
+    ] {
+        assert_eq!(printed(kernel, code).await, expected);
+    }
 }
 
 async fn namespaces() {
