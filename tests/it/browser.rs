@@ -52,8 +52,8 @@ impl Browser {
                 std::env::var_os("CI").is_none(),
                 "no Chromium to test the page with: apt-get install chromium"
             );
-            eprintln!(
-                "SKIPPED: no Chromium on PATH, so the page is NOT tested: apt-get install chromium"
+            crate::support::not_tested(
+                "no Chromium on PATH, so the page is NOT tested: apt-get install chromium",
             );
             return None;
         };

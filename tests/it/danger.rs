@@ -55,7 +55,7 @@ async fn told_within(host: &Host, level: Level, code: &str, timeout: Duration) -
                     .iter()
                     .filter_map(|part| match part {
                         Part::Text(text) => Some(text.as_str()),
-                        _ => None,
+                        Part::Image { .. } => None,
                     })
                     .collect(),
             ),

@@ -1,6 +1,7 @@
 //! What a model is told about files of many kinds, made by the programs that write them: facts are held against what is true,
 //! and the line that loads a file runs in a kernel. Hostile files end nowhere but in words.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -97,7 +98,7 @@ async fn files_of_many_kinds_are_told_and_load() {
         assert!(!words.contains("hunter2"), "{words}");
         for fact in &case.facts {
             if !words.contains(fact) {
-                wrong += &format!("{}: not told: {fact}\n{words}\n\n", case.name);
+                let _ = write!(wrong, "{}: not told: {fact}\n{words}\n\n", case.name);
             }
         }
         let (Some(then), Some(value)) = (&case.then, &case.value) else {
@@ -108,13 +109,14 @@ async fn files_of_many_kinds_are_told_and_load() {
             .filter_map(|line| Some(line.split_once("Load with ")?.1))
             .collect();
         let Some(recipe) = recipes.get(case.at) else {
-            wrong += &format!("{}: no line that loads it\n{words}\n\n", case.name);
+            let _ = write!(wrong, "{}: no line that loads it\n{words}\n\n", case.name);
             continue;
         };
         let code = format!("df = None\n{recipe}\nprint(repr(plain({then})))");
         let (verdict, printed) = run(&kernel, &code).await;
         if verdict != Verdict::Ok || printed.trim_end() != value {
-            wrong += &format!(
+            let _ = write!(
+                wrong,
                 "{}: {verdict:?}\n{recipe}\n{printed}\nexpected {value}\n{words}\n\n",
                 case.name
             );
@@ -154,7 +156,7 @@ fn damaged_files_are_told_too() {
                 state = state
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1);
-                let within = bytes.len().min(600).max(1);
+                let within = bytes.len().clamp(1, 600);
                 let at = usize::try_from(state >> 33).unwrap() % within;
                 let at = if round % 2 == 0 {
                     at
@@ -179,7 +181,7 @@ fn what_a_file_holds_is_not_what_it_costs() {
     let path = dir.path().join("large.csv");
     let mut text = "n,word\n".to_owned();
     for n in 0..100_000 {
-        text.push_str(&format!("{n},w{}\n", n % 5));
+        let _ = write!(text, "{n},w{}\n", n % 5);
     }
     std::fs::write(&path, &text).unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();

@@ -1,6 +1,7 @@
 //! Packages that code lacks, with the real index that pip is configured for: 30 names, in Sponde's own environment and in
 //! somebody else's. And the libraries that `kernels install python3` brings.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -102,10 +103,10 @@ fn packages_come_by_name_or_not_at_all() {
     let before = packages(&env);
     let mut lines = String::new();
     for (module, _) in KNOWN {
-        lines += &format!("!import {module}; print('has', '{module}')\n");
+        let _ = write!(lines, "!import {module}; print('has', '{module}')\n");
     }
     for module in NEVER {
-        lines += &format!("!import {module}; print('has', '{module}')\n");
+        let _ = write!(lines, "!import {module}; print('has', '{module}')\n");
     }
     // Several in a cell, which runs to its end once.
     lines += "!n = globals().get('n', 0) + 1; import html5lib, docx; print('times', n)\n";
@@ -206,7 +207,7 @@ fn the_private_environment_has_the_libraries_of_an_analyst() {
                  python_calamine lxml requests sqlalchemy psycopg sympy tqdm PIL networkx ipywidgets dill pypdf";
     let mut lines = String::new();
     for name in names.split_whitespace() {
-        lines += &format!("!import {name}; print('has', '{name}')\n");
+        let _ = write!(lines, "!import {name}; print('has', '{name}')\n");
     }
     let kernel = env.to_string_lossy().into_owned();
     let arguments = ["--model", "m", "-k", &kernel, "--install", "never"];

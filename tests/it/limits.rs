@@ -37,7 +37,7 @@ fn grouped(test: &str) -> bool {
     match together() {
         Ok(()) => true,
         Err(reason) => {
-            println!("SKIPPED {test}: {reason}");
+            crate::support::not_tested(&format!("{test}: {reason}"));
             false
         }
     }

@@ -1,6 +1,7 @@
 //! The files of the page: what is not ours is what it says, nothing points elsewhere, and the store makes what the server
 //! has.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -27,7 +28,8 @@ struct File {
     version: String,
     from: String,
     licence: String,
-    licence_file: String,
+    #[serde(rename = "licence_file")]
+    copyright: String,
     sha256: String,
     replaced: Option<String>,
     by: Option<String>,
@@ -46,16 +48,19 @@ fn what_others_wrote_is_pinned_and_has_its_licence() {
             text = text.replace(is, was);
         }
         let hash = Sha256::digest(&text);
-        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = hash.iter().fold(String::new(), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        });
         assert_eq!(
             hash, file.sha256,
             "`{}` is not {} of {} {}",
             file.name, file.from, file.package, file.version
         );
         assert!(["MIT", "Apache-2.0", "BSD-3-Clause"].contains(&&*file.licence));
-        let licence = std::fs::read_to_string(dir.join(&file.licence_file)).unwrap();
-        assert!(licence.len() > 500, "{}", file.licence_file);
-        known.extend([file.name, file.licence_file]);
+        let licence = std::fs::read_to_string(dir.join(&file.copyright)).unwrap();
+        assert!(licence.len() > 500, "{}", file.copyright);
+        known.extend([file.name, file.copyright]);
     }
     for entry in std::fs::read_dir(dir).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();

@@ -103,7 +103,7 @@ impl Web {
                 "private.test" => return vec![address("10.255.255.1")],
                 "metadata.test" => return vec![address("169.254.169.254")],
                 // Public for who looks first, this machine for who looks again.
-                "rebound.test" if asked.fetch_add(1, Ordering::Relaxed) % 2 == 0 => {
+                "rebound.test" if asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) => {
                     return vec![address("192.0.2.1")];
                 }
                 _ => {}
@@ -130,14 +130,13 @@ fn requests(mut stream: impl std::io::Read + std::io::Write, seen: &Mutex<Vec<St
     let mut any = false;
     loop {
         let mut byte = [0];
-        match stream.read(&mut byte) {
-            Ok(1) => head.push(byte[0]),
-            Ok(_) | Err(_) => {
-                if !any || !head.is_empty() {
-                    seen.lock().unwrap().push("(connection)".to_owned());
-                }
-                return;
+        if let Ok(1) = stream.read(&mut byte) {
+            head.push(byte[0]);
+        } else {
+            if !any || !head.is_empty() {
+                seen.lock().unwrap().push("(connection)".to_owned());
             }
+            return;
         }
         if !head.ends_with(b"\r\n\r\n") {
             continue;

@@ -11,6 +11,12 @@ use sponde::kernel::{Kernel, KernelSource, LaunchOptions, Sandbox, SearchPath, S
 
 use crate::aimock::Aimock;
 
+/// Says that something is not tested here, and why. Not by `eprintln`: what tests print that pass, nobody sees.
+pub(crate) fn not_tested(what: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
+}
+
 /// The directory that `scripts/test` fills.
 pub(crate) fn tools() -> PathBuf {
     std::env::var_os("SPONDE_TEST_TOOLS").map_or_else(
