@@ -343,7 +343,9 @@ fn approval(settings: &SessionSettings, is_confined: bool, context: &Context) ->
 /// When a person is asked in sessions with these settings, before one is there.
 pub fn usual_approval(settings: &SessionSettings, context: &Context) -> Approval {
     let level = settings.sandbox.level.or(context.config.sandbox);
-    approval(settings, level != Some(Level::Full), context)
+    // Kernels that others started are not confined.
+    let is_ours = settings.gateway.is_none() && settings.existing.is_none();
+    approval(settings, is_ours && level != Some(Level::Full), context)
 }
 
 /// What may be spent: arguments go before the configuration. Dollars can only be counted where prices are known.

@@ -281,7 +281,7 @@ async fn for_a_person_the_answer_is_on_stdout_and_the_rest_on_stderr() {
 async fn code_that_nobody_approved_is_not_run() {
     let asked = ask(
         &conversation(&[call("Let me see.", &code("open('made', 'w')"))]),
-        &["--json"],
+        &["--json", "--approval", "always"],
     )
     .await;
     assert_eq!(asked.ended.code, Some(3), "{}", asked.ended);

@@ -176,11 +176,14 @@ async fn cells_of_one_reply_are_shown_once_each_with_their_own_question() {
     let second = &screen.waited[4];
     assert!(second.contains("misbehave, 2 of 2"), "{second}");
     assert!(
-        second.ends_with("─\r\necho the-second\r\nRun 2 of 2?"),
+        second.ends_with(
+            "─\r\necho the-second\r\nline 1: code in misbehave is not analysed (echo the-second)\r\nRun 2 of 2?"
+        ),
         "{second}"
     );
     for code in ["echo the-first", "echo the-second"] {
-        assert_eq!(screen.all.matches(code).count(), 1, "{}", screen.all);
+        let shown = format!("\r\n{code}\r\n");
+        assert_eq!(screen.all.matches(&shown).count(), 1, "{}", screen.all);
     }
 }
 

@@ -213,8 +213,12 @@ async fn an_edited_cell_is_asked_about_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn with_nobody_there_only_harmless_code_runs() {
     for (code, exit, said) in [
-        ("print('har' + 'mless')", 0, "That was it."),
-        ("import os\nos.remove('a')", 3, "needs approval"),
+        ("print('har' + 'mless')", 0, ["That was it.", r#""end":"done""#]),
+        (
+            "import os\nos.remove('a')",
+            3,
+            ["needs approval", r#""end":"declined""#],
+        ),
     ] {
         for json in [false, true] {
             let mock = model_that_runs(code).await;
@@ -226,7 +230,7 @@ async fn with_nobody_there_only_harmless_code_runs() {
             mock.stop().await;
             let all = format!("{}{}", ended.stdout, ended.stderr);
             assert_eq!(ended.code, Some(exit), "{all}");
-            assert!(all.contains(said), "{all}");
+            assert!(all.contains(said[usize::from(json)]), "{all}");
             assert!(sponde.path("a").exists());
             if json && exit == 3 {
                 assert!(all.contains(r#""reason":"it deletes files""#), "{all}");
@@ -319,7 +323,7 @@ fn the_sessions_of_real_models_need_no_question() {
             );
         }
     }
-    assert!(cells >= 10, "{cells}");
+    assert!(cells >= 4, "{cells}");
     // Each of the 25 questions of the evaluation, answered in code.
     let answers = std::fs::read_to_string(root.join("tests/eval/answers.py")).unwrap();
     let analysis = analyse(&answers, "python", &site, &mut Memory::default());

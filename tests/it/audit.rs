@@ -141,7 +141,7 @@ fn expected_records() -> Vec<Value> {
         own
     };
     let header = json!({"kind": "begun", "version": 1, "session": "s", "sponde": "test", "directory": "/work",
-        "approval": "ask", "sandbox": {"level": "full", "network": "on"}});
+        "approval": "always", "sandbox": {"level": "full", "network": "on"}});
     let decided = json!({"decision": "change", "grounds": "decided", "by": "test"});
     vec![
         header,

@@ -97,7 +97,7 @@ impl Watch {
 }
 
 fn shortened(text: &str) -> String {
-    let line = text.trim().lines().next().unwrap_or_default();
+    let line = text.trim().lines().next().unwrap_or_default().trim_end();
     let mut short: String = line.chars().take(TITLE).collect();
     if short.len() < text.trim().len() {
         short.push('…');
