@@ -70,7 +70,7 @@ const KNOWN: [(&str, &str); 13] = [
     ("markdown", "markdown"),
     ("pytz", "pytz"),
     ("mpmath", "mpmath"),
-    ("odf", "odfpy"),
+    ("geopy", "geopy"),
 ];
 const NEVER: [&str; 17] = [
     // Of Python 2, or of no use here.

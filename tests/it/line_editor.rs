@@ -144,6 +144,7 @@ fn code_is_answered_and_passwords_are_shown_and_kept_nowhere() {
 async fn answers_are_edited_too() {
     let mock = model_that_runs("print('ran' + ' it')").await;
     let sponde = Sponde::new().with_model(&mock);
+    sponde.configure("approval = \"always\"\n");
     let screen = tokio::task::block_in_place(|| {
         chat(
             &sponde,

@@ -276,6 +276,7 @@ async fn a_broken_call_is_told_in_words_for_a_person() {
 async fn waiting_for_a_person_takes_no_time_of_the_turn() {
     let mock = model_that_runs("print('ran')").await;
     let sponde = Sponde::new().with_model(&mock);
+    sponde.configure("approval = \"always\"\n");
     let begun = std::time::Instant::now();
     let screen = tokio::task::block_in_place(|| {
         let steps = json!([
