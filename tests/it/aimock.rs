@@ -24,6 +24,11 @@ pub(crate) struct Aimock {
 
 impl Aimock {
     pub(crate) async fn start(fixtures: &Value) -> Self {
+        Self::start_with_pauses(fixtures, "1").await
+    }
+
+    /// Waits so many milliseconds before each piece of a reply.
+    pub(crate) async fn start_with_pauses(fixtures: &Value, milliseconds: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("fixtures.json");
         std::fs::write(&file, json!({ "fixtures": fixtures }).to_string()).unwrap();
@@ -32,7 +37,7 @@ impl Aimock {
                 "--port",
                 "0",
                 "--latency",
-                "1",
+                milliseconds,
                 "--chunk-size",
                 "7",
                 "--fixtures",

@@ -213,7 +213,11 @@ async fn an_edited_cell_is_asked_about_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn with_nobody_there_only_harmless_code_runs() {
     for (code, exit, said) in [
-        ("print('har' + 'mless')", 0, ["That was it.", r#""end":"done""#]),
+        (
+            "print('har' + 'mless')",
+            0,
+            ["That was it.", r#""end":"done""#],
+        ),
         (
             "import os\nos.remove('a')",
             3,

@@ -137,11 +137,12 @@ async fn a_question_streams_asks_and_shows_a_plot() {
     let Some(browser) = Browser::start().await else {
         return;
     };
-    let mock = Aimock::start(&json!([
+    let fixtures = json!([
         {"match": {"turnIndex": 0}, "response": call("I draw *it*.\n", PLOT)},
         {"match": {"turnIndex": 1}, "response": {"content": "It **grows**:\n\n| n | n² |\n|---|---|\n| 3 | 9 |\n"}},
-    ]))
-    .await;
+    ]);
+    // Pieces that come together are shown together.
+    let mock = Aimock::start_with_pauses(&fixtures, "60").await;
     let sponde = Sponde::new().with_model(&mock);
     let server = Server::start(&sponde, &port_zero());
     let mut page = browser.open(&server.url).await;
