@@ -85,6 +85,7 @@ async fn the_code_that_runs_is_the_code_that_was_shown() {
     let mock = model_that_runs(hidden).await;
     let sponde = Sponde::new().with_model(&mock).with("EDITOR", "cp -t seen");
     std::fs::create_dir(sponde.path("seen")).unwrap();
+    sponde.configure("approval = \"always\"\n");
     let screen = tokio::task::block_in_place(|| {
         play(
             &sponde,
