@@ -151,7 +151,7 @@ async fn a_running_cell_shows_its_end() {
         (
             "line 0",
             "… 41 more lines, in the notebook",
-            &["over", "42"][..]
+            &["over", "42", "files: + on (0 B)"][..]
         )
     );
     assert_eq!(screen.code, 0);
@@ -268,7 +268,7 @@ async fn a_broken_call_is_told_in_words_for_a_person() {
         assert!(!run.stderr.contains(absent), "{absent} in {run}");
     }
     // Its words cannot go back over what is there.
-    assert_eq!(run.stdout, "You see\nme.Now.\n");
+    assert_eq!(run.stdout, "You see\nme.\nNow.\n");
 }
 
 /// A person may think about code for as long as they like.
