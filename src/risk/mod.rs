@@ -48,6 +48,9 @@ pub struct Memory {
 pub fn analyse(code: &str, language: &str, site: &Site<'_>, memory: &mut Memory) -> Analysis {
     let dialect = Dialect::of(language);
     let mut sink = Sink::new(site, code);
+    if code.chars().any(is_unseen) {
+        sink.obfuscated("has characters that nobody sees");
+    }
     match dialect {
         Some(_) if code.len() > LONGEST => {
             sink.unanalysed("the code is too long to be analysed");
@@ -58,6 +61,12 @@ pub fn analyse(code: &str, language: &str, site: &Site<'_>, memory: &mut Memory)
         None => sink.unanalysed(&format!("code in {language} is not analysed")),
     }
     sink.end()
+}
+
+/// Controls, and what turns the direction of text: code with them is not what it looks like (CVE-2021-42574).
+fn is_unseen(c: char) -> bool {
+    c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{c}')
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A language that is parsed.

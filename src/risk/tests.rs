@@ -149,6 +149,23 @@ fn code_that_is_too_long_is_a_finding() {
     }
 }
 
+#[test]
+fn code_with_characters_that_nobody_sees_is_pointed_out() {
+    let site = Site {
+        cwd: Path::new("/w"),
+        writable: &[],
+        home: None,
+        is_old: &|_| false,
+    };
+    let kinds = |code: &str| -> Vec<FindingKind> {
+        let analysis = analyse(code, "python", &site, &mut Memory::default());
+        analysis.findings.iter().map(|it| it.kind).collect()
+    };
+    assert_eq!(kinds("x = 1 #\u{1b}[2K"), [FindingKind::Obfuscation]);
+    assert_eq!(kinds("x = 1 #\u{202e}"), [FindingKind::Obfuscation]);
+    assert_eq!(kinds("x = '\u{1f468}\u{200d}\u{1f469}'\t# é\n"), []);
+}
+
 /// Whatever the code is, there is an answer, and what is too much for us is a finding.
 #[test]
 fn hostile_code_neither_hangs_nor_crashes() {

@@ -165,7 +165,7 @@ fn expected_records() -> Vec<Value> {
             "1 / 0",
             &json!({"decision": "always", "grounds": "decided", "by": "test"}),
         ),
-        json!({"kind": "approval_changed", "approval": "never", "by": "test"}),
+        json!({"kind": "approval_changed", "approval": "on-risk", "by": "test"}),
         code("ran", 3, "1 / 0"),
         outcome(3, "error"),
         asked.clone(),
@@ -227,7 +227,14 @@ async fn a_session_leaves_exactly_these_records() {
     session.agent.shutdown().await;
 
     let files = files(session.dir.path());
-    let found = without_kernels(records(&files));
+    let mut found = without_kernels(records(&files));
+    let rulings: Vec<Value> = found
+        .iter_mut()
+        .filter_map(|record| record.as_object_mut()?.remove("ruling"))
+        .collect();
+    let ruled_by: Vec<&Value> = rulings.iter().map(|ruling| &ruling["ruled_by"]).collect();
+    // A refusal rules nothing, and code of a person's own is not judged.
+    assert_eq!(ruled_by, ["person", "person", "policy"]);
     let expected = expected_records();
     for (found, expected) in found.iter().zip(&expected) {
         assert_eq!(found, expected);

@@ -98,7 +98,7 @@ async fn files_of_many_kinds_are_told_and_load() {
         assert!(!words.contains("hunter2"), "{words}");
         for fact in &case.facts {
             if !words.contains(fact) {
-                let _ = write!(wrong, "{}: not told: {fact}\n{words}\n\n", case.name);
+                let _ = writeln!(wrong, "{}: not told: {fact}\n{words}\n", case.name);
             }
         }
         let (Some(then), Some(value)) = (&case.then, &case.value) else {
@@ -109,7 +109,7 @@ async fn files_of_many_kinds_are_told_and_load() {
             .filter_map(|line| Some(line.split_once("Load with ")?.1))
             .collect();
         let Some(recipe) = recipes.get(case.at) else {
-            let _ = write!(wrong, "{}: no line that loads it\n{words}\n\n", case.name);
+            let _ = writeln!(wrong, "{}: no line that loads it\n{words}\n", case.name);
             continue;
         };
         let code = format!("df = None\n{recipe}\nprint(repr(plain({then})))");
@@ -181,7 +181,7 @@ fn what_a_file_holds_is_not_what_it_costs() {
     let path = dir.path().join("large.csv");
     let mut text = "n,word\n".to_owned();
     for n in 0..100_000 {
-        let _ = write!(text, "{n},w{}\n", n % 5);
+        let _ = writeln!(text, "{n},w{}", n % 5);
     }
     std::fs::write(&path, &text).unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();

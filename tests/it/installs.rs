@@ -103,10 +103,10 @@ fn packages_come_by_name_or_not_at_all() {
     let before = packages(&env);
     let mut lines = String::new();
     for (module, _) in KNOWN {
-        let _ = write!(lines, "!import {module}; print('has', '{module}')\n");
+        let _ = writeln!(lines, "!import {module}; print('has', '{module}')");
     }
     for module in NEVER {
-        let _ = write!(lines, "!import {module}; print('has', '{module}')\n");
+        let _ = writeln!(lines, "!import {module}; print('has', '{module}')");
     }
     // Several in a cell, which runs to its end once.
     lines += "!n = globals().get('n', 0) + 1; import html5lib, docx; print('times', n)\n";
@@ -207,7 +207,7 @@ fn the_private_environment_has_the_libraries_of_an_analyst() {
                  python_calamine lxml requests sqlalchemy psycopg sympy tqdm PIL networkx ipywidgets dill pypdf";
     let mut lines = String::new();
     for name in names.split_whitespace() {
-        let _ = write!(lines, "!import {name}; print('has', '{name}')\n");
+        let _ = writeln!(lines, "!import {name}; print('has', '{name}')");
     }
     let kernel = env.to_string_lossy().into_owned();
     let arguments = ["--model", "m", "-k", &kernel, "--install", "never"];

@@ -390,9 +390,8 @@ impl Entries {
             }
             Entry::Edit(edit) => {
                 self.is_speaking |= matches!(edit, Edit::AppendText { .. });
-                // It did not fit when it was made, either.
                 if let Err(error) = self.transcript.apply(edit) {
-                    tracing::debug!(%error, "an edit of the journal does not fit");
+                    tracing::debug!(%error, "an edit of the journal does not fit, nor did it when it was made");
                 }
             }
             Entry::Notebook(path) => {
@@ -428,8 +427,7 @@ fn look(
         Found::Nothing => {
             let path = document.path().to_owned();
             *document = Document::new(path);
-            // It may never have been written.
-            return Ok((!transcript.cells().is_empty(), false));
+            return Ok((!transcript.cells().is_empty(), false)); // It may never have been written.
         }
         Found::Other => {}
     }
@@ -496,8 +494,7 @@ pub(super) fn end_what_was_cut_off(
     }
     for edit in edits {
         store.log(&edit);
-        // Made for what is there.
-        let _ = transcript.apply(edit);
+        let _ = transcript.apply(edit); // Made for what is there.
     }
     running
 }

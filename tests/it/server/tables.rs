@@ -123,13 +123,9 @@ async fn a_large_frame_is_looked_into_a_window_at_a_time() {
             "{path}: {answer}"
         );
     }
-    for (format, magic) in [("xlsx", "PK"), ("parquet", "PAR1")] {
-        let path = format!("{frames}/small/export?format={format}");
-        let file = server.request(Method::GET, &path).send().await.unwrap();
-        assert_eq!(file.status(), 200, "{format}");
-        let bytes = file.bytes().await.unwrap();
-        assert!(bytes.starts_with(magic.as_bytes()), "{format}");
-    }
+    let parquet = format!("{frames}/small/export?format=parquet");
+    let parquet = server.request(Method::GET, &parquet).send().await.unwrap();
+    assert!(parquet.bytes().await.unwrap().starts_with(b"PAR1"));
     let csv = server.request(Method::GET, &format!("{frames}/df/export?format=csv"));
     let csv = csv.send().await.unwrap();
     assert!(
