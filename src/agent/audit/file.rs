@@ -87,7 +87,7 @@ impl AuditFiles {
             make_private_dir(dir)?;
         }
         let key = Key::random();
-        // Under another name first: whoever reads it finds all of it or nothing.
+        // Written under another name first, so that a reader finds all of it or nothing.
         let temporary = self.key.with_extension(uuid::Uuid::new_v4().to_string());
         let mut options = OpenOptions::new();
         let file = options.write(true).create_new(true).mode(0o600);

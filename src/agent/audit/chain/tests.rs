@@ -268,7 +268,7 @@ fn what_is_wrong_is_said() {
             .1
             .starts_with("the head of this log is not there")
     );
-    // A head that says less is none of ours.
+    // A head that says less was not written by us.
     let ours = String::from_utf8(head.clone()).unwrap();
     std::fs::write(&files.head, ours.replace("\"seq\":20", "\"seq\":19")).unwrap();
     assert!(
