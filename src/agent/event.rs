@@ -238,7 +238,7 @@ pub enum EventKind {
         #[serde(default)]
         reason: String,
     },
-    /// The code does not run, whoever says so: a rule forbids it.
+    /// A rule forbids the code: it does not run under any policy or answer.
     CodeForbidden {
         /// Which cell.
         cell: String,

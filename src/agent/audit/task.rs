@@ -1,6 +1,6 @@
 //! The task that writes a session's audit log: a subscriber of its stream that reads at its own pace.
 //!
-//! What waits is bounded: items wait in the session's log, and whoever falls behind that says so in a record; records
+//! What waits is bounded: items wait in the session's log, and a record says when the writer fell behind; records
 //! wait in memory while the disk takes none, and those that are given up are counted. The session is told how far its
 //! items are written, and a person what is wrong, once until it works again.
 

@@ -132,7 +132,7 @@ pub(super) fn from(reader: &mut dyn Read, bytes: Option<u64>, most: u64) -> io::
             },
         }
     };
-    // An empty rest is none.
+    // An empty rest counts as missing.
     let extent = match extent {
         Extent::First { rest: Some(0) } if bytes == Some(seen) => Extent::Whole,
         extent => extent,

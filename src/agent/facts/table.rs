@@ -14,7 +14,7 @@ use super::sketch::Part;
 
 /// Values that are looked at; the rows behind them are counted by their lines.
 const VALUES: u64 = 1_500_000;
-/// Columns of a table; what has more is none.
+/// Most columns of a table; wider ones are not taken for tables.
 const WIDEST: usize = 50_000;
 
 /// What is known before the table's text is looked at.

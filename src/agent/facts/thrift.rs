@@ -11,7 +11,7 @@ pub(super) const BINARY: u8 = 8;
 pub(super) const LIST: u8 = 9;
 pub(super) const STRUCT: u8 = 12;
 
-/// The bytes end, or are none of this protocol.
+/// The bytes end, or do not belong to this protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bad;
 
