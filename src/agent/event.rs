@@ -179,7 +179,7 @@ pub enum EventKind {
         step: u32,
     },
     /// A person asks something.
-    Said {
+    UserMessage {
         /// Which cell.
         cell: String,
         /// The question.

@@ -6,13 +6,14 @@
 pub mod approval;
 pub mod audit;
 pub mod budget;
-pub mod coach;
 pub mod event;
 pub mod facts;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
+pub mod guidance;
 pub mod install;
 pub mod models;
+pub mod output_folder;
 pub mod pictures;
 pub mod project;
 pub mod prompt;
@@ -25,7 +26,6 @@ pub mod run;
 mod sampling;
 mod save;
 pub mod sessions;
-pub mod spill;
 pub mod stdin;
 pub mod store;
 pub mod stream;
@@ -39,11 +39,11 @@ pub use budget::{Budgets, Cap};
 pub use event::{
     Command, CompactionReason, Decision, Event, EventKind, KernelOffer, OutputChange, TurnEnd,
 };
-pub use models::{Models, Opening, Outfit};
+pub use models::{ModelSetup, Models, Opening};
+pub use output_folder::OutputFolder;
 pub use restored::{KernelMemory, RestoredBy};
 pub use run::{Agent, AgentOptions};
 pub use save::{write_atomically, write_atomically_with, write_beside_code};
-pub use spill::Spill;
 pub use stdin::StdinPolicy;
 pub use totals::Totals;
 

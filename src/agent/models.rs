@@ -4,12 +4,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::coach::Coaching;
+use super::guidance::Coaching;
 use crate::llm::types::Provider;
 
 /// A model, and how a session treats it.
 #[derive(Clone)]
-pub struct Outfit {
+pub struct ModelSetup {
     /// Asks it.
     pub provider: Arc<dyn Provider>,
     /// Its system prompt.
@@ -21,7 +21,7 @@ pub struct Outfit {
 }
 
 /// A model on its way; dropping it gives up.
-pub type Opening = Pin<Box<dyn Future<Output = Result<Outfit, String>> + Send>>;
+pub type Opening = Pin<Box<dyn Future<Output = Result<ModelSetup, String>> + Send>>;
 
 /// Whoever knows models by name: a front end, for keys, configuration and servers of models are its business.
 pub trait Models: Send + Sync {

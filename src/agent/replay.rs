@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use super::event::{self, EventKind, OutputChange};
-use super::spill::Spill;
+use super::output_folder::OutputFolder;
 use crate::jupyter::nbformat::{Cell, CellType, Notebook};
 use crate::kernel::{
     ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, Late, Outcome, OutputEvent,
@@ -73,7 +73,7 @@ impl ReplayOptions {
 #[derive(Debug)]
 pub struct Files {
     /// Takes what does not fit into the notebook.
-    pub spill: Spill,
+    pub spill: OutputFolder,
     /// The notebook itself, if it has a file.
     pub saver: Option<Saver>,
 }
@@ -201,7 +201,7 @@ async fn replay(
         passed = *index;
     }
     papermill::end(notebook, passed, report.failed.is_some());
-    tell(&events, finished(&report)).await;
+    emit(&events, finished(&report)).await;
     results.into_notebook(notebook);
     Ok(report)
 }
@@ -289,7 +289,7 @@ async fn run_cell(
         timing.insert(key.to_owned(), jiff::Timestamp::now().to_string().into());
     };
     stamp("iopub.execute_input");
-    tell(events, EventKind::CodeStarted { cell: id.clone() }).await;
+    emit(events, EventKind::CodeStarted { cell: id.clone() }).await;
     let mut running = Running {
         execution,
         kernel,
@@ -306,7 +306,7 @@ async fn run_cell(
             // Here: nothing else is to happen before it is written.
             Next::Save => {
                 if let Some(message) = results.save(notebook) {
-                    tell(events, EventKind::Notice { message }).await;
+                    emit(events, EventKind::Notice { message }).await;
                 }
                 continue;
             }
@@ -329,7 +329,7 @@ async fn run_cell(
                 }
                 raised |= is_error;
                 for message in results.apply(index, &id, &output) {
-                    tell(events, EventKind::Notice { message }).await;
+                    emit(events, EventKind::Notice { message }).await;
                 }
                 let Some(output) = exit::words(output, options.exits) else {
                     continue;
@@ -350,7 +350,7 @@ async fn run_cell(
             },
             ExecutionEvent::Finished(outcome) => break outcome,
         };
-        tell(events, event).await;
+        emit(events, event).await;
     };
     answer_widgets(kernel, results).await;
     outcome.verdict = judged(outcome.verdict, caught && !raised, running.interrupts);
@@ -365,7 +365,7 @@ async fn run_cell(
         status: verdict_name(&outcome.verdict).to_owned(),
         count: outcome.count,
     };
-    tell(events, event).await;
+    emit(events, event).await;
     Ok(outcome)
 }
 
@@ -396,7 +396,7 @@ fn judged(verdict: Verdict, in_widget: bool, interrupts: u32) -> Verdict {
 }
 
 /// A front end that went away does not stop the run.
-async fn tell(events: &mpsc::Sender<EventKind>, event: EventKind) {
+async fn emit(events: &mpsc::Sender<EventKind>, event: EventKind) {
     let bytes = event.bytes();
     event::send(events, event, bytes).await;
 }
@@ -410,10 +410,10 @@ async fn tell_late(results: &mut Results, late: Late, events: &mpsc::Sender<Even
     };
     let (index, id) = (*index, id.clone());
     for message in results.apply(index, &id, &late.output) {
-        tell(events, EventKind::Notice { message }).await;
+        emit(events, EventKind::Notice { message }).await;
     }
     let change = OutputChange::from(late.output);
-    tell(events, EventKind::Output { cell: id, change }).await;
+    emit(events, EventKind::Output { cell: id, change }).await;
 }
 
 /// What a running cell waits for.

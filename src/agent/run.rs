@@ -13,13 +13,13 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::approval::Memory;
-use super::coach::{self, Coaching, Novelty, Topic};
 use super::event::{Command, EventKind, KernelOffer, TurnEnd};
+use super::guidance::{self, Coaching, Novelty, Topic};
+use super::output_folder::OutputFolder;
 use super::pictures::PictureFiles;
 use super::reading as read_output;
 use super::redacted::redacted;
 use super::sampling::Sampling;
-use super::spill::Spill;
 use super::store::{Opened, Store};
 use super::stream::client::{Joining, Request, Wanted};
 use super::stream::log::Log;
@@ -33,15 +33,15 @@ use crate::kernel::{
 };
 use crate::llm::types::{Prompt, ToolChoice};
 use crate::session::notebook::verdict_name;
-use crate::session::summarize::Eye;
+use crate::session::summarize::ImagePreparer;
 use crate::session::transcript::{Author, KernelIdentity};
 use crate::session::{CodeStatus, Edit, Transcript, context};
 
-mod again;
 mod agent;
 mod answering;
 mod auditing;
 mod busy;
+mod checkpoints;
 mod compacting;
 mod discretion;
 mod disk;
@@ -54,23 +54,24 @@ mod kernel_slot;
 mod models;
 mod options;
 mod output_files;
-mod own;
-mod points;
 mod reading;
 mod redacting;
 mod reply;
 mod requests;
+mod rerun;
 mod restoring;
 mod sampled;
 mod telling;
 mod undo;
+mod user_cell;
 mod waiting;
 mod watching;
 
 pub use agent::Agent;
 use answering::{Answering, next_answer};
 use auditing::{Auditing, next_audited};
-use compacting::{Room, next_draft};
+use checkpoints::next_point;
+use compacting::{ContextBudget, next_draft};
 use discretion::Passwords;
 use disk::Stamp;
 use guards::Guard;
@@ -79,10 +80,9 @@ use kernel_slot::{MAIN, Slots};
 use models::{Switch, next_opened};
 pub use options::AgentOptions;
 use output_files::OutputFiles;
-use own::next_execution_event;
-use points::next_point;
 use restoring::{Restoring, next_replayed};
 use sampled::next_delta;
+use user_cell::next_execution_event;
 use watching::Watching;
 
 /// What a person is told who has typed a secret.
@@ -95,7 +95,7 @@ struct Session {
     output_files: OutputFiles,
     pictures: PictureFiles,
     /// Of a model that sees.
-    eye: Option<Arc<Eye>>,
+    eye: Option<Arc<ImagePreparer>>,
     turn: Turn,
     /// What the cells of the model have imported.
     memory: Memory,
@@ -112,7 +112,7 @@ struct Session {
     installing: Option<Installing>,
     looked_for: Vec<String>,
     switch: Option<Switch>,
-    room: Room,
+    room: ContextBudget,
     /// Outputs of cells that have finished, and which cells those were, latest last.
     late: (mpsc::Sender<Late>, mpsc::Receiver<Late>),
     recent: VecDeque<(String, String)>,
@@ -143,7 +143,7 @@ struct Session {
     /// The notebook's file as it was read or written last.
     stamp: Option<Stamp>,
     is_touched: bool,
-    past: Option<points::Past>,
+    past: Option<checkpoints::UndoHistory>,
     /// How the turn ends that waits for its last point.
     ending: Option<TurnEnd>,
     /// Until a resumed session is as it will be, and what waits for that.
@@ -200,7 +200,7 @@ impl Session {
             began: judging::began(&begin.at),
             steps: transcript.last_step(),
             transcript,
-            output_files: OutputFiles::new(Spill::beside(
+            output_files: OutputFiles::new(OutputFolder::beside(
                 &options.notebook,
                 &options.kernel.cwd,
                 options.limits.files,
@@ -219,7 +219,7 @@ impl Session {
             installing: None,
             looked_for: Vec::new(),
             switch: None,
-            room: Room::default(),
+            room: ContextBudget::default(),
             late: late_outputs(),
             recent: VecDeque::new(),
             passwords: Passwords::default(),
@@ -239,7 +239,7 @@ impl Session {
             saved_revision: None,
             stamp,
             is_touched,
-            past: points::Past::new(&options),
+            past: checkpoints::UndoHistory::new(&options),
             ending: None,
             restoring,
             busy_at,
@@ -262,14 +262,13 @@ impl Session {
         {
             self.edit(Edit::SetModel(model));
         }
-        self.tell(EventKind::SessionStarted {
+        self.publish(EventKind::SessionStarted {
             model,
             kernel: self.kernels.name(MAIN),
             kernels: self.kernels.offers(),
             notebook: self.options.notebook.display().to_string(),
             instructions: self.options.instructions.clone(),
-        })
-        .await;
+        });
         self.say_facts();
         loop {
             if self.restoring.is_none()
@@ -309,13 +308,13 @@ impl Session {
                     self.write_outputs().await;
                 }
                 () = sleep_until(keep_at.unwrap_or_else(Instant::now)), if keep_at.is_some() => self.keep().await,
-                () = sleep_until(busy_at.unwrap_or_else(Instant::now)), if busy_at.is_some() => self.kernel_is_busy().await,
+                () = sleep_until(busy_at.unwrap_or_else(Instant::now)), if busy_at.is_some() => self.kernel_is_busy(),
             }
         }
         Box::pin(self.finish()).await;
     }
 
-    async fn obey(&mut self, wanted: Wanted) {
+    async fn handle(&mut self, wanted: Wanted) {
         let starts = matches!(wanted.command, Command::Submit { .. } | Command::Run { .. });
         if starts && self.turn.state == State::Idle {
             self.is_touched = true;
@@ -335,7 +334,7 @@ impl Session {
             Command::Submit { text } if self.waits_for_model(&text) => {}
             Command::Submit { text } => {
                 if self.options.redactor.finds_any(&text) {
-                    self.notice(SECRET_ASKED).await;
+                    self.notice(SECRET_ASKED);
                 }
                 self.begin_turn(text);
                 self.drive(Input::Submit).await;
@@ -346,7 +345,7 @@ impl Session {
             Command::Compact => self.drive(Input::Compact).await,
             Command::Decide { cell, decision } => {
                 self.guard.goes_on();
-                self.decided(&cell, &decision).await;
+                self.decided(&cell, &decision);
                 let before = self.turn.approval();
                 let changed = self.analysed_change(&cell, &decision).await;
                 self.drive(Input::Decided {
@@ -356,28 +355,28 @@ impl Session {
                 })
                 .await;
                 if self.turn.approval() != before {
-                    self.tell_approval().await;
+                    self.tell_approval();
                 }
             }
             Command::Continue { go_on } => {
                 self.guard.goes_on();
-                self.said_to_go_on(go_on).await;
+                self.said_to_go_on(go_on);
                 self.drive(Input::GoOn(go_on)).await;
             }
             Command::Reply { cell, value } => {
                 self.guard.goes_on();
                 self.reply(&cell, value).await;
             }
-            Command::SetModel { model } => self.set_model(model).await,
+            Command::SetModel { model } => self.set_model(model),
             Command::SetApproval { approval } => {
                 self.turn.set_approval(approval);
-                self.tell_approval().await;
+                self.tell_approval();
             }
             Command::Restore { replay } => self.restore(replay).await,
             Command::ReplaceKernel => self.replace_kept(),
             Command::Interrupt if self.interrupt_kept() => {}
             Command::Interrupt if self.stop_replay().await => {}
-            Command::Interrupt if self.give_up_model().await => {}
+            Command::Interrupt if self.give_up_model() => {}
             Command::Interrupt => self.drive(Input::Interrupt).await,
             Command::RestartKernel => self.drive(Input::Restart).await,
             Command::Undo { .. } | Command::Checkpoints | Command::Shutdown => {}

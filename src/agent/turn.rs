@@ -4,7 +4,7 @@
 
 mod drive;
 mod messages;
-mod own;
+mod user_cell;
 
 use std::collections::VecDeque;
 

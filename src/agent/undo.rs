@@ -6,8 +6,8 @@
 //!
 //! Deliberately not here: when points are made and what a session does with them (`run::points`, `run::undo`).
 
-mod beneath;
 mod changes;
+mod confined_dir;
 mod scan;
 mod store;
 mod workspace;

@@ -6,11 +6,10 @@ use std::time::Duration;
 use reqwest::Client;
 
 use super::Context;
-use crate::agent::coach::Coaching;
+use crate::agent::guidance::Coaching;
 use crate::error::{Exit, Failure};
 use crate::llm::catalog::{self, CatalogError, Resolved, Setup};
 use crate::llm::detect::{self, Found};
-use crate::llm::doubt;
 use crate::llm::endpoint::{Endpoint, Key, KeySource};
 use crate::llm::http;
 use crate::llm::key_command;
@@ -21,6 +20,7 @@ use crate::llm::providers::PROVIDERS;
 use crate::llm::retry::{Retry, RetryOptions};
 use crate::llm::rig::{RigOptions, RigProvider};
 use crate::llm::types::Provider;
+use crate::llm::verify_name;
 
 mod code_mode;
 mod listed;
@@ -213,7 +213,7 @@ async fn complete(
     let client = http::client(&endpoint.base_url)
         .map_err(|error| Failure::new(Exit::Provider, error.to_string()))?;
     if let Some(name) = name {
-        let checked = doubt::check(name, endpoint, &client, setup).await;
+        let checked = verify_name::check(name, endpoint, &client, setup).await;
         checked.map_err(|error| catalog_failure(&error))?;
     }
     if endpoint.info.context_window.is_none() || !endpoint.info.known {

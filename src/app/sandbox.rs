@@ -247,7 +247,7 @@ pub async fn session(
     match workspace.kernel {
         KernelAt::Here => {}
         KernelAt::Running => return Ok((Sandbox::Full, SandboxLine::NotOurs)),
-        KernelAt::Far => return Ok((Sandbox::Full, SandboxLine::OfGateway)),
+        KernelAt::Remote => return Ok((Sandbox::Full, SandboxLine::OfGateway)),
     }
     let sandbox = sandbox(settings, CodeOf::Model, workspace.cwd, files, context).await?;
     let line = match &sandbox {

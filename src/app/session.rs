@@ -19,11 +19,11 @@ use super::sandbox::{self, SandboxLine};
 use super::settings::{Lifetime, SessionSettings};
 use super::workspace::{self, KernelAt, Workspace};
 use crate::agent::approval::Approval;
-use crate::agent::coach::Coaching;
+use crate::agent::guidance::Coaching;
 use crate::agent::store::Opened;
 use crate::agent::undo::UndoOptions;
 use crate::agent::{
-    Agent, AgentOptions, AtLimit, Budgets, Cap, KernelOffer, Models, StdinPolicy, spill,
+    Agent, AgentOptions, AtLimit, Budgets, Cap, KernelOffer, Models, StdinPolicy, output_folder,
 };
 use crate::error::Failure;
 use crate::kernel::{KernelSource, LaunchOptions, Level, Sandbox};
@@ -114,7 +114,7 @@ pub async fn start(
     let (sandbox, sandbox_line) = sandbox::session(&wanted, &workspace, &files, context).await?;
     let main = LaunchOptions {
         sandbox,
-        oversize: spill::oversize(&notebook, &limits),
+        oversize: output_folder::oversize(&notebook, &limits),
         gateway: remote.as_ref().map(RemoteKernels::options),
         existing: existing.map(|existing| existing.file),
         ..launch_options(kernel, cwd, context)

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::agent::coach::Coaching;
 use crate::agent::facts::{self, Language};
+use crate::agent::guidance::Coaching;
 use crate::error::Failure;
 use crate::kernel::KernelSource;
 
@@ -29,14 +29,14 @@ pub enum KernelAt {
     /// Here, with a directory of its own perhaps.
     Running,
     /// On another machine.
-    Far,
+    Remote,
 }
 
 impl KernelAt {
     /// That of a session whose kernel is on another machine, or was running already.
     pub fn of(far: bool, running: bool) -> Self {
         match (far, running) {
-            (true, _) => Self::Far,
+            (true, _) => Self::Remote,
             (false, true) => Self::Running,
             (false, false) => Self::Here,
         }
@@ -68,7 +68,7 @@ impl Workspace<'_> {
             all.push(facts::workspace(self.cwd, self.home, kernels));
         }
         // What is here says nothing about there.
-        if named.is_empty() && self.kernel != KernelAt::Far {
+        if named.is_empty() && self.kernel != KernelAt::Remote {
             all.extend(facts::directory(self.cwd));
             if self.own {
                 let tables = facts::tables(self.cwd);

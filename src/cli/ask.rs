@@ -6,10 +6,10 @@ use tokio::sync::mpsc;
 
 use super::args::AskArgs;
 use super::interact::{self, Controls, Ended, Person};
+use super::line_source::LineSource;
 use super::render::Renderer;
 use super::resume::Coming;
 use super::signals::{self, Ask};
-use super::typed::Typed;
 use super::{Context, piped, print, style};
 use super::{missing, project};
 use crate::agent::stream::{Rejection, View};
@@ -76,7 +76,7 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
         json_lines(&mut view, &mut signals).await
     } else {
         let mut renderer = Renderer::new(false);
-        let mut typed = interactive.then(|| Typed::of_a_person(None));
+        let mut typed = interactive.then(|| LineSource::of_a_person(None));
         let mut controls = Controls::new(session.kernels.clone(), session.approval);
         let person = typed.as_mut().map(|typed| Person {
             typed,

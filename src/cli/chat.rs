@@ -12,11 +12,11 @@ use tokio::sync::mpsc;
 
 use super::args::SessionArgs;
 use super::interact::{self, Controls, Ended, Person};
+use super::line_source::LineSource;
 use super::render::Renderer;
 use super::resume::{Coming, Resumed};
 use super::signals::{self, Ask};
 use super::style::{DIM, WARN, paint, stderr_colours};
-use super::typed::Typed;
 use super::{Context, eprint};
 use super::{confine, missing, project};
 use crate::agent::EventKind;
@@ -24,7 +24,7 @@ use crate::agent::stream::{Rejection, View};
 use crate::app::{Lifetime, session};
 use crate::error::{Exit, Failure};
 use ending::Ending;
-pub(super) use line::{Said, said};
+pub(super) use line::{LineMeaning, said};
 use model::Changed;
 
 const WELCOME: &str = "Ask in plain words; /help says more, Ctrl-D ends.\n";
@@ -130,11 +130,11 @@ pub(super) fn client_name() -> String {
 }
 
 /// Where a person's lines come from, or those of a pipe.
-pub(super) fn typed(interactive: bool, context: &Context) -> Typed {
+pub(super) fn typed(interactive: bool, context: &Context) -> LineSource {
     if interactive {
-        Typed::of_a_person(Some(context.paths.state.join("history")))
+        LineSource::of_a_person(Some(context.paths.state.join("history")))
     } else {
-        Typed::lines()
+        LineSource::lines()
     }
 }
 
@@ -142,7 +142,7 @@ pub(super) fn typed(interactive: bool, context: &Context) -> Typed {
 pub(super) struct Front {
     pub view: View,
     pub renderer: Renderer,
-    pub typed: Typed,
+    pub typed: LineSource,
     pub controls: Controls,
     /// The model that answers.
     pub model: Option<String>,
@@ -181,7 +181,7 @@ impl Front {
                 Path::new(path).exists()
             });
             let (view, renderer) = (&mut self.view, &mut self.renderer);
-            let command = match self.controls.obey(said) {
+            let command = match self.controls.handle(said) {
                 Ok(None) => continue,
                 Ok(Some(command)) => {
                     if !interact::deliver(command, view, renderer).await {
@@ -189,8 +189,8 @@ impl Front {
                     }
                     continue;
                 }
-                Err(Said::Command(command)) => command,
-                Err(Said::Model(name)) => {
+                Err(LineMeaning::Command(command)) => command,
+                Err(LineMeaning::Model(name)) => {
                     let now = self.model.as_deref();
                     match model::set(name, now, view, renderer, &mut self.signals).await {
                         Changed::To(model) => self.model = Some(model),
@@ -200,7 +200,7 @@ impl Front {
                     }
                     continue;
                 }
-                Err(Said::Past(wish)) => {
+                Err(LineMeaning::Past(wish)) => {
                     let answering = self.interactive.then_some(&mut self.typed);
                     let signals = &mut self.signals;
                     match past::carry_out(wish, view, renderer, answering, signals).await {
@@ -231,7 +231,7 @@ impl Front {
                 self.controls.approval = *approval;
             } else if matches!(
                 next,
-                EventKind::Said { .. }
+                EventKind::UserMessage { .. }
                     | EventKind::CodeProposed { .. }
                     | EventKind::CompactionStarted { .. }
             ) {
@@ -250,7 +250,7 @@ impl Front {
         let begins_turn = |event: &EventKind| {
             matches!(
                 event,
-                EventKind::Said { .. }
+                EventKind::UserMessage { .. }
                     | EventKind::CodeProposed { .. }
                     | EventKind::CompactionStarted { .. }
                     | EventKind::ApprovalChanged { .. }

@@ -10,10 +10,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use super::line_source::LineSource;
 use super::render::Renderer;
 use super::signals::Ask;
 use super::style::WARN;
-use super::typed::Typed;
 use crate::agent::stream::{Rejection, View};
 use crate::agent::{Command, EventKind, TurnEnd};
 use crate::error::Failure;
@@ -23,7 +23,7 @@ pub(super) use controls::Controls;
 /// Who answers questions.
 pub(super) struct Person<'a> {
     /// What they type.
-    pub typed: &'a mut Typed,
+    pub typed: &'a mut LineSource,
     /// What they can change meanwhile.
     pub controls: &'a mut Controls,
 }
@@ -214,7 +214,7 @@ impl Patience {
     }
 }
 
-/// How long a cell may take to obey an interrupt before a person is told that it has not.
+/// How long a cell may take to handle an interrupt before a person is told that it has not.
 const LOOKS_DEAD: Duration = Duration::from_secs(2);
 
 /// See [`LOOKS_DEAD`]. By then one more Ctrl-C is a first one again.
@@ -224,7 +224,7 @@ const STILL_RUNNING: &str = "still running; Ctrl-C twice in a row restarts the k
 ///
 /// # Errors
 /// The signal that came instead of an answer.
-async fn go_on(typed: &mut Typed, signals: &mut mpsc::Receiver<Ask>) -> Result<bool, Ask> {
+async fn go_on(typed: &mut LineSource, signals: &mut mpsc::Receiver<Ask>) -> Result<bool, Ask> {
     loop {
         let Some(line) = typed.answer("Go on? [y]es, [n]o:", signals).await? else {
             return Ok(false);

@@ -16,6 +16,7 @@ pub(crate) mod fuzz;
 mod human;
 mod interact;
 mod kernels;
+mod line_source;
 mod logging;
 mod missing;
 mod models;
@@ -35,7 +36,6 @@ mod sessions;
 mod signals;
 mod style;
 mod totals;
-mod typed;
 
 use std::io::Write as _;
 
@@ -159,7 +159,7 @@ fn block_on_workers(
     // Tasks that are still there clean up when they are dropped; a thread that waits for a line from the terminal must
     // not keep the program alive.
     runtime.shutdown_timeout(CLEAN_UP);
-    typed::restore();
+    line_source::restore();
     outcome
 }
 

@@ -29,14 +29,14 @@ const COLUMNS: u32 = 120;
 
 /// The room that a picture may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct PictureSpace {
     pub columns: u32,
     pub rows: u32,
     /// Width and height of a character in pixels.
     pub character: (u32, u32),
 }
 
-impl Room {
+impl PictureSpace {
     /// As much of the terminal as leaves its text in sight: two thirds of the height.
     pub(super) fn of_terminal() -> Self {
         Self {
@@ -104,7 +104,7 @@ impl Protocol {
     }
 
     /// What to print for `encoded` (a PNG, JPEG, GIF or WebP file) within `room`; empty if nothing.
-    pub(super) fn render(self, encoded: &[u8], room: Room) -> String {
+    pub(super) fn render(self, encoded: &[u8], room: PictureSpace) -> String {
         let Some(picture) = decode(encoded) else {
             return String::new();
         };
@@ -220,7 +220,7 @@ fn half_blocks(picture: &DynamicImage, columns: u32, rows: u32) -> String {
 mod tests {
     use super::*;
 
-    const ROOM: Room = Room {
+    const ROOM: PictureSpace = PictureSpace {
         columns: 80,
         rows: 16,
         character: (10, 20),

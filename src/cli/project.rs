@@ -21,7 +21,7 @@ pub(super) async fn ask(context: &Context) -> Option<TrustQuestion> {
             )),
             colours
         ),
-        // With what a terminal would obey written out.
+        // With what a terminal would handle written out.
         indented(&filter::code(&question.project.text)),
         paint(
             HINT,

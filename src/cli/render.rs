@@ -100,7 +100,7 @@ impl Renderer {
     fn tell(&mut self, event: &EventKind) {
         match event {
             EventKind::SessionStarted { .. } => self.began(event),
-            EventKind::Said { .. }
+            EventKind::UserMessage { .. }
             | EventKind::ApprovalResolved { .. }
             | EventKind::ApprovalChanged { .. }
             | EventKind::ContinueResolved { .. } => {

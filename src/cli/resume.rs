@@ -7,11 +7,11 @@ use tokio::time::{Instant, sleep_until};
 
 use super::args::ResumeArgs;
 use super::chat;
+use super::line_source::LineSource;
 use super::render::Renderer;
 use super::sessions::{find, not_opened};
 use super::signals::Ask;
 use super::style::{DIM, HINT, WARN, paint, stderr_colours};
-use super::typed::Typed;
 use super::{Context, eprint, filter, human};
 use crate::agent::sessions::Found;
 use crate::agent::store::Opened;
@@ -25,7 +25,7 @@ use crate::session::{CellKind, Transcript};
 const NAMES: usize = 200;
 /// Characters of the code that a kernel is busy with.
 const CODE: usize = 40;
-/// How long a kernel may take to obey an interrupt before the person is asked what to do.
+/// How long a kernel may take to handle an interrupt before the person is asked what to do.
 const OBEYS_WITHIN: Duration = Duration::from_secs(3);
 /// Lines of the last answer that are shown.
 const LINES: usize = 12;
@@ -175,7 +175,7 @@ impl Coming {
         self,
         agent: &mut View,
         renderer: &mut Renderer,
-        mut typed: Option<&mut Typed>,
+        mut typed: Option<&mut LineSource>,
         signals: &mut tokio::sync::mpsc::Receiver<Ask>,
     ) -> Option<Exit> {
         let Self::Back(replay) = self else {
@@ -244,7 +244,7 @@ impl Coming {
     }
 }
 
-/// What to do about a kernel that does not obey.
+/// What to do about a kernel that does not handle.
 enum StillBusy {
     Wait,
     Interrupt,
@@ -259,7 +259,7 @@ enum StillBusy {
 /// # Errors
 /// The signal that came instead of an answer.
 async fn still_busy(
-    typed: &mut Typed,
+    typed: &mut LineSource,
     signals: &mut tokio::sync::mpsc::Receiver<Ask>,
 ) -> Result<StillBusy, Ask> {
     loop {
@@ -281,7 +281,7 @@ async fn still_busy(
 /// # Errors
 /// The signal that came instead of an answer.
 async fn ask(
-    typed: &mut Typed,
+    typed: &mut LineSource,
     cells: usize,
     signals: &mut tokio::sync::mpsc::Receiver<Ask>,
 ) -> Result<bool, Ask> {

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use super::filter::Filter;
-use super::picture::{PictureFiles, Protocol, Room};
+use super::picture::{PictureFiles, PictureSpace, Protocol};
 use super::style::{self, DIM, WARN, paint};
 use super::{eprint, print};
 use crate::agent::{EventKind, OutputChange};
@@ -117,7 +117,7 @@ impl Screen {
         let visual = Visual::of(data);
         let file = visual.and_then(|visual| visual.file(data));
         if let (Some(Visual::Raster(_)), Some((_, bytes))) = (visual, &file) {
-            let shown = self.protocol.render(bytes, Room::of_terminal());
+            let shown = self.protocol.render(bytes, PictureSpace::of_terminal());
             eprint(&shown);
         } else {
             let text = visual::text(data);

@@ -55,7 +55,7 @@ pub(super) fn listen() -> (mpsc::Receiver<Ask>, Task) {
                         NOW.notify_one();
                         // Whoever waits for it may be stuck in a write.
                         tokio::time::sleep(STUCK).await;
-                        super::typed::restore();
+                        super::line_source::restore();
                         std::process::exit(INTERRUPTED);
                     }
                     Ask::Interrupt

@@ -10,7 +10,6 @@
 pub mod catalog;
 pub mod constrained;
 pub mod detect;
-pub mod doubt;
 pub mod endpoint;
 pub mod fallback;
 pub mod fenced;
@@ -29,6 +28,7 @@ pub mod scripted;
 pub mod tokens;
 pub mod tuning;
 pub mod types;
+pub mod verify_name;
 pub mod wording;
 
 pub use types::{

@@ -65,7 +65,7 @@ pub(super) async fn variables(
 
 /// Code, and where the cursor stands in it.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct Typed {
+pub(super) struct CodeAtCursor {
     code: String,
     /// In unicode code points; without it at the end.
     cursor: Option<usize>,
@@ -76,7 +76,7 @@ pub(super) struct Typed {
 pub(super) async fn complete(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-    Query(typed): Query<Typed>,
+    Query(typed): Query<CodeAtCursor>,
 ) -> Result<Response, Problem> {
     let live = shared.live(&id)?;
     let kernel = kernel(&live, typed.language.as_deref()).await?;

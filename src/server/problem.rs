@@ -14,11 +14,11 @@ use crate::error::{Exit, Failure};
 #[derive(Debug)]
 pub(super) struct Problem {
     status: StatusCode,
-    error: Told,
+    error: ErrorBody,
 }
 
 #[derive(Debug, Serialize)]
-struct Told {
+struct ErrorBody {
     message: String,
     hint: Option<String>,
     reason: &'static str,
@@ -34,7 +34,7 @@ impl Problem {
     ) -> Self {
         Self {
             status,
-            error: Told {
+            error: ErrorBody {
                 message: message.into(),
                 hint: None,
                 reason,

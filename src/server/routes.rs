@@ -211,7 +211,7 @@ fn of_kernels(add: &mut Add<'_>) {
     add(
         "/api/sessions/{id}/complete",
         get(kernel::complete),
-        vec![operation("get", "What could stand at the cursor").query::<kernel::Typed>()],
+        vec![operation("get", "What could stand at the cursor").query::<kernel::CodeAtCursor>()],
     );
     add(
         "/api/sessions/{id}/frames/{name}",

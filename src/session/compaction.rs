@@ -87,7 +87,7 @@ impl Writer {
 
 /// What a model was told of a code cell.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct SentResult {
     /// The answer to the call.
     pub parts: Vec<Part>,
     /// Whether the call failed.
@@ -98,11 +98,11 @@ pub struct Told {
 
 /// What a model was told of code cells: said once, it is said again byte for byte, whatever comes of them later.
 #[derive(Debug, Default)]
-pub struct Said(HashMap<String, Told>);
+pub struct SentResults(HashMap<String, SentResult>);
 
-impl Said {
+impl SentResults {
     /// What was said of a cell.
-    pub fn of(&self, cell: &str) -> Option<&Told> {
+    pub fn of(&self, cell: &str) -> Option<&SentResult> {
         self.0.get(cell)
     }
 
@@ -187,12 +187,12 @@ pub(super) fn folded(parts: &[Part]) -> Vec<Part> {
 }
 
 /// What a model gets to read about `code`, the cell `id`: what it was told before, or what it is told first.
-pub(super) fn told(id: &str, code: &CodeCell, budget: Budget<'_>) -> Told {
+pub(super) fn told(id: &str, code: &CodeCell, budget: Budget<'_>) -> SentResult {
     if let Some(told) = budget.said.and_then(|said| said.of(id)) {
         return told.clone();
     }
     let (parts, is_error) = summarize::result(id, code, budget);
-    Told {
+    SentResult {
         parts,
         is_error,
         is_folded: false,

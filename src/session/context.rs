@@ -6,7 +6,7 @@
 
 use serde_json::json;
 
-use super::compaction::{self, Measure, Said, Told};
+use super::compaction::{self, Measure, SentResult, SentResults};
 use super::summarize::{self, Budget};
 use super::transcript::{Author, Cell, CellKind, CodeCell, CodeStatus, Transcript};
 use crate::llm::types::{Message, Native, Part, ToolCall};
@@ -148,7 +148,7 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    fn result(self, id: &str, code: &CodeCell) -> Told {
+    fn result(self, id: &str, code: &CodeCell) -> SentResult {
         let mut told = compaction::told(id, code, self.budget);
         if self.is_folded && !told.is_folded {
             told.parts = compaction::folded(&told.parts);
@@ -158,7 +158,7 @@ impl Teller<'_> {
 }
 
 /// The code cells that the next prompt tells the model about for the first time.
-pub fn untold<'a>(transcript: &'a Transcript, said: &Said) -> Vec<&'a Cell> {
+pub fn untold<'a>(transcript: &'a Transcript, said: &SentResults) -> Vec<&'a Cell> {
     let cells = transcript.cells();
     let after = latest_summary(cells)
         .and_then(|(_, through)| cells.iter().position(|cell| cell.id == through))
@@ -242,7 +242,7 @@ fn model(reply: &[Cell], native: Option<Native>, tool: &str, teller: Teller<'_>)
             name: tool.to_owned(),
             arguments: broken.clone().unwrap_or_else(|| arguments(code, written)),
         });
-        let Told {
+        let SentResult {
             mut parts,
             is_error,
             ..
@@ -280,7 +280,7 @@ fn arguments(code: &CodeCell, written: &str) -> String {
 }
 
 fn person_ran(cell: &Cell, code: &CodeCell, teller: Teller<'_>) -> Vec<Part> {
-    let Told { parts, .. } = teller.result(&cell.id, code);
+    let SentResult { parts, .. } = teller.result(&cell.id, code);
     if cell.is_foreign() {
         let source = &cell.source;
         let said =

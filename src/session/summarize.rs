@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::compaction::Said;
+use super::compaction::SentResults;
 use super::limits::Place;
 use super::transcript::{CodeCell, CodeStatus};
 use super::visual::Visual;
@@ -23,7 +23,7 @@ use crate::jupyter::mime::{Audience, IMAGE_SVG, MimeBundle, TEXT_HTML, TEXT_PLAI
 use crate::jupyter::nbformat::Output;
 use crate::kernel::Verdict;
 use crate::llm::types::Part;
-pub use picture::{Eye, Seen, forget};
+pub use picture::{ImagePreparer, Seen, forget};
 use text::Sheet;
 pub use text::{Wanted, head_and_tail, plain, read};
 
@@ -33,13 +33,13 @@ pub struct Budget<'a> {
     /// Bytes of text of one cell's outputs.
     pub text: usize,
     /// Looks at pictures for a model that sees.
-    pub eye: Option<&'a Eye>,
+    pub eye: Option<&'a ImagePreparer>,
     /// For small models: no stderr, of an error only its line and its message.
     pub brief: bool,
     /// Whether it can read what is hidden.
     pub reads: bool,
     /// What it was told before.
-    pub said: Option<&'a Said>,
+    pub said: Option<&'a SentResults>,
 }
 
 /// The answer to the call that wrote `cell`, whose id is `id`, and whether it failed.
@@ -499,7 +499,7 @@ mod tests {
                     .to_owned()
             )]
         );
-        let eye = Eye::new(RULES);
+        let eye = ImagePreparer::new(RULES);
         let seeing = Budget {
             eye: Some(&eye),
             ..BLIND
@@ -525,7 +525,7 @@ mod tests {
 
     #[test]
     fn all_plots_of_a_cell_are_sent() {
-        let eye = Eye::new(RULES);
+        let eye = ImagePreparer::new(RULES);
         let seeing = Budget {
             text: 10_000,
             eye: Some(&eye),

@@ -44,7 +44,7 @@ struct Model {
 
 /// What a kernel must be told of a widget.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct WidgetState {
     /// The comm.
     pub comm: String,
     /// The message's data.
@@ -133,7 +133,7 @@ impl Widgets {
 
     /// What the kernel is to be told now: the outputs of widgets that have taken some over. While it runs a cell it
     /// takes nothing, so this is for the end of one.
-    pub fn told(&mut self) -> Vec<Told> {
+    pub fn told(&mut self) -> Vec<WidgetState> {
         let mut all = Vec::new();
         for (id, model) in &mut self.models {
             let Some(outputs) = model.outputs.as_ref().filter(|_| model.is_new) else {
@@ -143,7 +143,7 @@ impl Widgets {
             let outputs = outputs.to_notebook();
             let shown: Value = outputs.iter().map(Output::to_value).collect();
             model.state.insert("outputs".to_owned(), shown.clone());
-            all.push(Told {
+            all.push(WidgetState {
                 comm: id.clone(),
                 data: json!({"method": "update", "state": {"outputs": shown}, "buffer_paths": []}),
             });
@@ -247,7 +247,7 @@ mod tests {
         assert!(widgets.take("e1", &stdout("side\n")));
         assert!(!widgets.take("e2", &stdout("another cell\n")));
         let taken = json!([{"output_type": "stream", "name": "stdout", "text": "inside\n"}]);
-        let told = Told {
+        let told = WidgetState {
             comm: "o".to_owned(),
             data: json!({"method": "update", "state": {"outputs": taken}, "buffer_paths": []}),
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sponde::agent::approval::Approval;
-use sponde::agent::coach::Coaching;
+use sponde::agent::guidance::Coaching;
 use sponde::agent::stream::{Body, Received, View};
 use sponde::agent::{
     Agent, AgentOptions, Command, Decision, EventKind, OutputChange, StdinPolicy, TurnEnd,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use serde_json::json;
 use sponde::agent::approval::Approval;
-use sponde::agent::coach::Coaching;
-use sponde::agent::{Command, EventKind, Models, Opening, Outfit, TurnEnd};
+use sponde::agent::guidance::Coaching;
+use sponde::agent::{Command, EventKind, ModelSetup, Models, Opening, TurnEnd};
 use sponde::llm::scripted::{Reply, ScriptedProvider, Step};
 use sponde::llm::types::{Delta, Message, ModelInfo, Part, Provider as _, ProviderError, Retrying};
 use tokio::sync::Notify;
@@ -30,7 +30,7 @@ impl Models for Shelf {
                 return Err("nobody knows it".to_owned());
             }
             ready.notified().await;
-            Ok(Outfit {
+            Ok(ModelSetup {
                 provider: Arc::new(model),
                 system: "the system of two".to_owned(),
                 coaching: Coaching::Off,

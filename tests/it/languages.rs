@@ -4,7 +4,7 @@ use std::process::Command as Process;
 
 use serde_json::{Value, json};
 use sponde::agent::approval::Approval;
-use sponde::agent::coach::Coaching;
+use sponde::agent::guidance::Coaching;
 use sponde::agent::{Command, EventKind, KernelOffer, TurnEnd};
 use sponde::kernel::KernelSource;
 use sponde::llm::scripted::Reply;

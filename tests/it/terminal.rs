@@ -106,7 +106,7 @@ async fn the_code_that_runs_is_the_code_that_was_shown() {
         )
     });
     mock.stop().await;
-    // All of the code as it is, with what a terminal would obey written out, between a rule and the question.
+    // All of the code as it is, with what a terminal would handle written out, between a rule and the question.
     let (_, shown) = screen.waited[1].split_once("─\r\n").unwrap();
     assert_eq!(
         shown,

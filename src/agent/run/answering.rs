@@ -56,7 +56,7 @@ impl Session {
                     prompt,
                     password,
                 };
-                self.tell(kind).await;
+                self.publish(kind);
             }
             // The kernel was told that nobody answers, so it has been refused already.
             StdinPolicy::Refuse => {}
@@ -88,7 +88,7 @@ impl Session {
         if let Some(why) = self.too_dear_aside(&prompt) {
             return self.refuse(&format!("the model is not asked: {why}")).await;
         }
-        self.tell_asked("input").await;
+        self.tell_asked("input");
         self.answering = Some(Answering {
             stream: provider.stream(prompt),
             text: String::new(),
@@ -178,13 +178,12 @@ impl Session {
         }
         let value = (!password).then(|| line.clone());
         let client = (by == AnsweredBy::Person).then(|| self.resolved_by(&cell));
-        self.tell(EventKind::InputAnswered {
+        self.publish(EventKind::InputAnswered {
             cell,
             value,
             by,
             client,
-        })
-        .await;
+        });
         if let Some(kernel) = self.kernels.ready(self.current) {
             // A kernel that is gone finishes its execution, which tells.
             let _ = kernel.reply(&id, line).await;

@@ -61,11 +61,11 @@ pub(super) async fn next_audited(auditing: Option<&mut Auditing>) -> Audited {
 
 impl Session {
     /// Tells that a cell is about to run, and that it waits until that is written.
-    pub(super) async fn approve(&mut self, cell: &str, grounds: Grounds, by: Option<String>) {
-        self.approve_by(cell, grounds, by, None).await;
+    pub(super) fn approve(&mut self, cell: &str, grounds: Grounds, by: Option<String>) {
+        self.approve_by(cell, grounds, by, None);
     }
 
-    async fn approve_by(
+    fn approve_by(
         &mut self,
         cell: &str,
         grounds: Grounds,
@@ -76,14 +76,13 @@ impl Session {
             return;
         };
         let sha256 = sha256(found.source.as_bytes());
-        self.tell(EventKind::CodeApproved {
+        self.publish(EventKind::CodeApproved {
             cell: cell.to_owned(),
             sha256,
             grounds,
             by,
             ruling,
-        })
-        .await;
+        });
         self.announce();
         let item = self.log.appended().sequence;
         if let Some(auditing) = &mut self.auditing {
@@ -92,7 +91,7 @@ impl Session {
     }
 
     /// The same for what the turn decided, whoever it went by.
-    pub(super) async fn approve_for_turn(&mut self, cell: &str) {
+    pub(super) fn approve_for_turn(&mut self, cell: &str) {
         let code = self.transcript.code(cell);
         let is_own = code.is_some_and(|code| code.author == Author::Person);
         let mut resolved = self.resolved.iter().rev();
@@ -104,7 +103,7 @@ impl Session {
         };
         let decided = by.as_deref().filter(|_| grounds == Grounds::Decided);
         let ruling = self.ruling_to_run(decided);
-        self.approve_by(cell, grounds, by, ruling).await;
+        self.approve_by(cell, grounds, by, ruling);
     }
 
     /// Whether what was approved last is written, so that it can run.
@@ -120,14 +119,14 @@ impl Session {
     /// Something is new of the log.
     pub(super) async fn audited(&mut self, audited: Audited) {
         match audited {
-            Audited::Notice(words) => return self.notice(&words).await,
+            Audited::Notice(words) => return self.notice(&words),
             Audited::Written => {}
             Audited::TooLate => {
                 let words = format!(
                     "the audit log could not be written within {} seconds: code runs without a record of who decided so",
                     WITHIN.as_secs()
                 );
-                self.notice(&words).await;
+                self.notice(&words);
             }
         }
         if let Some(auditing) = &mut self.auditing {

@@ -18,7 +18,7 @@ impl Session {
     }
 
     /// It does not answer.
-    pub(super) async fn kernel_is_busy(&mut self) {
+    pub(super) fn kernel_is_busy(&mut self) {
         self.busy_at = None;
         if !matches!(self.restoring, Some(Restoring::Waiting)) {
             return;
@@ -35,11 +35,10 @@ impl Session {
                 CodeStatus::Finished(Verdict::Interrupted | Verdict::TimedOut)
             )
         });
-        self.tell(EventKind::KernelBusy {
+        self.publish(EventKind::KernelBusy {
             kernel: self.kernels.name(MAIN),
             code: code.map(|(_, source)| source.clone()),
-        })
-        .await;
+        });
     }
 
     /// Interrupts the kernel that was left running and is waited for. Returns whether there is one.

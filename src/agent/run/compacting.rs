@@ -18,7 +18,7 @@ use crate::kernel::OutputEvent;
 use crate::llm::tokens::{self, Meter};
 use crate::llm::types::{Message, Part, Usage};
 use crate::session::compaction::{
-    self, Compaction, Inventory, Kind, Measure, Need, Parts, Plan, Said, Scale, Writer,
+    self, Compaction, Inventory, Kind, Measure, Need, Parts, Plan, Scale, SentResults, Writer,
 };
 use crate::session::summarize::{self, Budget, head_and_tail};
 use crate::session::{Cell, context};
@@ -31,14 +31,14 @@ const LATE_BYTES: usize = 4 << 10;
 
 /// What is known about the room that there is.
 #[derive(Default)]
-pub(super) struct Room {
+pub(super) struct ContextBudget {
     /// How the model counts.
     meter: Meter,
     /// Whose meter that is, and the window that it named when it refused a prompt.
     model: String,
     learned: Option<u64>,
     /// What it was told of cells.
-    pub(super) said: Said,
+    pub(super) said: SentResults,
     /// The weight of the prompt that the model has.
     asked: u64,
     /// It has refused a prompt as too long since its last reply.
@@ -78,14 +78,14 @@ pub(super) struct Draft {
 }
 
 /// The end of a compaction that is on its way.
-pub(super) async fn next_draft(room: &mut Room) -> Draft {
+pub(super) async fn next_draft(room: &mut ContextBudget) -> Draft {
     match &mut room.work {
         Some(work) => work.draft.as_mut().await,
         None => std::future::pending().await,
     }
 }
 
-impl Room {
+impl ContextBudget {
     /// Forgets the compaction that is on its way.
     pub(super) fn cancel(&mut self) {
         self.work = None;
@@ -142,7 +142,7 @@ impl Session {
 
     /// Fixes what the model is told of cells that have ended, and sees to it that the prompt fits. The prompt, if the
     /// model can be asked now; if not, it is asked after the compaction that has begun.
-    pub(super) async fn make_room(&mut self) -> Option<Prompt> {
+    pub(super) fn make_room(&mut self) -> Option<Prompt> {
         self.tell_results();
         let prompt = self.prompt();
         if self.room.tried >= TRIES
@@ -151,7 +151,7 @@ impl Session {
             return Some(prompt);
         }
         let need = if self.room.tried == 0 {
-            Need::Room
+            Need::Space
         } else {
             Need::Summary
         };
@@ -159,13 +159,12 @@ impl Session {
             return Some(prompt);
         };
         self.room.tried += 1;
-        self.begin(plan, prompt, Then::Ask, CompactionReason::NearLimit)
-            .await;
+        self.begin(plan, prompt, Then::Ask, CompactionReason::NearLimit);
         None
     }
 
     /// The model refused the prompt as too long. Whether it will be asked again.
-    pub(super) async fn refused(&mut self, message: &str) -> bool {
+    pub(super) fn refused(&mut self, message: &str) -> bool {
         let again = std::mem::replace(&mut self.room.refused, true);
         if self.room.tried >= TRIES {
             return false;
@@ -182,26 +181,24 @@ impl Session {
             .observe(self.room.asked, window.max(counted));
         self.room.learned = Some(window);
         let prompt = self.prompt();
-        let need = if again { Need::Summary } else { Need::Room };
+        let need = if again { Need::Summary } else { Need::Space };
         let Some(plan) = self.plan(&prompt, need) else {
             return false;
         };
         self.room.tried += 1;
-        self.begin(plan, prompt, Then::Ask, CompactionReason::Refused)
-            .await;
+        self.begin(plan, prompt, Then::Ask, CompactionReason::Refused);
         true
     }
 
     /// A person wants it.
-    pub(super) async fn compact(&mut self) -> Option<Input> {
+    pub(super) fn compact(&mut self) -> Option<Input> {
         self.tell_results();
         let prompt = self.prompt();
         let Some(plan) = self.plan(&prompt, Need::Summary) else {
-            self.notice("there is nothing to compact yet").await;
+            self.notice("there is nothing to compact yet");
             return Some(Input::Compacted);
         };
-        self.begin(plan, prompt, Then::Rest, CompactionReason::Requested)
-            .await;
+        self.begin(plan, prompt, Then::Rest, CompactionReason::Requested);
         None
     }
 
@@ -216,8 +213,7 @@ impl Session {
         if let Some(trouble) = &draft.trouble {
             self.notice(&format!(
                 "the model did not write a summary ({trouble}): it is put together without it"
-            ))
-            .await;
+            ));
         }
         self.passwords.blot(&mut draft.inventories);
         let made = self.make(&plan, &draft);
@@ -248,7 +244,7 @@ impl Session {
                 text,
                 compaction,
             });
-            self.tell(EventKind::Compacted {
+            self.publish(EventKind::Compacted {
                 tokens_before: plan.before,
                 tokens_after: after,
                 window: self.window(),
@@ -259,14 +255,12 @@ impl Session {
                 shortened,
                 files,
                 variables: draft.inventories.iter().map(Inventory::len).sum(),
-            })
-            .await;
+            });
         } else if then == Then::Rest {
-            self.notice("the conversation is too short to become shorter")
-                .await;
+            self.notice("the conversation is too short to become shorter");
         }
         let next = match then {
-            Then::Ask => self.sample().await,
+            Then::Ask => self.sample(),
             Then::Rest => Some(Input::Compacted),
         };
         if let Some(input) = next {
@@ -354,13 +348,12 @@ impl Session {
         )
     }
 
-    async fn begin(&mut self, plan: Plan, prompt: Prompt, then: Then, reason: CompactionReason) {
-        self.tell(EventKind::CompactionStarted {
+    fn begin(&mut self, plan: Plan, prompt: Prompt, then: Then, reason: CompactionReason) {
+        self.publish(EventKind::CompactionStarted {
             tokens: plan.before,
             window: self.window(),
             reason,
-        })
-        .await;
+        });
         let kernels = self.kernels.all_ready();
         let mut request = match plan.kind {
             Kind::Outputs => None,
@@ -372,7 +365,7 @@ impl Session {
             request = None;
         }
         if request.is_some() {
-            self.tell_asked("summary").await;
+            self.tell_asked("summary");
         }
         let draft = Box::pin(async move {
             let mut draft = Draft {

@@ -52,13 +52,13 @@ impl Session {
         self.stamp = now;
         let read = tokio::task::spawn_blocking(move || read(&path)).await;
         match read {
-            Ok(Found::Changed(notebook)) => self.take_over(notebook).await,
-            Ok(Found::Other(what)) => self.go_on_beside(&what).await,
-            Err(error) => self.go_on_beside(&error.to_string()).await,
+            Ok(Found::Changed(notebook)) => self.take_over(notebook),
+            Ok(Found::Other(what)) => self.go_on_beside(&what),
+            Err(error) => self.go_on_beside(&error.to_string()),
         }
     }
 
-    async fn take_over(&mut self, notebook: Box<Notebook>) {
+    fn take_over(&mut self, notebook: Box<Notebook>) {
         let changes = open::changes(&notebook);
         self.edit(Edit::Reload(notebook));
         if let Some(store) = &mut self.store {
@@ -76,10 +76,10 @@ impl Session {
             "the notebook was changed by another program ({}): that is kept, and the model is told",
             open::summary(&changes)
         );
-        self.notice(&message).await;
+        self.notice(&message);
     }
 
-    async fn go_on_beside(&mut self, what: &str) {
+    fn go_on_beside(&mut self, what: &str) {
         let old = self.options.notebook.clone();
         let Some(new) = free_name(&old) else {
             return;
@@ -94,7 +94,7 @@ impl Session {
         }
         self.options.notebook = new;
         self.stamp = None;
-        self.notice(&message).await;
+        self.notice(&message);
     }
 }
 

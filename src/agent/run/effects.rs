@@ -1,10 +1,10 @@
 //! The effects of a turn, one by one, and what comes back from kernel and model.
 
 use super::kernel_slot::KernelSlot;
-use super::own::next_execution_event;
+use super::user_cell::next_execution_event;
 use super::{
     Coaching, Edit, EventKind, ExecuteOptions, ExitReason, Input, KernelError, KernelIdentity,
-    Late, MAIN, OutputEvent, Running, Sampling, Session, ToolChoice, Verdict, coach, now,
+    Late, MAIN, OutputEvent, Running, Sampling, Session, ToolChoice, Verdict, guidance, now,
     random_cell_id,
 };
 use crate::agent::event::TurnEnd;
@@ -28,20 +28,20 @@ impl Drive for Session {
 
     async fn perform(&mut self, effect: Effect) -> Option<Input> {
         match effect {
-            Effect::Sample => return self.sample().await,
-            Effect::Compact => return self.compact().await,
+            Effect::Sample => return self.sample(),
+            Effect::Compact => return self.compact(),
             Effect::CancelSampling => {
                 self.room.cancel();
                 self.break_off("interrupted");
             }
             Effect::Hint(text) => self.hint(text),
-            Effect::Ask { cell } => self.ask_about(cell).await,
-            Effect::Forbid { cell, ruling } => self.forbid(cell, *ruling).await,
+            Effect::Ask { cell } => self.ask_about(cell),
+            Effect::Forbid { cell, ruling } => self.forbid(cell, *ruling),
             Effect::Remember(permit) => self.remember(permit),
-            Effect::AskToGoOn(end) => self.tell(EventKind::ContinueRequested { end }).await,
+            Effect::AskToGoOn(end) => self.publish(EventKind::ContinueRequested { end }),
             Effect::RaiseBudget => self.raise_budget(),
             Effect::Execute { cell } => {
-                self.approve_for_turn(&cell).await;
+                self.approve_for_turn(&cell);
                 return self.execute(cell).await;
             }
             Effect::Change { cell, source } => self.edit_by(Edit::Change { cell, source }),
@@ -75,7 +75,7 @@ impl Drive for Session {
                 }
                 if self.kernels.ready(self.current).is_some() {
                     if self.running.is_some() {
-                        self.tell_died("it is restarted on request").await;
+                        self.tell_died("it is restarted on request");
                     }
                     self.variables_are_gone();
                     self.kernels.restart(self.current);
@@ -94,22 +94,22 @@ impl Session {
     }
 
     /// Asks the model, or makes room first, after which it is asked.
-    pub(super) async fn sample(&mut self) -> Option<Input> {
+    pub(super) fn sample(&mut self) -> Option<Input> {
         let Some(provider) = self.options.provider.clone() else {
             return Some(Input::ModelFailed {
                 message: "no model is configured".to_owned(),
                 key_variable: None,
             });
         };
-        let prompt = self.make_room().await?;
+        let prompt = self.make_room()?;
         if let Some(input) = self.over_budget(&prompt) {
             return Some(input);
         }
         self.steps += 1;
         let step = self.steps;
         self.between_cells();
-        self.tell(EventKind::StepStarted { step }).await;
-        self.tell_asked("reply").await;
+        self.publish(EventKind::StepStarted { step });
+        self.tell_asked("reply");
         self.room.asking(&prompt);
         self.sampling = Some(Sampling::new(provider.stream(prompt), step));
         None
@@ -161,7 +161,7 @@ impl Session {
                     // It died between two cells: start it again, the cell waits.
                     Err(KernelError::Dead { reason, .. }) => {
                         self.kernels.restart(index);
-                        self.tell_died(&reason.to_string()).await;
+                        self.tell_died(&reason.to_string());
                     }
                     Err(error) => return Some(self.not_run(&running.cell, error.to_string())),
                 }
@@ -184,11 +184,11 @@ impl Session {
         }
     }
 
-    async fn tell_died(&mut self, reason: &str) {
+    fn tell_died(&mut self, reason: &str) {
         self.variables_are_gone();
         let kernel = self.kernels.name(self.current);
         let reason = format!("{reason}; all variables are lost");
-        self.tell(EventKind::KernelDied { kernel, reason }).await;
+        self.publish(EventKind::KernelDied { kernel, reason });
     }
 
     pub(super) async fn kernel_changed(&mut self, index: usize, ready: Result<(), KernelError>) {
@@ -217,11 +217,10 @@ impl Session {
                     self.note_kept(index, &file);
                     let kernel = self.kernels.name(index);
                     let connection_file = file.display().to_string();
-                    self.tell(EventKind::KernelReady {
+                    self.publish(EventKind::KernelReady {
                         kernel,
                         connection_file,
-                    })
-                    .await;
+                    });
                 }
                 if index == MAIN {
                     let adopted = kernel.was_adopted().await.unwrap_or(false);
@@ -238,12 +237,11 @@ impl Session {
                 }
             }
             (Err(error), _) => {
-                self.tell(EventKind::KernelFailed {
+                self.publish(EventKind::KernelFailed {
                     kernel: self.kernels.name(index),
                     message: error.to_string(),
                     log: error.log().map(str::to_owned),
-                })
-                .await;
+                });
                 if index == MAIN {
                     self.kernel_is_not_back();
                 }
@@ -279,8 +277,7 @@ impl Session {
                 self.input_requested(request).await;
             }
             Some(ExecutionEvent::StillRunning { interrupts }) => {
-                self.tell(EventKind::StillRunning { cell, interrupts })
-                    .await;
+                self.publish(EventKind::StillRunning { cell, interrupts });
             }
             Some(ExecutionEvent::Finished(outcome)) => {
                 let execution = running.execution.as_ref().map(|it| it.id.clone());
@@ -386,7 +383,7 @@ impl Session {
         if let Verdict::KernelDied(reason) = &verdict
             && *reason != ExitReason::Requested
         {
-            self.tell_died(&reason.to_string()).await;
+            self.tell_died(&reason.to_string());
         }
         let nudge = self.check_cell(&verdict).await;
         self.drive(Input::Ran { verdict, nudge }).await;
@@ -407,7 +404,7 @@ impl Session {
             Some(kernel) => inventory(kernel).await,
             None => None,
         };
-        let nudge = coach::after_cell(
+        let nudge = guidance::after_cell(
             &self.question,
             verdict,
             variables.as_deref(),
@@ -459,15 +456,14 @@ impl Session {
         let saved = self.save(true).await;
         let session = self.transcript.spent();
         let notebook = saved.then(|| self.options.notebook.display().to_string());
-        self.tell(EventKind::TurnFinished {
+        self.publish(EventKind::TurnFinished {
             end,
             input_tokens: session.usage.input,
             output_tokens: session.usage.output,
             turn: turn.into(),
             session: session.into(),
             notebook,
-        })
-        .await;
+        });
     }
 }
 

@@ -92,10 +92,9 @@ impl Session {
             Came::Worked(offer, Ok(())) => self.runs_again(&offer).await,
             Came::Worked(offer, Err(why)) => {
                 let message = format!("`{}` could not be installed: {why}", offer.package);
-                self.tell(EventKind::Notice {
+                self.publish(EventKind::Notice {
                     message: message.clone(),
-                })
-                .await;
+                });
                 self.stays_missing(&message).await;
             }
         }
@@ -107,7 +106,7 @@ impl Session {
         };
         let asks = installs.attended && self.options.stdin != StdinPolicy::Model;
         match installs.policy.judge(&offer, asks) {
-            install::Verdict::Install => self.begin_install(offer).await,
+            install::Verdict::Install => self.begin_install(offer),
             install::Verdict::Ask => {
                 let prompt = install::question(&offer);
                 let Some((running, installing)) =
@@ -127,7 +126,7 @@ impl Session {
                     prompt,
                     password: false,
                 };
-                self.tell(kind).await;
+                self.publish(kind);
             }
             install::Verdict::Leave => {
                 let Offer {
@@ -140,14 +139,14 @@ impl Session {
                     "`{module}` is in the package `{package}`, which {environment} does not have; it is not installed without being asked for \
                      (--install allow, or in a chat)"
                 );
-                self.tell(EventKind::Notice { message }).await;
+                self.publish(EventKind::Notice { message });
                 let why = install::hint(module);
                 self.stays_missing(&why).await;
             }
         }
     }
 
-    async fn begin_install(&mut self, offer: Offer) {
+    fn begin_install(&mut self, offer: Offer) {
         let Some(installs) = &self.options.installs else {
             return;
         };
@@ -161,7 +160,7 @@ impl Session {
         if let Some(installing) = &mut self.installing {
             installing.state = State::Working(offer, work);
         }
-        self.tell(EventKind::Notice { message }).await;
+        self.publish(EventKind::Notice { message });
     }
 
     /// The person's line, if it is the answer to this question. Returns whether it was.
@@ -179,15 +178,14 @@ impl Session {
         };
         running.input = None;
         let client = Some(self.resolved_by(cell));
-        self.tell(EventKind::InputAnswered {
+        self.publish(EventKind::InputAnswered {
             cell: cell.to_owned(),
             value: Some(line.to_owned()),
             by: AnsweredBy::Person,
             client,
-        })
-        .await;
+        });
         if install::is_yes(line) {
-            self.begin_install(offer).await;
+            self.begin_install(offer);
         } else {
             let why = format!(
                 "The user does not want `{}` installed: do it with what is there.",
@@ -216,7 +214,7 @@ impl Session {
             return;
         };
         let message = format!("installed `{}`: the cell runs again", offer.package);
-        self.tell(EventKind::Notice { message }).await;
+        self.publish(EventKind::Notice { message });
         // The error of before is none any more.
         self.emit(cell.clone(), OutputEvent::Clear { wait: false })
             .await;

@@ -86,14 +86,13 @@ impl Session {
     }
 
     /// A person is asked about a cell.
-    pub(super) async fn ask_about(&mut self, cell: String) {
+    pub(super) fn ask_about(&mut self, cell: String) {
         let (findings, reason) = self.question_about();
-        self.tell(EventKind::ApprovalRequested {
+        self.publish(EventKind::ApprovalRequested {
             cell,
             findings,
             reason,
-        })
-        .await;
+        });
     }
 
     /// What stands in the question about the cell that waits.
@@ -115,9 +114,9 @@ impl Session {
     }
 
     /// A rule forbids a cell: the model is told, and a person sees it.
-    pub(super) async fn forbid(&mut self, cell: String, ruling: Ruling) {
+    pub(super) fn forbid(&mut self, cell: String, ruling: Ruling) {
         self.end_cell(&cell, CodeStatus::NotRun(ruling.words_for_model()));
-        self.tell(EventKind::CodeForbidden { cell, ruling }).await;
+        self.publish(EventKind::CodeForbidden { cell, ruling });
     }
 
     /// A person lets such code run from now on.

@@ -96,7 +96,7 @@ impl Session {
             None => store.flush(),
         });
         if let Some(Outcome::Failed(Some(words))) = kept.await {
-            self.notice(&words).await;
+            self.notice(&words);
         }
     }
 
@@ -119,13 +119,13 @@ impl Session {
                 self.transcript.settle();
                 self.stamp = Stamp::of(&self.options.notebook);
                 if let Some(words) = words {
-                    self.notice(&words).await;
+                    self.notice(&words);
                 }
                 true
             }
             Some(Outcome::Failed(words)) => {
                 if let Some(words) = words {
-                    self.notice(&words).await;
+                    self.notice(&words);
                 }
                 false
             }

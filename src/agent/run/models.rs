@@ -4,7 +4,7 @@
 //! much of outputs it gets). While the model is being opened the session goes on; a question waits for it.
 
 use super::{Edit, EventKind, Input, Session, State};
-use crate::agent::models::{Opening, Outfit};
+use crate::agent::models::{ModelSetup, Opening};
 use crate::agent::redacted::redacted;
 
 /// A model that is being opened.
@@ -16,7 +16,7 @@ pub(super) struct Switch {
 }
 
 /// What became of it; waits for ever if there is none.
-pub(super) async fn next_opened(switch: Option<&mut Switch>) -> Result<Outfit, String> {
+pub(super) async fn next_opened(switch: Option<&mut Switch>) -> Result<ModelSetup, String> {
     match switch {
         Some(switch) => switch.opening.as_mut().await,
         None => std::future::pending().await,
@@ -25,7 +25,7 @@ pub(super) async fn next_opened(switch: Option<&mut Switch>) -> Result<Outfit, S
 
 impl Session {
     /// The person wants another model.
-    pub(super) async fn set_model(&mut self, name: String) {
+    pub(super) fn set_model(&mut self, name: String) {
         let refusal = if self.turn.state != State::Idle {
             "still busy with the last turn: interrupt it first"
         } else if self.switch.is_some() {
@@ -40,7 +40,7 @@ impl Session {
         } else {
             "this session has only one model"
         };
-        self.unchanged(name, refusal.to_owned()).await;
+        self.unchanged(name, refusal.to_owned());
     }
 
     /// Whether the question was taken to wait for the model that is being opened.
@@ -55,13 +55,13 @@ impl Session {
     }
 
     /// The model that was asked for is there, or not.
-    pub(super) async fn opened(&mut self, opened: Result<Outfit, String>) {
+    pub(super) async fn opened(&mut self, opened: Result<ModelSetup, String>) {
         let Some(Switch { name, question, .. }) = self.switch.take() else {
             return;
         };
         match opened {
-            Ok(outfit) => self.change_to(outfit).await,
-            Err(message) => self.unchanged(name, message).await,
+            Ok(outfit) => self.change_to(outfit),
+            Err(message) => self.unchanged(name, message),
         }
         if let Some(text) = question {
             self.begin_turn(text);
@@ -70,16 +70,16 @@ impl Session {
     }
 
     /// The person does not want to wait for it any more. Whether there was one.
-    pub(super) async fn give_up_model(&mut self) -> bool {
+    pub(super) fn give_up_model(&mut self) -> bool {
         let Some(Switch { name, .. }) = self.switch.take() else {
             return false;
         };
-        self.unchanged(name, "interrupted".to_owned()).await;
+        self.unchanged(name, "interrupted".to_owned());
         true
     }
 
-    async fn change_to(&mut self, outfit: Outfit) {
-        let Outfit {
+    fn change_to(&mut self, outfit: ModelSetup) {
+        let ModelSetup {
             provider,
             system,
             coaching,
@@ -92,16 +92,14 @@ impl Session {
         self.options.output_budget = output_budget;
         self.eye = Self::eye_of(&self.options);
         self.edit(Edit::SetModel(info.name.clone()));
-        self.tell(EventKind::ModelChanged {
+        self.publish(EventKind::ModelChanged {
             model: info.name,
             vision: info.vision,
             context_window: info.context_window,
-        })
-        .await;
+        });
     }
 
-    async fn unchanged(&mut self, model: String, message: String) {
-        self.tell(EventKind::ModelUnchanged { model, message })
-            .await;
+    fn unchanged(&mut self, model: String, message: String) {
+        self.publish(EventKind::ModelUnchanged { model, message });
     }
 }

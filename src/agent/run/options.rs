@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::agent::approval::{Approval, AtLimit, Rule};
 use crate::agent::audit::AuditOptions;
 use crate::agent::budget::Budgets;
-use crate::agent::coach::Coaching;
+use crate::agent::guidance::Coaching;
 use crate::agent::install::Installs;
 use crate::agent::models::Models;
 use crate::agent::stdin::StdinPolicy;

@@ -1,4 +1,4 @@
-//! Large outputs on their way to files ([`Spill`]): they are written where blocking is fine, in batches and in order.
+//! Large outputs on their way to files ([`OutputFolder`]): they are written where blocking is fine, in batches and in order.
 //!
 //! Invariants: at most [`BATCH`] bytes wait beside the output that came last; a cell that passes its limits learns where
 //! its files are at once, and all of them are written when it is over.
@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Edit, Session};
-use crate::agent::spill::Spill;
+use crate::agent::output_folder::OutputFolder;
 use crate::jupyter::mime::MimeBundle;
 use crate::kernel::OutputEvent;
 use crate::session::limits::Whole;
@@ -18,7 +18,7 @@ const BATCH: usize = 256 << 10;
 /// The files of a session's large outputs, and what waits for them.
 pub(super) struct OutputFiles {
     /// Elsewhere while it writes.
-    spill: Option<Spill>,
+    spill: Option<OutputFolder>,
     waiting: Vec<Work>,
     bytes: usize,
     /// Where the outputs of cells with files are.
@@ -42,7 +42,7 @@ enum What {
 }
 
 impl OutputFiles {
-    pub(super) fn new(spill: Spill) -> Self {
+    pub(super) fn new(spill: OutputFolder) -> Self {
         Self {
             spill: Some(spill),
             waiting: Vec::new(),
@@ -52,7 +52,7 @@ impl OutputFiles {
     }
 
     fn keep_nothing(&self) -> bool {
-        self.spill.as_ref().is_none_or(Spill::is_none)
+        self.spill.as_ref().is_none_or(OutputFolder::is_none)
     }
 
     /// Whether an output changes files.
@@ -89,7 +89,7 @@ impl OutputFiles {
         if work.is_empty() {
             return (Vec::new(), Vec::new());
         }
-        let mut spill = self.spill.take().unwrap_or_else(Spill::none);
+        let mut spill = self.spill.take().unwrap_or_else(OutputFolder::none);
         let written = tokio::task::spawn_blocking(move || {
             let mut wholes = BTreeMap::new();
             let mut trouble = Vec::new();
@@ -174,7 +174,7 @@ impl Session {
         let cell = cell.to_owned();
         self.edit(Edit::Cut { cell, whole });
         if let Some(message) = notice {
-            self.notice(&message).await;
+            self.notice(&message);
         }
     }
 
@@ -187,7 +187,7 @@ impl Session {
             }
         }
         for message in trouble {
-            self.notice(&message).await;
+            self.notice(&message);
         }
     }
 

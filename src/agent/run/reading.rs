@@ -100,18 +100,17 @@ impl Session {
             places,
         });
         if let Some(reason) = failed {
-            self.notice(&format!("could not write a plot to a file: {reason}"))
-                .await;
+            self.notice(&format!("could not write a plot to a file: {reason}"));
         }
     }
 
     /// The eye of a model that sees.
     pub(super) fn eye_of(
         options: &super::AgentOptions,
-    ) -> Option<Arc<crate::session::summarize::Eye>> {
+    ) -> Option<Arc<crate::session::summarize::ImagePreparer>> {
         let info = options.provider.as_ref()?.info();
         let rules = crate::llm::pictures::rules_for(&info.name);
         info.vision
-            .then(|| Arc::new(crate::session::summarize::Eye::new(rules)))
+            .then(|| Arc::new(crate::session::summarize::ImagePreparer::new(rules)))
     }
 }

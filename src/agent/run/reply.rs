@@ -1,7 +1,7 @@
 //! A complete reply of the model: its calls become cells; a small model's words and cells are looked at first.
 
 use super::{
-    Author, Coaching, CodeStatus, Edit, Input, Novelty, Sampling, Session, ToolChoice, coach,
+    Author, Coaching, CodeStatus, Edit, Input, Novelty, Sampling, Session, ToolChoice, guidance,
     random_cell_id, tools,
 };
 use crate::agent::sampling::Ended;
@@ -75,8 +75,7 @@ impl Session {
             if let Some(reason) = reason {
                 broken = true;
                 let what = first_sentence(&reason);
-                self.notice(&format!("the model's call was not run: {what}"))
-                    .await;
+                self.notice(&format!("the model's call was not run: {what}"));
                 self.end_cell(&call.cell, CodeStatus::NotRun(reason));
                 continue;
             }
@@ -125,7 +124,7 @@ impl Session {
             return None;
         }
         let facts = self.options.facts.as_deref().unwrap_or_default();
-        let nudge = coach::after_answer(
+        let nudge = guidance::after_answer(
             &self.question,
             &sampling.text,
             facts,
@@ -143,11 +142,11 @@ impl Session {
             return (code, None);
         }
         let code = if self.language() == "python" {
-            coach::repair_torn(&code)
+            guidance::repair_torn(&code)
         } else {
             code
         };
-        let (choice, reason) = match coach::novelty(&code, &self.turn_cells()) {
+        let (choice, reason) = match guidance::novelty(&code, &self.turn_cells()) {
             Novelty::New => (ToolChoice::Auto, None),
             Novelty::Done => (
                 ToolChoice::None,

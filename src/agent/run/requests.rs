@@ -108,27 +108,26 @@ impl Session {
     }
 
     /// Everybody sees who decided about a cell.
-    pub(super) async fn decided(&mut self, cell: &str, decision: &Decision) {
+    pub(super) fn decided(&mut self, cell: &str, decision: &Decision) {
         let by = self.resolved_by(cell);
-        self.tell(EventKind::ApprovalResolved {
+        self.publish(EventKind::ApprovalResolved {
             cell: cell.to_owned(),
             decision: decision.clone(),
             by,
-        })
-        .await;
+        });
     }
 
     /// Everybody sees when a person is asked from now on.
-    pub(super) async fn tell_approval(&mut self) {
+    pub(super) fn tell_approval(&mut self) {
         let approval = self.turn.approval();
         let by = self.by.clone().unwrap_or_default();
-        self.tell(EventKind::ApprovalChanged { approval, by }).await;
+        self.publish(EventKind::ApprovalChanged { approval, by });
     }
 
     /// Everybody sees who said whether a turn goes on.
-    pub(super) async fn said_to_go_on(&mut self, go_on: bool) {
+    pub(super) fn said_to_go_on(&mut self, go_on: bool) {
         let by = self.resolved_by(CONTINUE);
-        self.tell(EventKind::ContinueResolved { go_on, by }).await;
+        self.publish(EventKind::ContinueResolved { go_on, by });
     }
 
     /// A client joins: it gets everything as it is now, and every item from then on.

@@ -97,7 +97,7 @@ impl Session {
             return;
         }
         let cells = self.steps_to_replay().len();
-        self.tell(EventKind::SessionResumed {
+        self.publish(EventKind::SessionResumed {
             cells: self.transcript.cells().len(),
             code_cells: cells,
             memory: if adopted {
@@ -105,8 +105,7 @@ impl Session {
             } else {
                 KernelMemory::Gone
             },
-        })
-        .await;
+        });
         if adopted {
             let words = "The session goes on in the same kernel: it has kept its memory.";
             self.restored(RestoredBy::Kernel, words, (0, 0)).await;
@@ -207,7 +206,7 @@ impl Session {
                 Some(super::kernel_slot::KernelSlot::Ready(kernel)) => kernel.clone(),
                 Some(super::kernel_slot::KernelSlot::Failed(error)) => {
                     let why = format!("not run: {error}");
-                    self.tell_replayed(&step, "not run", vec![why]).await;
+                    self.tell_replayed(&step, "not run", vec![why]);
                     continue;
                 }
                 // It is told when it is there.
@@ -217,7 +216,7 @@ impl Session {
                 }
             };
             if !std::mem::replace(&mut step.approved, true) {
-                self.approve(&step.cell, Grounds::Replay, Some(by)).await;
+                self.approve(&step.cell, Grounds::Replay, Some(by));
             }
             if !self.is_audited() {
                 // It goes on when that is written.
@@ -239,7 +238,7 @@ impl Session {
                 }
                 Err(error) => {
                     let why = format!("not run: {error}");
-                    self.tell_replayed(&step, "not run", vec![why]).await;
+                    self.tell_replayed(&step, "not run", vec![why]);
                 }
             }
         }
@@ -267,8 +266,7 @@ impl Session {
                 };
                 let died = matches!(outcome.verdict, Verdict::KernelDied(_));
                 let differences = self.compare(&step.cell, outputs, &outcome.verdict);
-                self.tell_replayed(&step, verdict_name(&outcome.verdict), differences)
-                    .await;
+                self.tell_replayed(&step, verdict_name(&outcome.verdict), differences);
                 if died {
                     if let Some(Restoring::Replaying(replay)) = &mut self.restoring {
                         replay.stopped = true;
@@ -316,7 +314,7 @@ impl Session {
         words
     }
 
-    async fn tell_replayed(&mut self, step: &Step, status: &str, differences: Vec<String>) {
+    fn tell_replayed(&mut self, step: &Step, status: &str, differences: Vec<String>) {
         let Some(Restoring::Replaying(replay)) = &mut self.restoring else {
             return;
         };
@@ -329,7 +327,7 @@ impl Session {
             status: status.to_owned(),
             differences,
         };
-        self.tell(event).await;
+        self.publish(event);
     }
 
     async fn replayed_all(&mut self) {
@@ -389,7 +387,7 @@ impl Session {
             });
         }
         let (ran, differing) = counts;
-        self.tell(EventKind::SessionRestored {
+        self.publish(EventKind::SessionRestored {
             by,
             ran,
             differing,
@@ -397,8 +395,7 @@ impl Session {
                 let names = variables.into_iter().map(|variable| variable.name);
                 names.collect()
             }),
-        })
-        .await;
+        });
     }
 }
 

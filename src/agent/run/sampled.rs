@@ -26,7 +26,7 @@ impl Session {
                 Progress::Text(_) | Progress::LaterText { .. }
                     if self.options.coaching == Coaching::Small => {}
                 Progress::LaterText { cell, text } => {
-                    self.tell(EventKind::Text { cell, text }).await;
+                    self.publish(EventKind::Text { cell, text });
                 }
                 Progress::Text(text) => {
                     let cell = sampling
@@ -36,14 +36,14 @@ impl Session {
                     let step = sampling.step;
                     self.say(cell, step, text);
                 }
-                Progress::Reasoning(text) => self.tell(EventKind::Reasoning { text }).await,
+                Progress::Reasoning(text) => self.publish(EventKind::Reasoning { text }),
                 Progress::Code { cell, text } => {
                     let cut =
                         self.options.coaching == Coaching::Small && sampling.goes_in_circles();
                     if cut {
                         sampling.ended = Ended::Circles;
                     }
-                    self.tell(EventKind::CodeDelta { cell, text }).await;
+                    self.publish(EventKind::CodeDelta { cell, text });
                     if cut && let Some(sampling) = self.sampling.take() {
                         self.replied(sampling).await;
                     }
@@ -53,7 +53,7 @@ impl Session {
                     self.edit(Edit::Keep { step, native });
                 }
                 Progress::Nothing => {}
-                Progress::Again { why, cell } => self.asked_again(why, cell).await,
+                Progress::Again { why, cell } => self.asked_again(&why, cell),
                 Progress::Complete { usage } => {
                     self.room.replied(usage);
                     self.spend(usage);
@@ -65,7 +65,7 @@ impl Session {
             Some(Err(error)) => {
                 self.break_off("cut off");
                 if let ProviderError::ContextTooLong { message } = &error
-                    && self.refused(message).await
+                    && self.refused(message)
                 {
                     return;
                 }
@@ -84,21 +84,20 @@ impl Session {
     }
 
     /// The reply is asked for again. What was shown of it stays for the person; the model does not get it.
-    async fn asked_again(&mut self, why: Retrying, cell: Option<String>) {
+    fn asked_again(&mut self, why: &Retrying, cell: Option<String>) {
         if let Some(cell) = &cell {
             self.edit(Edit::CutOff {
                 cell: cell.clone(),
                 reason: why.error.to_string(),
             });
         }
-        self.tell(EventKind::Retrying {
+        self.publish(EventKind::Retrying {
             message: why.error.to_string(),
             wait_ms: u64::try_from(why.wait.as_millis()).unwrap_or(u64::MAX),
             attempt: why.attempt,
             of: why.of,
             cell,
-        })
-        .await;
+        });
     }
 
     /// Ends the reply that is streaming; what was said of it is kept with a mark.

@@ -4,12 +4,8 @@ use super::{Edit, EventKind, Session};
 use crate::agent::stream::Body;
 
 impl Session {
-    /// Tells an event.
-    #[expect(
-        clippy::unused_async,
-        reason = "callers hold no lock; telling may have to wait one day"
-    )]
-    pub(super) async fn tell(&mut self, event: EventKind) {
+    /// Gives an event to all subscribers.
+    pub(super) fn publish(&mut self, event: EventKind) {
         if event.asks_person() {
             self.guard.waits();
         }
@@ -19,25 +15,23 @@ impl Session {
         self.append(Body::Event { event });
     }
 
-    pub(super) async fn notice(&mut self, message: &str) {
-        self.tell(EventKind::Notice {
+    pub(super) fn notice(&mut self, message: &str) {
+        self.publish(EventKind::Notice {
             message: message.to_owned(),
-        })
-        .await;
+        });
     }
 
     /// Tells that the model is asked, and what for.
-    pub(super) async fn tell_asked(&mut self, purpose: &str) {
+    pub(super) fn tell_asked(&mut self, purpose: &str) {
         let Some(provider) = &self.options.provider else {
             return;
         };
         let (model, host) = (provider.info().name.clone(), provider.info().host.clone());
-        self.tell(EventKind::ModelAsked {
+        self.publish(EventKind::ModelAsked {
             purpose: purpose.to_owned(),
             model,
             host,
-        })
-        .await;
+        });
     }
 
     /// Tells an edit that was applied.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
-use super::again::Replayed;
+use super::rerun::Replayed;
 use super::{Edit, EventKind, MAIN, Session, random_cell_id};
 use crate::agent::event::{CheckpointInfo, Command, Undone};
 use crate::agent::save::write_beside_code;
@@ -46,10 +46,10 @@ impl Session {
             }
             Command::Undo { .. } => {
                 let message = "still busy with the last turn: interrupt it first".to_owned();
-                self.tell(EventKind::UndoRefused { message }).await;
+                self.publish(EventKind::UndoRefused { message });
             }
             Command::Checkpoints => self.list_points().await,
-            _ => self.obey(wanted).await,
+            _ => self.handle(wanted).await,
         }
         false
     }
@@ -65,13 +65,13 @@ impl Session {
         let plan = match self.plan_undo(to).await {
             Ok(plan) => plan,
             Err(message) => {
-                self.tell(EventKind::UndoRefused { message }).await;
+                self.publish(EventKind::UndoRefused { message });
                 return false;
             }
         };
         if !plan.inexact.is_empty() && !anyway {
             let inexact = plan.inexact;
-            self.tell(EventKind::UndoAsks { inexact }).await;
+            self.publish(EventKind::UndoAsks { inexact });
             return false;
         }
         self.carry_out(plan, inbox).await
@@ -111,7 +111,7 @@ impl Session {
                 });
             }
         }
-        self.tell(EventKind::Checkpoints { checkpoints }).await;
+        self.publish(EventKind::Checkpoints { checkpoints });
     }
 
     /// What has to be done, or why it cannot.
@@ -222,7 +222,7 @@ impl Session {
                 Ok(Replayed::Ending) => return true,
                 Ok(Replayed::Stopped) => {
                     let message = "it was interrupted: nothing was taken back".to_owned();
-                    self.tell(EventKind::UndoRefused { message }).await;
+                    self.publish(EventKind::UndoRefused { message });
                     return false;
                 }
                 Err(why) => {
@@ -231,7 +231,7 @@ impl Session {
                     let cells = self.transcript.cells().get(..plan.from).unwrap_or_default();
                     let cells = cells.iter().filter(|cell| ran_in_main(cell)).count();
                     let inexact = cells_only(&why).inexact(cells);
-                    self.tell(EventKind::UndoAsks { inexact }).await;
+                    self.publish(EventKind::UndoAsks { inexact });
                     return false;
                 }
             }
@@ -278,15 +278,14 @@ impl Session {
                 .map(|path| path.display().to_string())
                 .collect()
         };
-        self.tell(EventKind::Undone(Undone {
+        self.publish(EventKind::Undone(Undone {
             cells,
             variables: variables.to_owned(),
             restored: shown(&files.restored),
             removed: shown(&files.removed),
             notes,
             kept_in: kept.is_ok().then(|| attic.display().to_string()),
-        }))
-        .await;
+        }));
         false
     }
 
@@ -377,7 +376,7 @@ impl Session {
     }
 }
 
-impl super::points::Past {
+impl super::checkpoints::UndoHistory {
     /// What the turns from the point `at` on did to the files.
     fn spans(&self, at: usize) -> Vec<Span> {
         let mut spans = Vec::new();

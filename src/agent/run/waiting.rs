@@ -2,7 +2,7 @@
 
 use tokio::sync::mpsc;
 
-use super::again::Replayed;
+use super::rerun::Replayed;
 use super::{MAIN, Session};
 use crate::agent::event::Command;
 use crate::agent::stream::client::{Request, Wanted};

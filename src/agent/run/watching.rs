@@ -75,8 +75,7 @@ impl Session {
         if is_new {
             self.notice(
                 "there are too many files here to look at all of them: changes of those that were not looked at are not listed",
-            )
-            .await;
+            );
         }
     }
 }

@@ -203,7 +203,7 @@ impl View {
         let shown = match edit {
             Edit::Say { cell, text } if !is_own => {
                 self.in_turn = true;
-                EventKind::Said {
+                EventKind::UserMessage {
                     cell: cell.clone(),
                     text: text.clone(),
                 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::beneath::Beneath;
+use super::confined_dir::ConfinedDir;
 use crate::kernel::folder::path_of;
 
 /// Entries that are looked at however long that takes: a busy machine stops now and then.
@@ -93,7 +93,7 @@ impl Scan {
         let is_late =
             |seen: usize| seen >= FEW && bounds.until.is_some_and(|until| Instant::now() >= until);
         let mut scan = Self::default();
-        let beneath = Beneath::open(root);
+        let beneath = ConfinedDir::open(root);
         let device = std::fs::metadata(root).map(|found| found.dev());
         let mut dirs = VecDeque::from([PathBuf::new()]);
         while let Some(dir) = dirs.pop_front() {

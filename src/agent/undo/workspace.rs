@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::beneath::Beneath;
+use super::confined_dir::ConfinedDir;
 use super::scan::{Bounds, Found, Scan, Stamp};
 use super::store::{Hash, Store, hash_of};
 
@@ -171,7 +171,7 @@ impl Workspace {
         let unsettled = self.last.copies.iter().filter(|(_, copy)| !copy.settled);
         for (path, _) in unsettled {
             let is_same = self.last.scan.entries.get(path) == scan.entries.get(path);
-            let file = Beneath::open(&self.root).and_then(|beneath| beneath.read(path));
+            let file = ConfinedDir::open(&self.root).and_then(|beneath| beneath.read(path));
             if is_same && let Some(hash) = file.ok().and_then(|mut file| hash_of(&mut file).ok()) {
                 hashes.insert(path.clone(), hash);
             }
@@ -202,7 +202,7 @@ impl Workspace {
     /// What it takes to undo what changed in `turns`, oldest first.
     pub fn plan(&self, turns: &[Span]) -> FilePlan {
         let now = self.look();
-        let beneath = Beneath::open(&self.root);
+        let beneath = ConfinedDir::open(&self.root);
         let mut plan = FilePlan::default();
         for (moment, end) in turns {
             let end = end.as_ref().unwrap_or(&now);
@@ -269,7 +269,7 @@ impl Workspace {
 
     /// `None` if it cannot be read or changes meanwhile.
     fn copy(&mut self, path: &Path, stamp: &Stamp) -> Option<Hash> {
-        let mut file = Beneath::open(&self.root).ok()?.read(path).ok()?;
+        let mut file = ConfinedDir::open(&self.root).ok()?.read(path).ok()?;
         let is_same = |file: &std::fs::File| {
             file.metadata()
                 .is_ok_and(|metadata| metadata.is_file() && Stamp::of(&metadata) == *stamp)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Chosen, Wanted};
-use crate::agent::coach::Coaching;
+use crate::agent::guidance::Coaching;
 use crate::agent::prompt;
 use crate::app::Notify;
 use crate::llm::constrained::{Constrained, ConstrainedOptions};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::local::OwnServer;
 use super::{Chosen, Wanted, choose};
 use crate::agent::prompt::{self, Instructions};
-use crate::agent::{Models, Opening, Outfit};
+use crate::agent::{ModelSetup, Models, Opening};
 use crate::app::Context;
 use crate::error::Failure;
 use crate::llm::mode::CodeMode;
@@ -39,7 +39,7 @@ impl Switchboard {
     }
 
     /// The model that a session begins with: the named one, or the best there is.
-    pub async fn first(&self, name: Option<&str>) -> Result<Outfit, Failure> {
+    pub async fn first(&self, name: Option<&str>) -> Result<ModelSetup, Failure> {
         let wanted = Wanted {
             mode: self.mode,
             language: &self.language,
@@ -52,7 +52,7 @@ impl Switchboard {
             own,
         } = choose(name, &wanted, &self.context).await?;
         self.end_with(own).await;
-        Ok(Outfit {
+        Ok(ModelSetup {
             provider,
             system: prompt::with_instructions(system, &self.instructions),
             coaching,

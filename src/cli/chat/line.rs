@@ -9,7 +9,7 @@ use crate::agent::{Command, KernelOffer};
 
 /// What a line means.
 #[derive(Debug, PartialEq)]
-pub(in crate::cli) enum Said {
+pub(in crate::cli) enum LineMeaning {
     Command(Command),
     /// Who answers; `None` names it.
     Model(Option<String>),
@@ -30,13 +30,15 @@ pub(in crate::cli) fn said(
     line: Option<&str>,
     own: Option<&KernelOffer>,
     is_file: impl Fn(&str) -> bool,
-) -> Said {
-    let Some(line) = line else { return Said::End };
+) -> LineMeaning {
+    let Some(line) = line else {
+        return LineMeaning::End;
+    };
     let text = line.trim();
     match text {
-        "" => return Said::Nothing,
-        "exit" | "quit" => return Said::End,
-        "help" => return Said::Help,
+        "" => return LineMeaning::Nothing,
+        "exit" | "quit" => return LineMeaning::End,
+        "help" => return LineMeaning::Help,
         _ => {}
     }
     if let Some(code) = text.strip_prefix('!') {
@@ -57,51 +59,51 @@ pub(in crate::cli) fn said(
             return said;
         }
     }
-    Said::Command(Command::Submit {
+    LineMeaning::Command(Command::Submit {
         text: text.to_owned(),
     })
 }
 
-fn run(code: String, language: Option<String>, form: &str) -> Said {
+fn run(code: String, language: Option<String>, form: &str) -> LineMeaning {
     if code.trim().is_empty() || language.as_deref() == Some("") {
-        return Said::Wrong(format!("there is no code to run: write {form}"));
+        return LineMeaning::Wrong(format!("there is no code to run: write {form}"));
     }
-    Said::Command(Command::Run { code, language })
+    LineMeaning::Command(Command::Run { code, language })
 }
 
 /// The command `name` with what stands behind it; `None` if it is none.
-fn command(name: &str, rest: &str, is_file: impl Fn(&str) -> bool) -> Option<Said> {
+fn command(name: &str, rest: &str, is_file: impl Fn(&str) -> bool) -> Option<LineMeaning> {
     let named = (!rest.is_empty()).then(|| rest.to_owned());
-    let alone = |said: Said| match &named {
+    let alone = |said: LineMeaning| match &named {
         None => said,
-        Some(rest) => Said::Wrong(format!(
+        Some(rest) => LineMeaning::Wrong(format!(
             "`{name}` takes nothing behind it, and there is `{rest}`; /help lists the commands"
         )),
     };
     Some(match name {
-        "/help" | "/?" => Said::Help,
-        "/exit" | "/quit" => alone(Said::End),
-        "/checkpoints" => alone(Said::Past(Wish::Checkpoints)),
-        "/compact" => alone(Said::Command(Command::Compact)),
+        "/help" | "/?" => LineMeaning::Help,
+        "/exit" | "/quit" => alone(LineMeaning::End),
+        "/checkpoints" => alone(LineMeaning::Past(Wish::Checkpoints)),
+        "/compact" => alone(LineMeaning::Command(Command::Compact)),
         "/undo" => match Wish::undo(rest) {
-            Some(wish) => Said::Past(wish),
-            None => Said::Wrong(format!(
+            Some(wish) => LineMeaning::Past(wish),
+            None => LineMeaning::Wrong(format!(
                 "`/undo` takes a number of turns, or # and that of a checkpoint, not `{rest}`"
             )),
         },
-        "/kernel" | "/kernels" => Said::Kernel(named),
-        "/model" => Said::Model(named),
+        "/kernel" | "/kernels" => LineMeaning::Kernel(named),
+        "/model" => LineMeaning::Model(named),
         "/approve" => match rest.to_lowercase().as_str() {
-            "" => Said::Approve(None),
+            "" => LineMeaning::Approve(None),
             when => match when.parse() {
-                Ok(approval) => Said::Approve(Some(approval)),
-                Err(_) => Said::Wrong(format!(
+                Ok(approval) => LineMeaning::Approve(Some(approval)),
+                Err(_) => LineMeaning::Wrong(format!(
                     "`/approve` takes always, on-risk or never, not `{rest}`"
                 )),
             },
         },
         _ if looks_like_one(name, rest) && (name == "/" || !is_file(name)) => {
-            Said::Wrong(format!("there is no `{name}`; /help lists the commands"))
+            LineMeaning::Wrong(format!("there is no `{name}`; /help lists the commands"))
         }
         _ => return None,
     })
@@ -119,7 +121,7 @@ mod tests {
     use super::*;
     use crate::agent::undo::UndoTo;
 
-    fn means(line: &str) -> Said {
+    fn means(line: &str) -> LineMeaning {
         let own = KernelOffer {
             kernel: "python3".to_owned(),
             language: "python".to_owned(),
@@ -127,8 +129,8 @@ mod tests {
         said(Some(line), Some(&own), |path| ["/", "/srv"].contains(&path))
     }
 
-    fn ran(code: &str, language: &str) -> Said {
-        Said::Command(Command::Run {
+    fn ran(code: &str, language: &str) -> LineMeaning {
+        LineMeaning::Command(Command::Run {
             code: code.to_owned(),
             language: Some(language.to_owned()),
         })
@@ -137,26 +139,38 @@ mod tests {
     #[test]
     fn commands_are_no_questions() {
         for (line, expected) in [
-            ("  ", Said::Nothing),
-            ("exit", Said::End),
-            ("/exit", Said::End),
-            ("/help me", Said::Help),
-            ("/compact", Said::Command(Command::Compact)),
-            ("/undo 2", Said::Past(Wish::Undo(UndoTo::Turns(2)))),
-            ("/model", Said::Model(None)),
-            ("/approve", Said::Approve(None)),
-            ("/approve ask", Said::Approve(Some(Approval::Always))),
-            ("/approve always", Said::Approve(Some(Approval::Always))),
-            ("/approve on-risk", Said::Approve(Some(Approval::OnRisk))),
-            ("/approve Never", Said::Approve(Some(Approval::Never))),
-            ("/model a/b", Said::Model(Some("a/b".to_owned()))),
-            ("/kernels bash", Said::Kernel(Some("bash".to_owned()))),
+            ("  ", LineMeaning::Nothing),
+            ("exit", LineMeaning::End),
+            ("/exit", LineMeaning::End),
+            ("/help me", LineMeaning::Help),
+            ("/compact", LineMeaning::Command(Command::Compact)),
+            ("/undo 2", LineMeaning::Past(Wish::Undo(UndoTo::Turns(2)))),
+            ("/model", LineMeaning::Model(None)),
+            ("/approve", LineMeaning::Approve(None)),
+            ("/approve ask", LineMeaning::Approve(Some(Approval::Always))),
+            (
+                "/approve always",
+                LineMeaning::Approve(Some(Approval::Always)),
+            ),
+            (
+                "/approve on-risk",
+                LineMeaning::Approve(Some(Approval::OnRisk)),
+            ),
+            (
+                "/approve Never",
+                LineMeaning::Approve(Some(Approval::Never)),
+            ),
+            ("/model a/b", LineMeaning::Model(Some("a/b".to_owned()))),
+            (
+                "/kernels bash",
+                LineMeaning::Kernel(Some("bash".to_owned())),
+            ),
             ("!x = 1", ran("x = 1", "python")),
             ("%%bash ls /", ran("ls /", "bash")),
         ] {
             assert_eq!(means(line), expected, "{line}");
         }
-        assert_eq!(said(None, None, |_| false), Said::End);
+        assert_eq!(said(None, None, |_| false), LineMeaning::End);
         for line in [
             "/exit now",
             "/compact now",
@@ -174,7 +188,7 @@ mod tests {
             "%% x",
             "%%bash",
         ] {
-            assert!(matches!(means(line), Said::Wrong(_)), "{line}");
+            assert!(matches!(means(line), LineMeaning::Wrong(_)), "{line}");
         }
     }
 
@@ -189,7 +203,7 @@ mod tests {
             "and/or",
             "/ is full",
         ] {
-            let question = Said::Command(Command::Submit {
+            let question = LineMeaning::Command(Command::Submit {
                 text: line.to_owned(),
             });
             assert_eq!(means(line), question, "{line}");

@@ -10,10 +10,10 @@ use crate::agent::undo::UndoTo;
 use crate::agent::{Command, EventKind};
 use crate::cli::human::count;
 use crate::cli::interact::Ended;
+use crate::cli::line_source::LineSource;
 use crate::cli::render::Renderer;
 use crate::cli::signals::Ask;
 use crate::cli::style::{DIM, WARN, paint, stderr_colours};
-use crate::cli::typed::Typed;
 use crate::cli::{eprint, filter};
 use crate::error::Exit;
 
@@ -49,7 +49,7 @@ pub(super) async fn carry_out(
     wish: Wish,
     agent: &mut View,
     renderer: &mut Renderer,
-    typed: Option<&mut Typed>,
+    typed: Option<&mut LineSource>,
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Option<Exit> {
     let ended = match wish {
@@ -67,7 +67,7 @@ async fn undo(
     to: UndoTo,
     agent: &mut View,
     renderer: &mut Renderer,
-    mut typed: Option<&mut Typed>,
+    mut typed: Option<&mut LineSource>,
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Option<Ended> {
     let mut anyway = false;

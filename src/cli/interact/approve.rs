@@ -12,7 +12,7 @@ use super::{Controls, Ended, Person, deliver, edit};
 use crate::agent::approval::{Approval, Finding, FindingKind};
 use crate::agent::stream::View;
 use crate::agent::{Command, Decision, EventKind};
-use crate::cli::chat::{Said, said};
+use crate::cli::chat::{LineMeaning, said};
 use crate::cli::render::{Proposal, Renderer};
 use crate::cli::signals::Ask;
 use crate::cli::style::{BAD, DIM, GOOD, WARN, paint, stderr_colours};
@@ -267,14 +267,14 @@ fn command(line: &str, person: &mut Person<'_>) -> AtQuestion {
     let line = line.trim();
     let is_file = |path: &str| Path::new(path).exists();
     let said = said(Some(line), person.controls.own_kernel(), is_file);
-    let is_help = said == Said::Help;
-    match person.controls.obey(said) {
+    let is_help = said == LineMeaning::Help;
+    match person.controls.handle(said) {
         Ok(Some(command)) => return AtQuestion::Send(command),
         Ok(None) if is_help => eprint(&format!("At this question:\n{ANSWERS}")),
         Ok(None) => {}
-        Err(Said::Command(Command::Submit { text })) => return AtQuestion::Reason(text),
-        Err(Said::Command(run @ Command::Run { .. })) => return AtQuestion::Send(run),
-        Err(Said::End) => return AtQuestion::Leave,
+        Err(LineMeaning::Command(Command::Submit { text })) => return AtQuestion::Reason(text),
+        Err(LineMeaning::Command(run @ Command::Run { .. })) => return AtQuestion::Send(run),
+        Err(LineMeaning::End) => return AtQuestion::Leave,
         Err(_) => {
             let name = line.split_whitespace().next().unwrap_or_default();
             eprint(&filter::plain(&format!(
@@ -285,7 +285,7 @@ fn command(line: &str, person: &mut Person<'_>) -> AtQuestion {
     AtQuestion::Done
 }
 
-/// What the person changed. What a terminal would obey is written out.
+/// What the person changed. What a terminal would handle is written out.
 fn changes(before: &str, after: &str) -> String {
     let colours = stderr_colours();
     let mut text = paint(DIM, "the change:\n", colours);

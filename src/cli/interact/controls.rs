@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::agent::approval::Approval;
 use crate::agent::{Command, KernelOffer, tools};
-use crate::cli::chat::{HELP, Said};
+use crate::cli::chat::{HELP, LineMeaning};
 use crate::cli::{eprint, filter};
 
 /// What holds now.
@@ -66,19 +66,25 @@ impl Controls {
     ///
     /// # Errors
     /// What it means, if it is for somebody else.
-    pub(in crate::cli) fn obey(&mut self, said: Said) -> Result<Option<Command>, Said> {
+    pub(in crate::cli) fn handle(
+        &mut self,
+        said: LineMeaning,
+    ) -> Result<Option<Command>, LineMeaning> {
         match said {
-            Said::Kernel(name) => self.choose_kernel(name.as_deref()),
-            Said::Approve(wanted) => {
+            LineMeaning::Kernel(name) => self.choose_kernel(name.as_deref()),
+            LineMeaning::Approve(wanted) => {
                 if self.approve(wanted) {
                     let approval = self.approval;
                     return Ok(Some(Command::SetApproval { approval }));
                 }
             }
-            Said::Help => eprint(HELP),
-            Said::Wrong(words) => eprint(&filter::plain(&format!("{words}\n"))),
-            Said::Nothing => {}
-            other @ (Said::Command(_) | Said::Model(_) | Said::Past(_) | Said::End) => {
+            LineMeaning::Help => eprint(HELP),
+            LineMeaning::Wrong(words) => eprint(&filter::plain(&format!("{words}\n"))),
+            LineMeaning::Nothing => {}
+            other @ (LineMeaning::Command(_)
+            | LineMeaning::Model(_)
+            | LineMeaning::Past(_)
+            | LineMeaning::End) => {
                 return Err(other);
             }
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use unicode_width::UnicodeWidthChar as _;
 
-use super::super::picture::{Protocol, Room};
+use super::super::picture::{PictureSpace, Protocol};
 use super::super::style::{self, DIM, paint};
 use super::output::{CellOutput, HEAD, Picture, Row, TAIL};
 use super::{Renderer, Section};
@@ -213,7 +213,7 @@ impl Renderer {
 fn drawn(picture: &Picture, protocol: Protocol) -> &str {
     picture
         .drawn
-        .get_or_init(|| protocol.render(&picture.encoded, Room::of_terminal()))
+        .get_or_init(|| protocol.render(&picture.encoded, PictureSpace::of_terminal()))
 }
 
 fn write_now(text: &str) {

@@ -96,7 +96,7 @@ pub(super) fn reading(arguments: &str) -> String {
 /// What another client of the session said or decided.
 pub(super) fn of_others(event: &EventKind) -> Option<String> {
     Some(match event {
-        EventKind::Said { text, .. } => format!("> {text}"),
+        EventKind::UserMessage { text, .. } => format!("> {text}"),
         EventKind::ApprovalResolved { decision, by, .. } => {
             let what = match decision {
                 Decision::Run => "run it",

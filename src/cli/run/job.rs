@@ -13,7 +13,9 @@ use super::{kernel_failure, kernels, params, source};
 use crate::agent::replay::{
     self, Control, Exits, Files, OtherKernels, ReplayOptions, Report, Saver,
 };
-use crate::agent::{EventKind, Spill, spill, write_atomically_with, write_beside_code};
+use crate::agent::{
+    EventKind, OutputFolder, output_folder, write_atomically_with, write_beside_code,
+};
 use crate::app::existing::{self, Existing};
 use crate::app::kernels::launch_options;
 use crate::app::remote_kernels::RemoteKernels;
@@ -149,7 +151,7 @@ impl Prepared {
         forget_history(&mut kernel);
         let limits = settings.context.config.limits.resolve();
         LaunchOptions {
-            oversize: output.and_then(|output| spill::oversize(output, &limits)),
+            oversize: output.and_then(|output| output_folder::oversize(output, &limits)),
             gateway: settings.far.as_ref().map(RemoteKernels::options),
             ready_timeout: Duration::from_secs(settings.args.start_timeout),
             sandbox: self.sandbox.clone(),
@@ -182,8 +184,8 @@ impl Prepared {
             exits: self.exits,
         };
         let files = Files {
-            spill: output.map_or_else(Spill::none, |output| {
-                Spill::beside(output, &self.workdir, limits.files)
+            spill: output.map_or_else(OutputFolder::none, |output| {
+                OutputFolder::beside(output, &self.workdir, limits.files)
             }),
             saver: output.map(Saver::new),
         };

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use tokio::sync::mpsc;
 
+use super::super::line_source::LineSource;
 use super::super::screen::Screen;
 use super::super::signals::Ask;
-use super::super::typed::Typed;
 use super::super::{Context, eprint, print};
 use super::progress::{Progress, TICK};
 use crate::agent::replay::Control;
@@ -51,7 +51,7 @@ pub(super) async fn watch(
 ) -> Watched {
     let pictures = output.map_or_else(|| context.paths.cache.join("plots"), session::pictures_dir);
     let mut screen = Screen::new(pictures);
-    let mut typed = Typed::of_a_person(None);
+    let mut typed = LineSource::of_a_person(None);
     let mut watched = Watched::Whole;
     let mut sequence = 0;
     let mut clock = tokio::time::interval(TICK);

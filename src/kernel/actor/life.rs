@@ -126,7 +126,7 @@ impl Life {
                     None => return End::Shutdown(None),
                     Some(command) => {
                         self.limits.iter_mut().for_each(|limits| limits.note(runs));
-                        if let Some(end) = self.obey(command) {
+                        if let Some(end) = self.handle(command) {
                             return end;
                         }
                     }
@@ -191,7 +191,7 @@ impl Life {
     }
 
     /// Carries out a command; `Some` ends this life.
-    fn obey(&mut self, command: Command) -> Option<End> {
+    fn handle(&mut self, command: Command) -> Option<End> {
         match command {
             Command::Execute { events, reply, .. } if !self.link.has_room(Channel::Shell) => {
                 refuse(&self.kernel, &events, reply);

@@ -32,7 +32,7 @@ type Waiting = Pin<Box<dyn Future<Output = Result<Permit, SendError<()>>> + Send
 pub(super) struct Collector<W> {
     client: W,
     queue: mpsc::Sender<Batch>,
-    room: Room,
+    room: QueueSpace,
     place: Place,
     /// The frames of the message so far, one after the other.
     bytes: BytesMut,
@@ -42,8 +42,8 @@ pub(super) struct Collector<W> {
     batch_bytes: usize,
 }
 
-/// Room for one batch.
-enum Room {
+/// QueueSpace for one batch.
+enum QueueSpace {
     Unknown,
     Awaited(Waiting),
     Reserved(Permit),
@@ -65,7 +65,7 @@ impl<W> Collector<W> {
         Self {
             client,
             queue,
-            room: Room::Unknown,
+            room: QueueSpace::Unknown,
             place: Place::Greeting(GREETING),
             bytes: BytesMut::new(),
             frames: Vec::new(),
@@ -77,13 +77,13 @@ impl<W> Collector<W> {
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             self.room = match &mut self.room {
-                Room::Reserved(_) => return Poll::Ready(Ok(())),
-                Room::Unknown => match self.queue.clone().try_reserve_owned() {
-                    Ok(permit) => Room::Reserved(permit),
-                    Err(_) => Room::Awaited(Box::pin(self.queue.clone().reserve_owned())),
+                QueueSpace::Reserved(_) => return Poll::Ready(Ok(())),
+                QueueSpace::Unknown => match self.queue.clone().try_reserve_owned() {
+                    Ok(permit) => QueueSpace::Reserved(permit),
+                    Err(_) => QueueSpace::Awaited(Box::pin(self.queue.clone().reserve_owned())),
                 },
-                Room::Awaited(waiting) => match ready!(waiting.as_mut().poll(cx)) {
-                    Ok(permit) => Room::Reserved(permit),
+                QueueSpace::Awaited(waiting) => match ready!(waiting.as_mut().poll(cx)) {
+                    Ok(permit) => QueueSpace::Reserved(permit),
                     Err(SendError(())) => {
                         return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
                     }
@@ -142,7 +142,8 @@ impl<W> Collector<W> {
         if self.batch.is_empty() {
             return;
         }
-        if let Room::Reserved(permit) = std::mem::replace(&mut self.room, Room::Unknown) {
+        if let QueueSpace::Reserved(permit) = std::mem::replace(&mut self.room, QueueSpace::Unknown)
+        {
             permit.send(std::mem::take(&mut self.batch));
             self.batch_bytes = 0;
         }

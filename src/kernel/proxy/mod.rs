@@ -102,7 +102,7 @@ impl Proxy {
                 routes: &routes,
                 front: &front,
             };
-            back.obey(&mut requests, &mut asks).await;
+            back.handle(&mut requests, &mut asks).await;
             requested.set(true);
             kernel.shutdown().await;
         };
@@ -156,7 +156,7 @@ enum Next {
 
 impl Back<'_> {
     /// Passes requests on until somebody wants the kernel to end.
-    async fn obey(
+    async fn handle(
         &mut self,
         requests: &mut mpsc::Receiver<(Channel, RawMessage)>,
         asks: &mut mpsc::Receiver<ProxyAsk>,

@@ -21,7 +21,7 @@ pub struct Scale<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// The next prompt may be too long: do what is enough.
-    Room,
+    Space,
     /// It was asked for, or what is enough was not enough: summarise.
     Summary,
 }
@@ -78,7 +78,7 @@ pub fn plan(
     // The limit in units of weight.
     let limit_weight = limit.saturating_mul(total) / before;
     let tail = match need {
-        Need::Room => limit_weight / TAIL,
+        Need::Space => limit_weight / TAIL,
         Need::Summary => limit_weight.min(total) / TAIL,
     };
     let old = weights.len() - newest(&weights, tail);
@@ -110,8 +110,8 @@ pub fn plan(
     let after = (scale.tokens)(total.saturating_sub(saved));
     let notes_do = after <= limit * ENOUGH / 10 && saved >= limit_weight / WORTH;
     Some(match need {
-        Need::Room if notes_do => plan(Kind::Outputs, saved),
-        Need::Room | Need::Summary => plan(Kind::Summary, old_weights.iter().sum()),
+        Need::Space if notes_do => plan(Kind::Outputs, saved),
+        Need::Space | Need::Summary => plan(Kind::Summary, old_weights.iter().sum()),
     })
 }
 
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn old_outputs_go_first() {
         let long = transcript(&[2000; 5]);
-        let (through, kind, kept) = planned(&long, 12_000, Need::Room).unwrap();
+        let (through, kind, kept) = planned(&long, 12_000, Need::Space).unwrap();
         assert_eq!((through.as_str(), kind), ("c3", Kind::Outputs));
         assert!((2000..5000).contains(&kept), "{kept}");
     }
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn words_that_are_too_many_are_summarised() {
         let long = transcript(&[200; 40]);
-        let (through, kind, kept) = planned(&long, 8000, Need::Room).unwrap();
+        let (through, kind, kept) = planned(&long, 8000, Need::Space).unwrap();
         // A fifth of the limit stays: 7 questions of 207 bytes, and the answer before.
         assert_eq!((through.as_str(), kind), ("c32", Kind::Summary));
         assert_eq!(kept, 7 * 207 + 6);
@@ -313,6 +313,6 @@ mod tests {
                 },
             })
             .unwrap();
-        assert_eq!(planned(&transcript, 1000, Need::Room), None);
+        assert_eq!(planned(&transcript, 1000, Need::Space), None);
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::super::summarize::{self, Budget, head_and_tail};
 use super::super::transcript::{Author, Cell, CellKind, CodeCell, CodeStatus};
-use super::{Measure, Told, folded};
+use super::{Measure, SentResult, folded};
 use crate::kernel::Verdict;
 use crate::llm::types::Part;
 
@@ -63,7 +63,7 @@ pub fn as_text(cells: &[Cell], through: &str, limit: usize) -> String {
                     reads: false,
                     said: None,
                 };
-                let Told { parts, .. } = super::told(&cell.id, code, shown);
+                let SentResult { parts, .. } = super::told(&cell.id, code, shown);
                 let outputs = folded(&parts).into_iter().filter_map(|part| match part {
                     Part::Text(text) => Some(text),
                     Part::Image { .. } => None,

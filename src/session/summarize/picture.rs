@@ -1,6 +1,6 @@
 //! Pictures as a model gets them: decoded within limits, scaled to its rules, encoded again.
 //!
-//! Decoding is what costs, so an [`Eye`] remembers what it has seen: a picture is sent with every request of a session.
+//! Decoding is what costs, so an [`ImagePreparer`] remembers what it has seen: a picture is sent with every request of a session.
 //! Pictures come from code that nobody has read: sides and memory are bounded before anything is allocated, and what
 //! is no picture, or too large for one, is none.
 
@@ -44,12 +44,12 @@ pub struct Seen {
 
 /// Looks at pictures for a model.
 #[derive(Debug)]
-pub struct Eye {
+pub struct ImagePreparer {
     rules: PictureRules,
     seen: Mutex<HashMap<u64, Option<Seen>>>,
 }
 
-impl Eye {
+impl ImagePreparer {
     /// For a model with these rules.
     pub fn new(rules: PictureRules) -> Self {
         Self {
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn pictures_are_scaled_and_small_ones_left_alone() {
-        let eye = Eye::new(RULES);
+        let eye = ImagePreparer::new(RULES);
         let small = png(40, 30);
         let seen = eye.see(&small).unwrap();
         assert_eq!((&seen.data[..], seen.media_type), (&small[..], "image/png"));
@@ -306,13 +306,13 @@ mod tests {
     #[test]
     fn what_does_not_fit_as_png_is_jpeg_and_then_smaller() {
         let noise = encoded(&noise(700), ImageFormat::Png).unwrap();
-        let seen = Eye::new(RULES).see(&noise).unwrap();
+        let seen = ImagePreparer::new(RULES).see(&noise).unwrap();
         assert_eq!((seen.media_type, seen.width), ("image/jpeg", 700));
         let rules = PictureRules {
             bytes: 50 << 10,
             ..RULES
         };
-        let seen = Eye::new(rules).see(&noise).unwrap();
+        let seen = ImagePreparer::new(rules).see(&noise).unwrap();
         assert!(seen.data.len() <= rules.bytes, "{}", seen.data.len());
     }
 
@@ -325,7 +325,7 @@ mod tests {
             bomb[20..24].copy_from_slice(&height.to_be_bytes());
             let crc = crc32(&bomb[12..29]);
             bomb[29..33].copy_from_slice(&crc.to_be_bytes());
-            assert_eq!(Eye::new(RULES).see(&bomb), None);
+            assert_eq!(ImagePreparer::new(RULES).see(&bomb), None);
         }
     }
 
@@ -347,7 +347,7 @@ mod tests {
         let broken = b"no picture".to_vec();
         let mut all: Vec<&[u8]> = vec![&one; 7];
         all[1] = &broken;
-        let seen = Eye::new(RULES).sheet(&all).unwrap();
+        let seen = ImagePreparer::new(RULES).sheet(&all).unwrap();
         // Three in a row of 336 pixels, three rows of 168.
         assert_eq!((seen.width, seen.height), (3 * 344 - 8, 3 * 176 - 8));
         let sheet = image::load_from_memory(&seen.data).unwrap().to_rgb8();
@@ -356,7 +356,7 @@ mod tests {
             (at(0, 0), at(1, 0), at(2, 0), at(0, 2), at(1, 2)),
             ([0; 3], [255; 3], [0; 3], [0; 3], [255; 3])
         );
-        assert_eq!(Eye::new(RULES).sheet(&[&broken]), None);
+        assert_eq!(ImagePreparer::new(RULES).sheet(&[&broken]), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Draft, bytes};
-use crate::agent::coach::Coaching;
+use crate::agent::guidance::Coaching;
 use crate::agent::run::Session;
 use crate::kernel::{Kernel, KernelError};
 use crate::llm::tokens;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::{FilePlan, FilesUndone, Target, Workspace};
-use crate::agent::undo::beneath::Beneath;
+use crate::agent::undo::confined_dir::ConfinedDir;
 use crate::agent::undo::scan::Stamp;
 use crate::agent::undo::store::Hash;
 
@@ -15,7 +15,7 @@ impl Workspace {
     /// no link is followed on the way to it.
     pub fn apply(&self, plan: &FilePlan, attic: &Path) -> FilesUndone {
         let mut done = FilesUndone::default();
-        let beneath = match Beneath::open(&self.root) {
+        let beneath = match ConfinedDir::open(&self.root) {
             Ok(beneath) => beneath,
             Err(error) => {
                 let failed = |path: &PathBuf| (path.clone(), error.to_string());
@@ -52,7 +52,7 @@ impl Workspace {
 /// A plan that is being carried out.
 struct Work<'a> {
     workspace: &'a Workspace,
-    beneath: Beneath,
+    beneath: ConfinedDir,
     attic: &'a Path,
     done: FilesUndone,
 }
@@ -90,7 +90,8 @@ impl Work<'_> {
     }
 
     fn take_out(&mut self, path: &Path) -> io::Result<()> {
-        self.beneath.take_out(path, &Beneath::make(self.attic)?)?;
+        self.beneath
+            .take_out(path, &ConfinedDir::make(self.attic)?)?;
         self.done.kept_in = Some(self.attic.to_owned());
         Ok(())
     }

@@ -250,7 +250,7 @@ fn nothing_outside_is_touched() {
     assert_eq!(f.all(), ["d/ 755", "d/a.txt 644 inside"]);
     let outside = std::fs::read_to_string(f.dir.path().join("outside/a.txt")).unwrap();
     assert_eq!(outside, "outside");
-    let beneath = Beneath::open(&f.path("")).unwrap();
+    let beneath = ConfinedDir::open(&f.path("")).unwrap();
     for path in ["../outside/a.txt", "/etc/passwd", "d/../../x", ".."] {
         assert!(beneath.read(Path::new(path)).is_err(), "{path}");
     }

@@ -12,13 +12,12 @@ impl Session {
             let known = known.join(", ");
             self.notice(&format!(
                 "there is no kernel for `{asked}`, only for {known}"
-            ))
-            .await;
+            ));
             return match self.turn.state.waits_for() {
                 // What it came in between of is asked again.
                 Some(cell) => {
                     let cell = cell.to_owned();
-                    self.ask_about(cell).await;
+                    self.ask_about(cell);
                 }
                 None => self.end_turn(TurnEnd::CellFailed).await,
             };

@@ -24,7 +24,7 @@ const ALL_SAVED_BYTES: u64 = 1 << 30;
 const POINT_WITHIN: Duration = Duration::from_mins(1);
 
 /// What a session knows of its past.
-pub(super) struct Past {
+pub(super) struct UndoHistory {
     pub(super) options: UndoOptions,
     pub(super) checkpoints: Checkpoints,
     /// Only locked where blocking is fine.
@@ -58,7 +58,7 @@ pub(super) struct Made {
     files: Option<Arc<Moment>>,
 }
 
-impl Past {
+impl UndoHistory {
     pub(super) fn new(options: &AgentOptions) -> Option<Self> {
         let undo = options.undo.clone()?;
         let main = &options.kernel;
@@ -209,7 +209,7 @@ impl Past {
     }
 }
 
-impl Drop for Past {
+impl Drop for UndoHistory {
     fn drop(&mut self) {
         // Copies of the person's files are nobody's when the session is over.
         let _ = std::fs::remove_dir_all(&self.options.dir);
@@ -314,7 +314,7 @@ impl Session {
 }
 
 /// The point that something waits for; waits for ever if nothing does. Cancel-safe.
-pub(super) async fn next_point(past: Option<&mut Past>) -> Made {
+pub(super) async fn next_point(past: Option<&mut UndoHistory>) -> Made {
     let pending = past.and_then(|past| past.pending.as_mut());
     let Some((pending, until)) = pending.and_then(|it| it.until.map(|until| (it, until))) else {
         return std::future::pending().await;

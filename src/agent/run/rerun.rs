@@ -43,10 +43,9 @@ impl Session {
         let all = sources.len();
         for (index, (cell, source)) in sources.into_iter().enumerate() {
             let number = index + 1;
-            self.notice(&format!("running cell {number} of {all} again"))
-                .await;
+            self.notice(&format!("running cell {number} of {all} again"));
             // It was decided on before: nobody waits until this is written.
-            self.approve(&cell, Grounds::Undo, None).await;
+            self.approve(&cell, Grounds::Undo, None);
             let options = ExecuteOptions {
                 timeout: self.options.cell_timeout,
                 ..ExecuteOptions::cell(source)

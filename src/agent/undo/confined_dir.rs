@@ -15,7 +15,7 @@ use crate::kernel::folder;
 
 /// A directory that is worked in.
 #[derive(Debug)]
-pub(super) struct Beneath {
+pub(super) struct ConfinedDir {
     root: OwnedFd,
 }
 
@@ -25,7 +25,7 @@ struct Place<'a> {
     name: &'a OsStr,
 }
 
-impl Beneath {
+impl ConfinedDir {
     /// # Errors
     /// What the operating system said.
     pub(super) fn open(root: &Path) -> io::Result<Self> {

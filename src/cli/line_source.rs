@@ -24,7 +24,7 @@ use editor::{Kind, LineEditor, Prompt};
 const PASTED_WITHIN: Duration = Duration::from_millis(20);
 
 /// What a person, or a pipe, types.
-pub(super) struct Typed {
+pub(super) struct LineSource {
     source: Source,
     /// Whether somebody sees prompts.
     interactive: bool,
@@ -35,7 +35,7 @@ enum Source {
     Editor(LineEditor),
 }
 
-impl Typed {
+impl LineSource {
     /// The lines of stdin, as they are.
     pub(super) fn lines() -> Self {
         Self {

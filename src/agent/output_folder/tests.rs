@@ -33,14 +33,14 @@ fn display(data: MimeBundle, id: Option<&str>) -> OutputEvent {
 /// A cell and its files.
 struct Bench {
     dir: tempfile::TempDir,
-    spill: Spill,
+    spill: OutputFolder,
     outputs: Outputs,
 }
 
 impl Bench {
     fn new(files: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let spill = Spill::beside(&dir.path().join("a.ipynb"), dir.path(), files);
+        let spill = OutputFolder::beside(&dir.path().join("a.ipynb"), dir.path(), files);
         Self {
             dir,
             spill,
@@ -217,7 +217,7 @@ fn files_are_not_removed_through_a_link() {
 
 #[test]
 fn without_a_notebook_nothing_is_written() {
-    let mut spill = Spill::none();
+    let mut spill = OutputFolder::none();
     let mut outputs = Outputs::default();
     outputs.apply(&text(&"x".repeat(5000)));
     assert_eq!(

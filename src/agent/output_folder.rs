@@ -33,7 +33,7 @@ const LINE: usize = 64 << 10;
 
 /// The folder of a notebook's large outputs. It is made when the first one comes.
 #[derive(Debug)]
-pub struct Spill {
+pub struct OutputFolder {
     folder: Option<Folder>,
     left: u64,
     cells: BTreeMap<String, CellFiles>,
@@ -75,7 +75,7 @@ pub fn oversize(notebook: &Path, limits: &OutputLimits) -> Option<Oversize> {
     (limits.files > 0).then(|| Oversize::new(dir, limits.files))
 }
 
-impl Spill {
+impl OutputFolder {
     /// For the notebook at `notebook` and a kernel that works in `cwd`; `bytes` in files at most.
     pub fn beside(notebook: &Path, cwd: &Path, bytes: u64) -> Self {
         let dir = notebook.with_extension("outputs");
