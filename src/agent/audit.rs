@@ -12,6 +12,7 @@
 //! Deliberately not here: waiting for a decision to be written (`run::auditing`), showing the log (`app::audit`).
 
 pub mod chain;
+mod digest;
 pub mod file;
 pub mod record;
 mod task;
@@ -21,7 +22,8 @@ use std::path::PathBuf;
 
 use crate::kernel::{Connections, Redactor};
 
-pub use chain::{Fault, Key, Line, Verified, sha256, verify};
+pub use chain::{Fault, Key, Line, Verified, verify};
+pub use digest::sha256;
 pub use file::AuditFiles;
 pub use record::{Header, Record};
 pub(super) use task::{Audit, Written, start};

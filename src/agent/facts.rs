@@ -7,6 +7,7 @@ mod archive;
 mod arrow;
 mod calls;
 mod column;
+mod content;
 mod encoding;
 mod folder;
 mod formats;
@@ -25,6 +26,7 @@ mod sheet;
 mod sketch;
 mod sqlite;
 mod table;
+mod target;
 mod text;
 mod thrift;
 
@@ -35,7 +37,7 @@ use std::path::{Path, PathBuf};
 
 use crate::kernel::KernelSource;
 pub use calls::Language;
-use look::Target;
+use target::Target;
 
 /// Columns that are described.
 const COLUMNS: usize = 60;

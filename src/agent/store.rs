@@ -15,6 +15,7 @@ mod document;
 mod fork;
 mod journal_file;
 mod lock;
+mod open_error;
 mod recover;
 
 use std::io;
@@ -30,7 +31,8 @@ pub use fork::Fork;
 pub(super) use journal_file::JournalFile;
 pub use lock::Holder;
 pub(super) use lock::Lock;
-pub use recover::{Mended, OpenError, Opened};
+pub use open_error::OpenError;
+pub use recover::{Mended, Opened};
 
 /// How long an output may wait until it is in the journal.
 pub const EVERY: Duration = Duration::from_millis(100);

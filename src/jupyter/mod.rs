@@ -10,4 +10,5 @@ pub mod message;
 pub mod mime;
 pub mod nbformat;
 pub mod raw;
+pub mod signature;
 pub mod wire;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::content::Content;
 use super::message::{Header, Message};
-use super::wire::{DELIMITER, Signer, WireError};
+use super::signature::{DELIMITER, Signer, WireError};
 
 /// Most identity frames we look through for the delimiter.
 const MAX_IDENTITIES: usize = 16;

@@ -13,22 +13,18 @@
 
 mod copies;
 mod memory;
+mod take;
 mod variables;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde_json::json;
 use tokio::time::timeout;
 
-use super::actor::Command;
+use super::KernelError;
 use super::files::PrivateDir;
 use super::host::Process;
-use super::{Kernel, KernelError};
-use crate::jupyter::content::Content;
-use crate::jupyter::message::Channel;
 pub(super) use copies::Confined;
 use copies::Copies;
 pub use memory::Memory;
@@ -43,11 +39,6 @@ pub(super) const PROBE: &str = "__import__('sponde_checkpoint').probe()";
 pub(super) const PROBE_WITHIN: Duration = Duration::from_secs(3);
 /// How long a woken copy may take until it answers.
 pub(super) const WAKE_WITHIN: Duration = Duration::from_secs(10);
-/// How long an idle kernel may take to say whether it can be copied.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// How long it may take to make the copy: forking takes some milliseconds a gigabyte.
-const COPY_WITHIN: Duration = Duration::from_secs(10);
-
 /// The checkpoints of one session. Cheap to clone; the copies end when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Checkpoints(Arc<Copies>);
@@ -149,75 +140,5 @@ impl Checkpoints {
             ));
         };
         Ok(Process::adopted(adopted, stream))
-    }
-}
-
-/// The answer to `sponde_checkpoint_request`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(tag = "status", rename_all = "snake_case")]
-enum Answer {
-    Ok {
-        #[serde(default)]
-        notes: Vec<String>,
-    },
-    Unsafe {
-        why: Vec<String>,
-    },
-    #[serde(other)]
-    #[default]
-    Unknown,
-}
-
-impl Kernel {
-    /// Takes a checkpoint. The kernel must be idle; it is held up for some ten milliseconds.
-    ///
-    /// # Errors
-    /// [`NoCheckpoint`].
-    pub async fn checkpoint(&self, checkpoints: &Checkpoints) -> Result<Checkpoint, NoCheckpoint> {
-        let about = self.about().await?;
-        if !about.can_be_copied {
-            return Err(NoCheckpoint::Unsupported);
-        }
-        let awaited = checkpoints
-            .0
-            .expect(about.confined.as_ref())
-            .map_err(|error| NoCheckpoint::Prepare(error.to_string()))?;
-        let request = Content::Other {
-            msg_type: "sponde_checkpoint_request".to_owned(),
-            content: json!({ "socket": awaited.socket(), "token": awaited.token(), "source": TWIN }),
-        };
-        let reply = self.request(Channel::Shell, request, ANSWER_WITHIN).await?;
-        let notes = match super::requests::read::<Answer>(&reply) {
-            Answer::Ok { notes } => notes,
-            Answer::Unsafe { why } => return Err(NoCheckpoint::Unsafe { why }),
-            Answer::Unknown => return Err(NoCheckpoint::Unsupported),
-        };
-        let late = NoCheckpoint::Late { after: COPY_WITHIN };
-        let (adopted, stream) = timeout(COPY_WITHIN, awaited.arrival())
-            .await
-            .ok()
-            .flatten()
-            .ok_or(late)?;
-        let id = checkpoints.0.keep(adopted, stream, about.confined);
-        Ok(Checkpoint { id, notes })
-    }
-
-    /// Goes on from a checkpoint of this kernel or of one before it: the handle stays, what runs behind it is replaced.
-    /// Also a kernel that has died can go on. The checkpoint stays and can be restored again.
-    ///
-    /// # Errors
-    /// [`KernelError::NotRestored`]; the kernel that ran then runs on.
-    pub async fn restore(
-        &self,
-        checkpoints: &Checkpoints,
-        id: CheckpointId,
-    ) -> Result<(), KernelError> {
-        let checkpoints = checkpoints.clone();
-        self.ask(|reply| Command::Restore {
-            checkpoints,
-            id,
-            reply,
-        })
-        .await?
     }
 }

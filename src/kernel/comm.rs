@@ -4,13 +4,9 @@
 //! Deliberately not here: what a widget is (`session::widgets`).
 
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
-use tokio::sync::oneshot;
+use serde_json::{Map, Value};
 
-use super::actor::Command;
-use super::{Kernel, KernelError};
 use crate::jupyter::content::Content;
-use crate::jupyter::message::Channel;
 
 /// A message of a comm, from the kernel.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,28 +62,5 @@ impl Comm {
             data,
             buffers,
         })
-    }
-}
-
-impl Kernel {
-    /// Sends `data` on the comm `id`; the kernel takes it when it is idle.
-    ///
-    /// # Errors
-    /// [`KernelError::Closed`].
-    pub async fn send_comm(&self, id: &str, data: Value) -> Result<(), KernelError> {
-        // Nothing answers it.
-        let (reply, _) = oneshot::channel();
-        let content = Content::Other {
-            msg_type: "comm_msg".to_owned(),
-            content: json!({ "comm_id": id, "data": data }),
-        };
-        self.commands
-            .send(Command::Ask {
-                channel: Channel::Shell,
-                content,
-                reply,
-            })
-            .await
-            .map_err(|_| KernelError::Closed)
     }
 }

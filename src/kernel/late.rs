@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::actor::Command;
-use super::{Kernel, KernelError, OutputEvent};
+use super::OutputEvent;
 
 /// Finished executions that are remembered.
 const REMEMBERED: usize = 256;
@@ -32,21 +31,6 @@ pub struct Late {
 /// A bounded queue for the late outputs of any number of kernels.
 pub fn late_outputs() -> (mpsc::Sender<Late>, mpsc::Receiver<Late>) {
     mpsc::channel(WAITING)
-}
-
-impl Kernel {
-    /// From now on, outputs of executions that have finished go `to` there, until this life of the kernel ends: say
-    /// it again after a restart. The latest call counts.
-    ///
-    /// # Errors
-    /// [`KernelError::Closed`].
-    pub async fn send_late(&self, to: &mpsc::Sender<Late>) -> Result<(), KernelError> {
-        let outputs = to.clone();
-        self.commands
-            .send(Command::Late { outputs })
-            .await
-            .map_err(|_| KernelError::Closed)
-    }
 }
 
 /// Which executions have finished, and who wants to know what still comes of them.

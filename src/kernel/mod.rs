@@ -7,6 +7,7 @@ mod actor;
 pub mod attach;
 pub mod checkpoint;
 mod comm;
+mod command;
 pub mod discover;
 mod execution;
 mod files;
@@ -14,6 +15,7 @@ pub mod folder;
 mod frames;
 pub mod gateway;
 pub mod guard;
+mod handle;
 mod host;
 mod lane;
 mod late;
@@ -42,6 +44,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub use attach::AttachOptions;
 pub use checkpoint::{Checkpoint, CheckpointId, Checkpoints, NoCheckpoint};
 pub use comm::{Comm, CommKind};
+pub use command::Tapped;
 pub use discover::{FoundKernel, SearchPath, SearchPaths};
 pub use execution::{Execution, ExecutionEvent, Outcome, OutputEvent, Verdict};
 pub use frames::{FrameAnswer, FramePart, FramePiece, FrameRequest};
@@ -58,7 +61,7 @@ pub use sandbox::{
     AllowList, Confinement, Connection, ConnectionEnd, Connections, Extent, Level, Network,
     NetworkContext, Registry, Resolve, Resolver, Rule, Sandbox,
 };
-pub use tap::{Tap, TapSender, Tapped};
+pub use tap::{Tap, TapSender};
 
 use crate::jupyter::content::{ExecuteRequest, KernelInfo};
 use crate::jupyter::message::new_id;
@@ -69,7 +72,7 @@ use guard::GuardLimits;
 /// A handle to a running kernel. Cheap to clone; the kernel is shut down when the last one is dropped.
 #[derive(Debug, Clone)]
 pub struct Kernel {
-    commands: mpsc::Sender<actor::Command>,
+    commands: mpsc::Sender<command::Command>,
     state: watch::Receiver<KernelState>,
 }
 
@@ -323,7 +326,7 @@ impl Kernel {
     pub async fn execute(&self, options: ExecuteOptions) -> Result<Execution, KernelError> {
         let (execution, events) = Execution::new(new_id());
         let id = execution.id.clone();
-        let command = |reply| actor::Command::Execute {
+        let command = |reply| command::Command::Execute {
             options,
             id,
             events,
@@ -345,7 +348,7 @@ impl Kernel {
     pub async fn reply(&self, execution: &str, value: String) -> Result<(), KernelError> {
         let execution = execution.to_owned();
         self.commands
-            .send(actor::Command::Reply { execution, value })
+            .send(command::Command::Reply { execution, value })
             .await
             .map_err(|_| KernelError::Closed)
     }
@@ -358,7 +361,7 @@ impl Kernel {
     pub async fn refuse_input(&self, execution: &str, why: String) -> Result<(), KernelError> {
         let execution = execution.to_owned();
         self.commands
-            .send(actor::Command::RefuseInput { execution, why })
+            .send(command::Command::RefuseInput { execution, why })
             .await
             .map_err(|_| KernelError::Closed)
     }
@@ -368,7 +371,7 @@ impl Kernel {
     /// # Errors
     /// [`KernelError::Dead`] or [`KernelError::Closed`].
     pub async fn interrupt(&self) -> Result<(), KernelError> {
-        self.ask(|reply| actor::Command::Interrupt { reply })
+        self.ask(|reply| command::Command::Interrupt { reply })
             .await?
     }
 
@@ -377,13 +380,14 @@ impl Kernel {
     /// # Errors
     /// As [`Kernel::launch`].
     pub async fn restart(&self) -> Result<(), KernelError> {
-        self.ask(|reply| actor::Command::Restart { reply }).await?
+        self.ask(|reply| command::Command::Restart { reply })
+            .await?
     }
 
     /// Shuts the kernel down: `shutdown_request`, 5 s, SIGTERM to the group, 2 s, SIGKILL; or through its gateway.
     pub async fn shutdown(&self) {
         // A closed actor has already done it.
-        let _ = self.ask(|reply| actor::Command::Shutdown { reply }).await;
+        let _ = self.ask(|reply| command::Command::Shutdown { reply }).await;
     }
 
     /// What the kernel says it is.
@@ -436,13 +440,13 @@ impl Kernel {
         }
     }
 
-    async fn about(&self) -> Result<actor::About, KernelError> {
-        self.ask(|reply| actor::Command::About { reply }).await
+    async fn about(&self) -> Result<command::About, KernelError> {
+        self.ask(|reply| command::Command::About { reply }).await
     }
 
     async fn ask<T>(
         &self,
-        command: impl FnOnce(oneshot::Sender<T>) -> actor::Command,
+        command: impl FnOnce(oneshot::Sender<T>) -> command::Command,
     ) -> Result<T, KernelError> {
         let (reply, answer) = oneshot::channel();
         self.commands

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::actor::{About, Command};
+use super::command::{About, Command};
 use super::execution::OutputEvent;
 use super::quirks::Quirks;
 use super::{ExecuteOptions, Kernel, KernelError};

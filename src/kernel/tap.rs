@@ -2,9 +2,9 @@
 //!
 //! Deliberately not here: when an execution is over. Who listens has replies and `idle` and decides.
 
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
-use super::actor::Command;
+use super::command::{Command, Tapped};
 use super::{Kernel, KernelError};
 use crate::jupyter::message::Channel;
 use crate::jupyter::raw::RawMessage;
@@ -19,17 +19,6 @@ pub struct Tap {
     /// says by itself. Ends when the kernel does.
     pub messages: mpsc::Receiver<Tapped>,
     commands: mpsc::Sender<Command>,
-}
-
-/// A message as the kernel sent it.
-#[derive(Debug)]
-pub struct Tapped {
-    /// Where it came.
-    pub channel: Channel,
-    /// The message, byte for byte.
-    pub message: RawMessage,
-    /// Its bytes count against what may be on its way until this is dropped.
-    pub(super) permit: Option<OwnedSemaphorePermit>,
 }
 
 /// The sending half of a [`Tap`].

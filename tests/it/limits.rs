@@ -3,8 +3,9 @@
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use sponde::kernel::sandbox::limits::{Limits, together};
+use sponde::kernel::sandbox::limits::Limits;
 use sponde::kernel::sandbox::probe::Tier;
+use sponde::kernel::sandbox::together;
 use sponde::kernel::{
     ExecuteOptions, ExitReason, Kernel, LaunchOptions, OutputEvent, Sandbox, Verdict,
 };

@@ -18,6 +18,7 @@ mod changed_files;
 mod chat;
 mod check;
 mod checkpoint;
+mod circles;
 mod cli;
 mod context;
 mod danger;

@@ -75,6 +75,10 @@ impl Source {
         }
     }
 
+    pub(crate) fn module(&self) -> &[String] {
+        &self.module
+    }
+
     /// Every path with `::` in it, and the name of every macro that is called.
     pub(crate) fn paths(&self) -> Vec<Path> {
         let mut paths = Vec::new();

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use sponde::jupyter::kernelspec::KernelSpec;
-use sponde::kernel::sandbox::limits::{Limits, together};
+use sponde::kernel::sandbox::limits::Limits;
 use sponde::kernel::sandbox::probe::Tier;
+use sponde::kernel::sandbox::together;
 use sponde::kernel::{
     Checkpoints, Confinement, ExecuteOptions, ExitReason, Kernel, KernelSource, LaunchOptions,
     Network, NetworkContext, Outcome, OutputEvent, Sandbox, Verdict,

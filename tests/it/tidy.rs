@@ -662,7 +662,7 @@ fn is_test_file(file: &Path) -> bool {
         .any(|part| part == "tests" || part == "tests.rs" || part == "fuzz.rs")
 }
 
-fn rust_files(dir: &str) -> Vec<PathBuf> {
+pub(crate) fn rust_files(dir: &str) -> Vec<PathBuf> {
     let mut dirs = vec![root().join(dir)];
     let mut files = Vec::new();
     while let Some(dir) = dirs.pop() {
@@ -679,6 +679,6 @@ fn rust_files(dir: &str) -> Vec<PathBuf> {
     files
 }
 
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }

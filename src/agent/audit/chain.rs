@@ -10,8 +10,9 @@ use std::io::{self, BufRead, Read as _};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
+use sha2::Sha256;
 
+use super::digest::{hex, sha256};
 use super::record::{Record, VERSION};
 
 /// What the first line names as the line before.
@@ -165,19 +166,6 @@ impl std::fmt::Debug for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key(***)")
     }
-}
-
-/// SHA-256 as text.
-pub fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 /// Checks a log against itself, the key and its head. Without a key or a head the log cannot be trusted, which is a

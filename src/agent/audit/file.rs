@@ -325,6 +325,6 @@ fn cut_off(log: &mut File, length: u64) -> io::Result<Option<Record>> {
     log.set_len(length)?;
     Ok(Some(Record::Mended {
         bytes,
-        sha256: super::chain::hex(&hasher.finalize()),
+        sha256: super::digest::hex(&hasher.finalize()),
     }))
 }

@@ -319,7 +319,7 @@ impl Code {
     pub fn of(source: &str, language: &str) -> Self {
         Self {
             language: language.to_owned(),
-            sha256: super::chain::sha256(source.as_bytes()),
+            sha256: super::digest::sha256(source.as_bytes()),
             bytes: source.len(),
         }
     }

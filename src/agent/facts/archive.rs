@@ -7,13 +7,14 @@ use std::path::Path;
 
 use zip::ZipArchive;
 
+use super::content::of_text;
 use super::input::{self, Broken, Packing};
 use super::kind::{self, Kind};
-use super::look::{Found, Source, Target, of_text};
 use super::names::{python_path, python_string, shown, shown_path};
 use super::sheet;
 use super::size;
 use super::sketch::Part;
+use super::target::{Found, Source, Target};
 
 /// Bytes of an archive's directory that are read: it is kept in memory.
 const DIRECTORY: u64 = 4 << 20;

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
 use super::input::Broken;
-use super::look::{Found, Target};
 use super::names::{shown_name, shown_path};
 use super::sketch::Part;
+use super::target::{Found, Target};
 use super::{COLUMNS, size};
 
 /// Bytes of a piece of metadata.

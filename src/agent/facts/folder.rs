@@ -6,9 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::kind::{self, Kind};
-use super::look::{self, Target};
 use super::names::{shown, shown_path};
 use super::sketch::Part;
+use super::target::Target;
 use super::{LISTED, size};
 
 /// Entries that are counted.
@@ -27,8 +27,11 @@ struct Alike {
     first: Option<PathBuf>,
 }
 
+/// Looks into a file: whoever calls us, because a folder is itself something to look into.
+type Look<'a> = &'a dyn Fn(&Target<'_>) -> io::Result<Vec<Part>>;
+
 /// Describes a folder. Links in it are not followed: one may lead to what code in the kernel cannot read.
-pub(super) fn describe(target: &Target<'_>) -> io::Result<Vec<Part>> {
+pub(super) fn describe(target: &Target<'_>, look: Look<'_>) -> io::Result<Vec<Part>> {
     let (mut kinds, mut names) = (BTreeMap::<String, Alike>::new(), Vec::new());
     let (mut left, mut folders) = (ENTRIES, 0);
     walk(
@@ -108,12 +111,12 @@ pub(super) fn describe(target: &Target<'_>) -> io::Result<Vec<Part>> {
     }
     all.head = head;
     let mut parts = vec![all];
-    parts.extend(examples(target, &kinds));
+    parts.extend(examples(target, &kinds, look));
     Ok(parts)
 }
 
 /// One file of each kind that holds data.
-fn examples(target: &Target<'_>, kinds: &[(String, Alike)]) -> Vec<Part> {
+fn examples(target: &Target<'_>, kinds: &[(String, Alike)], look: Look<'_>) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut looked = 0;
     for (extension, alike) in kinds {
@@ -131,7 +134,7 @@ fn examples(target: &Target<'_>, kinds: &[(String, Alike)]) -> Vec<Part> {
             language: target.language,
         };
         // One that cannot be read was not named.
-        let Ok(mut described) = look::into(&inner_target) else {
+        let Ok(mut described) = look(&inner_target) else {
             continue;
         };
         if alike.count > 1

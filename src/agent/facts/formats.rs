@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::look::Target;
 use super::names::{shown, shown_path};
 use super::size;
 use super::sketch::Part;
+use super::target::Target;
 
 /// A format that we do not look into.
 #[derive(Debug, PartialEq)]

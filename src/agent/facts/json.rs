@@ -8,9 +8,9 @@ mod node;
 use std::fmt::Write as _;
 
 use super::input::{Extent, Packing, Text};
-use super::look::Source;
 use super::names::{python_string, shown, shown_name, shown_path};
 use super::sketch::Part;
+use super::target::Source;
 use super::{COLUMNS, is_secret, size};
 use node::{Keys, Node, Reading};
 

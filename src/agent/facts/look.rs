@@ -2,33 +2,17 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::path::Path;
 
-use super::calls::Language;
-use super::input::{self, Broken, Packing};
+use super::content::of_text;
+use super::input::{self, Packing};
 use super::kind::{self, Kind};
 use super::names::shown_path;
 use super::sketch::Part;
-use super::{
-    archive, arrow, folder, formats, json, notebook, parquet, pdf, picture, sheet, size, sqlite,
-    table, text,
-};
+use super::target::{Found, Source, Target};
+use super::{archive, arrow, folder, formats, parquet, pdf, picture, sheet, size, sqlite};
 
 /// Bytes that tell the kind.
 const FIRST: u64 = 8 << 10;
-
-/// A file that was named.
-#[derive(Clone, Copy)]
-pub(super) struct Target<'a> {
-    /// Where it is.
-    pub(super) path: &'a Path,
-    /// The same as code names it.
-    pub(super) inner: &'a Path,
-    pub(super) language: Language,
-}
-
-/// What a reader found: the parts of a file, or why it cannot tell.
-pub(super) type Found = Result<Vec<Part>, Broken>;
 
 /// Name and size.
 pub(super) fn at(target: &Target<'_>) -> io::Result<Part> {
@@ -48,7 +32,7 @@ pub(super) fn at(target: &Target<'_>) -> io::Result<Part> {
 pub(super) fn into(target: &Target<'_>) -> io::Result<Vec<Part>> {
     let metadata = std::fs::metadata(target.path)?;
     if metadata.is_dir() {
-        return folder::describe(target);
+        return folder::describe(target, &into);
     }
     if !metadata.is_file() {
         return Err(io::Error::new(
@@ -115,56 +99,6 @@ fn from_text(
         open: None,
     };
     Ok(of_text(&source, kind, &text))
-}
-
-/// Where a text comes from.
-pub(super) struct Source<'a> {
-    pub(super) target: Target<'a>,
-    /// The size of the file.
-    pub(super) bytes: u64,
-    pub(super) packing: Packing,
-    /// What pandas must be told of the compression.
-    pub(super) packed: Option<&'static str>,
-    /// Python that opens it as bytes, if that is not the path.
-    pub(super) open: Option<String>,
-}
-
-/// Describes a text of this kind.
-pub(super) fn of_text(source: &Source<'_>, kind: Kind, text: &input::Text) -> Vec<Part> {
-    let target = &source.target;
-    let as_table = |hint: u8| {
-        table::describe(
-            text,
-            &table::File {
-                path: target.inner,
-                source: source.open.clone(),
-                hint,
-                packed: source.packed,
-                language: target.language,
-            },
-        )
-    };
-    match kind {
-        Kind::Table(hint) => {
-            let described = as_table(hint).unwrap_or_else(|| {
-                Part::line(format!(
-                    "File {}: {}, not a table with a header",
-                    shown_path(target.inner),
-                    size(source.bytes)
-                ))
-            });
-            vec![described]
-        }
-        Kind::Json => json::document(source, text),
-        Kind::JsonLines => vec![json::lines(source, text)],
-        Kind::Notebook => vec![notebook::describe(source, text)],
-        _ => match text::looks_like_a_table(&text.head) {
-            Some(hint) => {
-                as_table(hint).map_or_else(|| text::describe(source, text), |it| vec![it])
-            }
-            None => text::describe(source, text),
-        },
-    }
 }
 
 /// What gzip holds, by the name without its ending and by its bytes.

@@ -3,10 +3,10 @@
 use serde::Deserialize;
 
 use super::input::{Extent, Text};
-use super::look::Source;
 use super::names::{shown, shown_path};
 use super::size;
 use super::sketch::Part;
+use super::target::Source;
 
 /// What is read of a notebook (nbformat 4).
 #[derive(Deserialize)]

@@ -8,9 +8,9 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 
 use super::column::number;
-use super::look::{Found, Target};
 use super::names::{shown, shown_name, shown_path};
 use super::sketch::Part;
+use super::target::{Found, Target};
 use super::thrift::{BINARY, Bad, Compact, LIST, STRUCT};
 use super::{COLUMNS, is_secret, size};
 

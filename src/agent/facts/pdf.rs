@@ -6,10 +6,10 @@
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
 
-use super::look::{Found, Target};
 use super::names::{shown, shown_path};
 use super::size;
 use super::sketch::Part;
+use super::target::{Found, Target};
 
 /// Bytes of a document that are looked at.
 const READ: u64 = 32 << 20;

@@ -6,10 +6,10 @@ use std::io::{BufReader, Seek as _};
 use image::{ImageDecoder as _, ImageReader};
 
 use super::input::Broken;
-use super::look::{Found, Target};
 use super::names::shown_path;
 use super::size;
 use super::sketch::Part;
+use super::target::{Found, Target};
 
 /// Describes a picture.
 pub(super) fn describe(target: &Target<'_>, mut file: File, bytes: u64, first: &[u8]) -> Found {

@@ -13,10 +13,10 @@ mod xml;
 use std::fmt::Write as _;
 
 use super::column::{Column, Kind, Numerals, Value};
-use super::look::Target;
 use super::names::{python_string, r_string, shown, shown_path};
 use super::sketch::Part;
 use super::table::named;
+use super::target::Target;
 use super::{COLUMNS, parquet, size};
 
 /// Sheets that are looked into.

@@ -11,9 +11,9 @@ use std::fs::File;
 
 use super::column::{Column, Numerals, Value};
 use super::input::Broken;
-use super::look::{Found, Target};
 use super::names::{python_string, shown_name, shown_path};
 use super::sketch::Part;
+use super::target::{Found, Target};
 use super::{COLUMNS, is_secret, size};
 use pages::{Database, Item, Row};
 use schema::Schema;

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::input::{Extent, Packing, Text};
-use super::look::Source;
 use super::names::{shown, shown_path};
 use super::size;
 use super::sketch::Part;
+use super::target::Source;
 
 /// Lines that tell whether a text has columns.
 const LINES: usize = 20;

@@ -2,7 +2,7 @@
 
 use tokio::sync::mpsc;
 
-use super::restoring::{HELD, Restoring};
+use super::restoring::{HELD, RESTORE, Restoring};
 use super::{Command, EventKind, Session, State};
 use crate::agent::event::Decision;
 use crate::agent::stream::client::{Joining, Request};
@@ -13,8 +13,6 @@ use crate::agent::stream::{PendingRequest, Rejection, SessionState, Snapshot, VE
 const RESOLVED: usize = 64;
 /// Stands for the question whether a turn goes on, which is about no cell.
 const CONTINUE: &str = "continue";
-/// The same for the question whether code runs again.
-pub(super) const RESTORE: &str = "restore";
 
 impl Session {
     /// Answers a request and carries it out if it is accepted. Returns whether the session is to end.

@@ -2,13 +2,13 @@
 
 use tokio::sync::mpsc;
 
-use super::undo::ran_in_main;
 use super::{ExecuteOptions, Session, Verdict};
 use crate::agent::approval::Grounds;
 use crate::agent::event::Command;
 use crate::agent::stream::Rejection;
 use crate::agent::stream::client::Request;
 use crate::kernel::{ExecutionEvent, Kernel};
+use crate::session::{Cell, CellKind};
 
 /// How a replay ended.
 pub(super) enum Replayed {
@@ -93,4 +93,8 @@ impl Session {
         }
         Ok(Replayed::All)
     }
+}
+
+pub(super) fn ran_in_main(cell: &Cell) -> bool {
+    matches!(&cell.kind, CellKind::Code(code) if code.language.is_none() && code.started.is_some())
 }

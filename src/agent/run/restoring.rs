@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use super::requests::RESTORE;
 use super::{
     Edit, EventKind, ExecuteOptions, Execution, MAIN, Session, Verdict, random_cell_id,
     verdict_name,
@@ -19,6 +18,8 @@ use crate::kernel::{ExecutionEvent, Variable};
 use crate::session::check::{self, CheckOptions, Difference};
 use crate::session::{CellKind, CodeStatus, Outputs};
 
+/// Stands for the question whether code runs again, which is about no cell.
+pub(super) const RESTORE: &str = "restore";
 /// Commands that wait until it is known how the session goes on.
 pub(super) const HELD: usize = 16;
 /// Bytes of a text in which a difference is shown.

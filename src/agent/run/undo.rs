@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
-use super::rerun::Replayed;
+use super::rerun::{Replayed, ran_in_main};
 use super::{Edit, EventKind, MAIN, Session, random_cell_id};
 use crate::agent::event::{CheckpointInfo, Command, Undone};
 use crate::agent::save::write_beside_code;
@@ -447,10 +447,6 @@ fn begins_turn(cell: &Cell) -> bool {
         | CellKind::Reading(_)
         | CellKind::Compaction(_) => false,
     }
-}
-
-pub(super) fn ran_in_main(cell: &Cell) -> bool {
-    matches!(&cell.kind, CellKind::Code(code) if code.language.is_none() && code.started.is_some())
 }
 
 /// The language of a cell that another kernel ran.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::document::{Document, Found, is_the_same};
 use super::journal_file::JournalFile;
-use super::{Journal, Lock, Store, journal_path, mark};
+use super::{Journal, Lock, OpenError, Store, journal_path, mark};
 use crate::jupyter::nbformat::{Notebook, random_cell_id};
 use crate::kernel::Verdict;
 use crate::kernel::folder::open_file;
@@ -62,40 +62,6 @@ pub struct Mended {
     pub notebook_changed: bool,
     /// The cell that ran when the process was killed.
     pub running: Option<String>,
-}
-
-/// Why a session cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Somebody else has it open.
-    #[error("session `{id}` is open in another process{}", .pid.map(|pid| format!(" ({pid})")).unwrap_or_default())]
-    Taken {
-        /// Its id.
-        id: String,
-        /// Who has it, if that is known.
-        pid: Option<u32>,
-    },
-    /// It has no journal.
-    #[error("there is no journal `{}`", .0.display())]
-    NoJournal(PathBuf),
-    /// It was written by a later version of Sponde.
-    #[error(
-        "session `{id}` was written by a newer sponde (journal version {version}, this one knows {VERSION})"
-    )]
-    Newer {
-        /// Its id.
-        id: String,
-        /// The version of its journal.
-        version: u32,
-    },
-    /// Its files cannot be read or written.
-    #[error("could not open `{}`: {error}", .path.display())]
-    Io {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
 }
 
 impl Mended {

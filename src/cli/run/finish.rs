@@ -3,10 +3,10 @@
 use super::super::filter;
 use super::super::style::{self, BAD, paint};
 use super::job::Ran;
-use crate::app::remote_kernels;
+use super::kernel_failure;
 use crate::error::{Exit, Failure};
 use crate::jupyter::nbformat::{Cell, CellType};
-use crate::kernel::{KernelError, Verdict};
+use crate::kernel::Verdict;
 use crate::session::notebook::foreign;
 
 /// Nothing if it went well; `output` is where the outputs are, if they are anywhere.
@@ -92,29 +92,6 @@ fn first_line(cell: &Cell) -> Option<String> {
         "In [{count}]: {}{more}",
         first.trim()
     )))
-}
-
-/// A kernel that could not be used, with what its process wrote.
-pub(in super::super) fn kernel_failure(error: &KernelError) -> Failure {
-    if let KernelError::Gateway { error, .. } = error {
-        return remote_kernels::failure(error);
-    }
-    let log = error.log().map(str::to_owned);
-    let hint = if log
-        .as_deref()
-        .is_some_and(|log| log.contains("No module named"))
-    {
-        "install it with `sponde kernels install python3`, or choose another from `sponde kernels`"
-    } else {
-        "`sponde doctor` checks the kernel"
-    };
-    let last = log
-        .as_deref()
-        .map(|log| log.lines().rev().take(12).collect::<Vec<_>>());
-    let log = last.map(|lines| lines.into_iter().rev().collect::<Vec<_>>().join("\n"));
-    Failure::new(Exit::Kernel, error.to_string())
-        .details(log.as_deref())
-        .hint(hint)
 }
 
 /// Marks a line of a list as bad.

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::read_output::{NOTHING, Report, count, object, output, text};
+use super::read_output::{NOTHING, Report, count, malformed, object, output, text};
 use super::{Cell, CellType, Loaded, MAJOR, MINOR, NbformatError, Notebook, Warning};
 use super::{TRANSIENT, TRANSIENT_CELL, lexical, upgrade};
 use crate::jupyter::mime::{MimeBundle, json_type};
@@ -334,18 +334,6 @@ fn join_attachments(files: Map<String, Value>) -> Map<String, Value> {
 
 fn repaired(path: String, found: &'static str) -> Warning {
     Warning::Repaired { path, found }
-}
-
-pub(super) fn malformed(
-    path: String,
-    expected: &'static str,
-    found: Option<&Value>,
-) -> NbformatError {
-    NbformatError::Malformed {
-        path,
-        expected,
-        found: found.map_or(NOTHING, json_type),
-    }
 }
 
 #[cfg(test)]

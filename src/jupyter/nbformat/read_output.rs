@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::Output;
+use super::{NbformatError, Output};
 use crate::jupyter::mime::{self, MimeBundle, json_type};
 
 /// What a warning says was found where there was nothing.
@@ -197,4 +197,16 @@ fn as_integer(value: &Value) -> Option<i64> {
         )]
         (float.fract() == 0.0 && float.abs() < 9e15).then_some(float as i64)
     })
+}
+
+pub(super) fn malformed(
+    path: String,
+    expected: &'static str,
+    found: Option<&Value>,
+) -> NbformatError {
+    NbformatError::Malformed {
+        path,
+        expected,
+        found: found.map_or(NOTHING, json_type),
+    }
 }

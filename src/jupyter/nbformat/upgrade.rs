@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::NbformatError;
-use super::read::malformed;
+use super::read_output::malformed;
 
 /// The root of a version 4 notebook from that of a version 2 or 3 one; `nbformat` is already taken
 /// off. Worksheets are put one after the other.

@@ -23,13 +23,14 @@ use crate::jupyter::wire::WireError;
 use crate::kernel::KernelError;
 use crate::kernel::KernelState;
 use crate::kernel::checkpoint::Confined;
+use crate::kernel::command::Tapped;
 use crate::kernel::files::KernelFiles;
 use crate::kernel::host::{ExitReason, Host};
 use crate::kernel::link::{Incoming, Link, LinkLoss};
 use crate::kernel::oversize;
 use crate::kernel::ready::{now, set_up_request};
 use crate::kernel::routing::{Action, Table};
-use crate::kernel::tap::{Listener, Tapped};
+use crate::kernel::tap::Listener;
 
 /// A kernel whose sockets close is about to exit; one that still lives after this never will.
 const DISCONNECT_GRACE: Duration = Duration::from_secs(2);

@@ -14,8 +14,8 @@ use crate::jupyter::content::Content;
 use crate::jupyter::message::{Channel, Header, Message};
 use crate::jupyter::raw::RawMessage;
 use crate::jupyter::wire::Signer;
+use crate::kernel::command::Tapped;
 use crate::kernel::ready::now;
-use crate::kernel::tap::Tapped;
 
 /// A socket for front ends could not be opened.
 #[derive(Debug, thiserror::Error)]

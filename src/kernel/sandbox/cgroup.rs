@@ -43,6 +43,14 @@ pub(in crate::kernel) struct Group {
     seen: (u64, u64),
 }
 
+/// Whether memory and processes of a confined kernel are limited together here, for root as well, and else why not.
+///
+/// # Errors
+/// In words.
+pub fn together() -> Result<(), String> {
+    Group::possible()
+}
+
 impl Group {
     /// Makes a group with these limits: the files by which a process joins it. Empty where none can be made.
     pub(super) fn make(limits: &Limits) -> Vec<PathBuf> {

@@ -13,8 +13,6 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
-use super::cgroup::Group;
-
 /// The limits. Bytes, where they are not counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
@@ -162,14 +160,6 @@ impl fmt::Display for Hit {
             Self::Idle(idle) => write!(f, "it had nothing to do for {} s", idle.as_secs()),
         }
     }
-}
-
-/// Whether memory and processes of a confined kernel are limited together here, for root as well, and else why not.
-///
-/// # Errors
-/// In words.
-pub fn together() -> Result<(), String> {
-    Group::possible()
 }
 
 /// Processes and threads of this user, which `RLIMIT_NPROC` counts whoever started them.

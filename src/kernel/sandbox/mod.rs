@@ -24,6 +24,7 @@ pub mod probe;
 mod seccomp;
 
 pub(super) use cage::{Cage, Member};
+pub use cgroup::together;
 pub use confine::{CONFINE, confine};
 pub(super) use net::Gate;
 pub use net::{

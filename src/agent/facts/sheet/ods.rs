@@ -4,7 +4,7 @@ use super::xml::{Element, Node, Xml};
 use super::{Cell, PART, SHEETS, Sheet, workbook};
 use crate::agent::facts::archive::{Archive, part};
 use crate::agent::facts::input::Broken;
-use crate::agent::facts::look::{Found, Target};
+use crate::agent::facts::target::{Found, Target};
 
 /// Characters of a text that are kept.
 const TEXT: usize = 200;

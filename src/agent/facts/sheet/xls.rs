@@ -7,7 +7,7 @@ use std::io::{Read as _, Seek as _};
 use super::cfb::{self, long, short};
 use super::{Cell, SHEETS, Sheet, is_date_format, is_date_number, workbook};
 use crate::agent::facts::input::Broken;
-use crate::agent::facts::look::{Found, Target};
+use crate::agent::facts::target::{Found, Target};
 
 /// Bytes of a file that are read.
 const FILE: u64 = 32 << 20;

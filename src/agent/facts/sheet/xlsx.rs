@@ -6,7 +6,7 @@ use super::xml::{Node, Xml};
 use super::{Cell, PART, SHEETS, Sheet, is_date_format, is_date_number, workbook};
 use crate::agent::facts::archive::{Archive, part};
 use crate::agent::facts::input::Broken;
-use crate::agent::facts::look::{Found, Target};
+use crate::agent::facts::target::{Found, Target};
 
 /// Texts that are kept, and characters of one.
 const TEXTS: usize = 200_000;

@@ -10,9 +10,9 @@ use crate::jupyter::content::Content;
 use crate::jupyter::message::Channel;
 use crate::kernel::actor::End;
 use crate::kernel::actor::limits::LimitWatch;
+use crate::kernel::command::Tapped;
 use crate::kernel::host::ExitReason;
 use crate::kernel::link::Incoming;
-use crate::kernel::tap::Tapped;
 
 /// How long a kernel may take to answer a shutdown_request by exiting.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
