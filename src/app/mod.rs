@@ -15,6 +15,7 @@ pub mod notebook;
 pub mod notice;
 pub mod origin;
 pub mod piped;
+pub mod place;
 pub mod project;
 mod prompt_cache;
 pub mod python;
@@ -26,6 +27,7 @@ pub mod schema;
 pub mod session;
 pub mod settings;
 mod step;
+mod trust;
 pub mod workspace;
 
 use crate::config::Config;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Context;
 use super::notebook::{self, NotebookFile, Old};
-use super::session::{current_dir, now, today};
+use super::place::{current_dir, now, today};
 use super::settings::SessionSettings;
 use crate::agent::sessions;
 use crate::agent::store::Opened;

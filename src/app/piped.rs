@@ -32,7 +32,7 @@ impl Piped {
     /// # Errors
     /// A directory that cannot be written.
     pub(super) fn keep(&self, notebook: &Path, notify: &Notify) -> Result<PathBuf, Failure> {
-        let dir = super::session::pictures_dir(notebook);
+        let dir = super::place::pictures_dir(notebook);
         let kept = self.copy_to(&dir).map_err(|error| {
             let shown = dir.display();
             Failure::usage(format!(

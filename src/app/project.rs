@@ -2,17 +2,10 @@
 
 use std::path::Path;
 
+pub use super::trust::TrustQuestion;
 use super::{Context, SessionSettings};
 use crate::agent::project::{self, Project, Trust, Trusted};
 use crate::agent::prompt::Instructions;
-
-/// A question to the person: may the model follow these instructions, now and whenever the file says just this?
-/// Answered by [`decide`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TrustQuestion {
-    /// The file and what it says, which must be shown before anybody answers.
-    pub project: Project,
-}
 
 /// What to ask before a session starts in `cwd`, if nothing was decided yet.
 pub fn question(cwd: &Path, context: &Context) -> Option<TrustQuestion> {

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::session::{self, now};
+use super::place::now;
+use super::session;
 use super::{Context, Lifetime, Notice, Notify, SessionSettings};
 use crate::agent::sessions::{self, Found};
 use crate::agent::store::{OpenError, Opened};

@@ -5,8 +5,8 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use super::Context;
+use super::place::current_dir;
 use super::registries;
-use super::session::current_dir;
 use super::workspace::{KernelAt, Workspace};
 use crate::config::KernelLimits;
 use crate::error::{Exit, Failure};

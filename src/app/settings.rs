@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::piped::Piped;
-use super::project::TrustQuestion;
 use super::sandbox::SandboxSettings;
+use super::trust::TrustQuestion;
 use crate::agent::StdinPolicy;
 use crate::agent::approval::Approval;
 use crate::agent::install::InstallPolicy;

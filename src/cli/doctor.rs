@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use super::style::{BAD, GOOD, HINT, WARN, paint, stdout_colours};
 use super::{Context, print};
+use crate::app::place::current_dir;
 use crate::app::remote_kernels::{self, RemoteKernels};
 use crate::app::sandbox::{self, CodeOf, SandboxSettings};
-use crate::app::session::current_dir;
 use crate::app::{kernels, model};
 use crate::error::{Exit, Failure};
 use crate::kernel::{ExecuteOptions, Kernel, LaunchOptions, Level, Network, OutputEvent, Sandbox};

@@ -194,7 +194,7 @@ struct Beside {
 impl Beside {
     fn new(output: &Path) -> Self {
         Self {
-            dir: crate::app::session::pictures_dir(output),
+            dir: crate::app::place::pictures_dir(output),
             next: 1,
             failed: None,
         }

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::args::ProxyArgs;
 use super::{Context, filter, run};
-use crate::app::{kernels, session};
+use crate::app::{kernels, place};
 use crate::error::{Exit, Failure};
 use crate::jupyter::connection::ConnectionInfo;
 use crate::kernel::task::{self, Task};
@@ -38,7 +38,7 @@ pub(super) async fn proxy(args: ProxyArgs, context: &Context) -> Result<Exit, Fa
         .hint("name the real kernel with --kernel"));
     }
     kernel.spec.argv.extend(args.arguments);
-    let options = kernels::launch_options(kernel, session::current_dir(context)?, context);
+    let options = kernels::launch_options(kernel, place::current_dir(context)?, context);
     let proxy = Proxy::bind(&connection, &options.username)
         .await
         .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;

@@ -17,7 +17,7 @@ use crate::agent::sessions::Found;
 use crate::agent::store::Opened;
 use crate::agent::stream::{Rejection, View};
 use crate::agent::{Command, EventKind, KernelMemory, RestoredBy, sessions};
-use crate::app::session;
+use crate::app::place;
 use crate::error::{Exit, Failure};
 use crate::session::{CellKind, Transcript};
 
@@ -70,8 +70,8 @@ pub(super) async fn resume(args: ResumeArgs, context: &Context) -> Result<Exit, 
         None => latest(&all)?,
     };
     let limits = context.config.limits.resolve();
-    let mut opened = Opened::open(&dir, &found.id, limits, &session::now())
-        .map_err(|error| not_opened(&error))?;
+    let mut opened =
+        Opened::open(&dir, &found.id, limits, &place::now()).map_err(|error| not_opened(&error))?;
     if let Some(path) = moved.and_then(|path| std::path::absolute(path).ok())
         && path != opened.store.notebook()
     {

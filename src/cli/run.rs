@@ -20,7 +20,7 @@ use std::path::Path;
 use super::args::RunArgs;
 use super::picture::PictureFiles;
 use super::{Context, print, signals, style};
-use crate::app::{remote_kernels, session};
+use crate::app::{place, remote_kernels};
 use crate::error::{Exit, Failure};
 pub(super) use finish::bad;
 use job::{Ran, Settings, prepare, write};
@@ -33,7 +33,7 @@ use watch::{Shown, Watched};
 pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failure> {
     let parameters = params::read(&args)?;
     let jobs = plan(&args, &parameters)?;
-    let cwd = session::current_dir(context)?;
+    let cwd = place::current_dir(context)?;
     if let Some(dir) = args.cwd.as_deref().filter(|dir| !dir.is_dir()) {
         return Err(Failure::usage(format!(
             "`{}` is not a directory",

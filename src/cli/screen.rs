@@ -11,7 +11,8 @@ use crate::agent::{EventKind, OutputChange};
 use crate::error::Failure;
 use crate::jupyter::mime::MimeBundle;
 use crate::jupyter::nbformat::Output;
-use crate::session::visual::{self, Visual};
+use crate::session::shown_text::shown_text;
+use crate::session::visual::Visual;
 
 /// What code prints goes where it would go without us.
 pub(super) struct Screen {
@@ -120,7 +121,7 @@ impl Screen {
             let shown = self.protocol.render(bytes, PictureSpace::of_terminal());
             eprint(&shown);
         } else {
-            let text = visual::text(data);
+            let text = shown_text(data);
             if !text.is_empty() {
                 self.write(&format!("{text}\n"))?;
             }

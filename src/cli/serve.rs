@@ -7,8 +7,8 @@ use super::args::ServeArgs;
 use super::signals;
 use super::{Context, eprint, filter, print};
 use crate::app::Lifetime;
+use crate::app::place::current_dir;
 use crate::app::registry::RegistryLimits;
-use crate::app::session::current_dir;
 use crate::error::{Exit, Failure};
 use crate::server::{Listen, Server, ServerSettings};
 

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::KernelError;
-use super::files::{KernelFiles, is_connection_file};
+use super::file_names::is_connection_file;
+use super::files::KernelFiles;
 use super::host::Host;
 use crate::jupyter::connection::{ConnectionInfo, Endpoint, Socket};
 use crate::jupyter::message::Channel;

@@ -12,16 +12,13 @@ use std::sync::{Arc, OnceLock};
 use rustix::fs::{Mode, OFlags};
 
 use super::KernelError;
+use super::file_names::{OWNER, PREFIX};
 use super::reap::{self, Owner, Running};
 use super::sandbox::{Confinement, Gate, Network};
 use crate::jupyter::connection::{ConnectionInfo, Transport};
 
 /// The longest path a unix socket may have (`sun_path`, less the final NUL).
 const MAX_SOCKET_PATH: usize = 107;
-/// How the directories begin that hold sockets.
-pub(super) const PREFIX: &str = "sponde-";
-/// The file in there that says whose it is.
-pub(super) const OWNER: &str = "owner";
 /// The directory in there for the kernel's own sockets.
 const SHARED: &str = "k";
 /// The directory in there for the network of a confined kernel.
@@ -369,15 +366,6 @@ impl Drop for SocketDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// Whether a file is named as Jupyter names connection files.
-pub(super) fn is_connection_file(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| name.starts_with("kernel-"))
-        && path
-            .extension()
-            .is_some_and(|extension| extension == "json")
 }
 
 /// Ports that nobody had a moment ago; another program can still be faster than the kernel, which then does not start.

@@ -217,13 +217,13 @@ fn command(kernel: &KernelSource, connection_file: &Path) -> Vec<String> {
         command.splice(at..at + 2, start);
     } else if let [program, module, ..] = &command[..]
         && module == "-m"
-        && is_bare_python(program.rsplit('/').next().unwrap_or(program))
+        && quirks::is_bare_python(program.rsplit('/').next().unwrap_or(program))
     {
         let start = ["-c".to_owned(), PYTHON_START.to_owned()];
         command.splice(1..2, start);
     }
     if let (Some(program), Some(prefix)) = (command.first_mut(), &kernel.prefix)
-        && is_bare_python(program)
+        && quirks::is_bare_python(program)
     {
         let own = prefix.join("bin").join(&*program);
         if own.exists() {
@@ -241,12 +241,6 @@ impl KernelSource {
             .next()
             .unwrap_or_default()
     }
-}
-
-pub(super) fn is_bare_python(program: &str) -> bool {
-    program
-        .strip_prefix("python")
-        .is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
 }
 
 /// The person's environment without secrets, then what the spec sets (`${NAME}` refers to the person's).

@@ -10,6 +10,8 @@ mod comm;
 mod command;
 pub mod discover;
 mod execution;
+mod exit_reason;
+mod file_names;
 mod files;
 pub mod folder;
 mod frames;

@@ -8,7 +8,6 @@
 
 use std::time::Duration;
 
-use super::launch::is_bare_python;
 use crate::jupyter::connection::Transport;
 use crate::jupyter::content::Content;
 use crate::jupyter::kernelspec::{InterruptMode, KernelSpec};
@@ -158,6 +157,13 @@ pub(super) fn transport(spec: &KernelSpec) -> Transport {
 
 /// `read` from the terminal fails instead of waiting for ever; from files and pipes it works as always.
 const BASH_SET_UP: &str = r#"read() { if [ -t 0 ]; then echo "read: this kernel cannot ask for input" >&2; return 1; fi; builtin read "$@"; }"#;
+
+/// Whether a program is called like a plain Python: `python`, `python3`, `python3.12`.
+pub(super) fn is_bare_python(program: &str) -> bool {
+    program
+        .strip_prefix("python")
+        .is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
+}
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
-use super::files::{OWNER, PREFIX, is_connection_file};
+use super::file_names::{OWNER, PREFIX, is_connection_file};
 
 /// Whose a socket directory is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

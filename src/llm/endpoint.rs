@@ -5,7 +5,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::providers::{KeyCommand, Provider};
+use super::provider::Provider;
+pub use super::provider::ProviderKind;
+use super::providers::KeyCommand;
 use super::types::ModelInfo;
 
 /// Where a model is served, and everything needed to ask it.
@@ -49,67 +51,6 @@ impl Endpoint {
                 name: format!("{provider}/{model}"),
                 ..ModelInfo::default()
             },
-        }
-    }
-}
-
-/// Who serves a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProviderKind {
-    /// OpenAI itself, over its Responses wire.
-    OpenAi,
-    /// Any server that speaks OpenAI's Responses.
-    OpenAiResponses,
-    /// OpenAI itself, over chat completions.
-    OpenAiChat,
-    /// Azure OpenAI: the model is a deployment.
-    Azure,
-    /// Amazon Bedrock, over the wires of Anthropic and OpenAI that it offers.
-    Bedrock,
-    /// Anthropic.
-    Anthropic,
-    /// Google's Gemini API.
-    Gemini,
-    /// OpenRouter.
-    OpenRouter,
-    /// Groq.
-    Groq,
-    /// DeepSeek.
-    DeepSeek,
-    /// Mistral.
-    Mistral,
-    /// An Ollama daemon, over its own wire: only that one lets us ask for a context window.
-    Ollama,
-    /// LM Studio's server.
-    LmStudio,
-    /// llama.cpp's `llama-server`.
-    LlamaServer,
-    /// vLLM.
-    Vllm,
-    /// Any other server that speaks OpenAI's chat completions.
-    OpenAiCompatible,
-}
-
-impl ProviderKind {
-    /// Whether it is a program that people run themselves.
-    pub fn runs_at_home(self) -> bool {
-        match self {
-            Self::Ollama
-            | Self::LmStudio
-            | Self::LlamaServer
-            | Self::Vllm
-            | Self::OpenAiCompatible
-            | Self::OpenAiResponses => true,
-            Self::OpenAi
-            | Self::OpenAiChat
-            | Self::Azure
-            | Self::Bedrock
-            | Self::Anthropic
-            | Self::Gemini
-            | Self::OpenRouter
-            | Self::Groq
-            | Self::DeepSeek
-            | Self::Mistral => false,
         }
     }
 }

@@ -13,9 +13,10 @@ mod table;
 
 use std::time::Duration;
 
-use super::catalog::{CatalogError, Environment, Setup};
 use super::endpoint::{Endpoint, Key, KeySource, ProviderKind, Secret};
+pub use super::provider::Provider;
 use super::rig::models;
+use super::setup::{CatalogError, Environment, Setup};
 use super::types::{ModelInfo, Price};
 
 pub(super) use address::is_claude;
@@ -31,45 +32,6 @@ const SMALL: f64 = 4.0;
 
 /// Azure's `api-version` unless told otherwise: the latest that is no preview on the routes by deployment.
 const AZURE_API_VERSION: &str = "2024-10-21";
-
-/// A provider as the catalog knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Provider {
-    /// Who it is.
-    pub kind: ProviderKind,
-    /// What it is called in names.
-    pub name: &'static str,
-    /// Where it is unless told otherwise; empty if it could be anywhere.
-    pub base_url: &'static str,
-    /// The variables that tell otherwise, the first one found counts.
-    pub base_url_variables: &'static [&'static str],
-    /// The variables a key may be in, the first one found counts.
-    pub key_variables: &'static [&'static str],
-    /// Whether it refuses everybody without a key.
-    pub needs_key: bool,
-    /// The model to use when only a key is known: a middling one of late 2026, that sees.
-    pub default_model: Option<&'static str>,
-    /// Its name in the model catalog.
-    vendor: &'static str,
-}
-
-impl Provider {
-    /// The provider of this kind.
-    pub fn of(kind: ProviderKind) -> &'static Self {
-        let [.., compatible] = &PROVIDERS;
-        PROVIDERS
-            .iter()
-            .find(|provider| provider.kind == kind)
-            .unwrap_or(compatible)
-    }
-
-    /// The provider called `name`.
-    pub fn named(name: &str) -> Option<&'static Self> {
-        PROVIDERS
-            .iter()
-            .find(|provider| provider.name.eq_ignore_ascii_case(name))
-    }
-}
 
 /// A provider together with what the person says of it.
 #[derive(Debug, Clone, PartialEq)]

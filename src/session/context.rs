@@ -7,6 +7,7 @@
 use serde_json::json;
 
 use super::compaction::{self, Measure, SentResult, SentResults};
+use super::sent::folded;
 use super::summarize::{self, Budget};
 use super::transcript::{Author, Cell, CellKind, CodeCell, CodeStatus, Transcript};
 use crate::llm::types::{Message, Native, Part, ToolCall};
@@ -151,7 +152,7 @@ impl Teller<'_> {
     fn result(self, id: &str, code: &CodeCell) -> SentResult {
         let mut told = compaction::told(id, code, self.budget);
         if self.is_folded && !told.is_folded {
-            told.parts = compaction::folded(&told.parts);
+            told.parts = folded(&told.parts);
         }
         told
     }
@@ -212,7 +213,7 @@ fn model(reply: &[Cell], native: Option<Native>, tool: &str, teller: Teller<'_>)
             });
             let mut parts = vec![Part::Text(reading.answer.clone())];
             if teller.is_folded {
-                parts = compaction::folded(&parts);
+                parts = folded(&parts);
             }
             results.push(Message::ToolResult {
                 call_id: reading.call_id.clone(),

@@ -18,6 +18,8 @@ pub mod open;
 pub mod outputs;
 pub mod parameters;
 pub mod percent;
+mod sent;
+pub mod shown_text;
 pub mod summarize;
 pub mod transcript;
 pub mod visual;

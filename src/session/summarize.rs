@@ -15,8 +15,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::compaction::SentResults;
 use super::limits::Place;
+use super::sent::SentResults;
 use super::transcript::{CodeCell, CodeStatus};
 use super::visual::Visual;
 use crate::jupyter::mime::{Audience, IMAGE_SVG, MimeBundle, TEXT_HTML, TEXT_PLAIN, joined};

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::summarize;
 use crate::jupyter::mime::{self, Audience, IMAGE_SVG, MimeBundle, TEXT_HTML, joined};
 
 /// Where pages of charts find what draws them.
@@ -53,22 +52,6 @@ impl<'a> Visual<'a> {
             Self::Svg => Some(("svg", data.text_of(IMAGE_SVG)?.into_owned().into_bytes())),
             Self::Html => Some(("html", page(&data.text_of(TEXT_HTML)?).into_bytes())),
         }
-    }
-}
-
-/// What a person reads of a display that is no picture.
-pub fn text(data: &MimeBundle) -> String {
-    if let Some(words) = Visual::of(data).and_then(|visual| summarize::visual(visual, data)) {
-        return words;
-    }
-    match data.richest_for(Audience::Terminal) {
-        Some(("text/plain" | "text/markdown" | "text/latex", value)) => {
-            joined(value).unwrap_or_default().into_owned()
-        }
-        Some((mime, _)) => data
-            .text_of(mime::TEXT_PLAIN)
-            .map_or_else(|| format!("[{mime}]"), Cow::into_owned),
-        None => String::new(),
     }
 }
 
@@ -194,7 +177,7 @@ mod tests {
                 found == extension && file.contains(content),
                 "{found}: {file}"
             );
-            assert_eq!(super::text(&data), text);
+            assert_eq!(crate::session::shown_text::shown_text(&data), text);
         }
         // A table with its text, and a library's scripts.
         for data in [

@@ -13,7 +13,7 @@ use crate::agent::OutputChange;
 use crate::jupyter::mime::MimeBundle;
 use crate::jupyter::nbformat::Output;
 use crate::session::outputs::{Text, floor_boundary};
-use crate::session::visual;
+use crate::session::shown_text::shown_text;
 
 /// Lines of a cell that are shown of its beginning and of its end.
 pub(super) const HEAD: usize = 40;
@@ -307,7 +307,7 @@ fn shown(data: &MimeBundle, colours: bool) -> Shown {
             ..Picture::default()
         });
     }
-    Shown::Lines(lines_of(&visual::text(data), colours))
+    Shown::Lines(lines_of(&shown_text(data), colours))
 }
 
 fn lines_of(text: &str, colours: bool) -> Lines {

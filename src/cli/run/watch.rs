@@ -11,7 +11,7 @@ use super::super::{Context, eprint, print};
 use super::progress::{Progress, TICK};
 use crate::agent::replay::Control;
 use crate::agent::{Event, EventKind, OutputChange};
-use crate::app::session;
+use crate::app::place;
 use crate::error::Failure;
 use crate::jupyter::nbformat::Output;
 
@@ -49,7 +49,7 @@ pub(super) async fn watch(
     output: Option<&Path>,
     context: &Context,
 ) -> Watched {
-    let pictures = output.map_or_else(|| context.paths.cache.join("plots"), session::pictures_dir);
+    let pictures = output.map_or_else(|| context.paths.cache.join("plots"), place::pictures_dir);
     let mut screen = Screen::new(pictures);
     let mut typed = LineSource::of_a_person(None);
     let mut watched = Watched::Whole;

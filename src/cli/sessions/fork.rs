@@ -7,7 +7,7 @@ use super::super::{Context, eprint, print};
 use super::{find, not_opened, show};
 use crate::agent::sessions;
 use crate::agent::store::{Fork, OpenError, Opened};
-use crate::app::session;
+use crate::app::place;
 use crate::error::{Exit, Failure};
 
 /// Runs it.
@@ -19,16 +19,16 @@ pub(in crate::cli) fn fork(args: &ForkArgs, context: &Context) -> Result<Exit, F
         Some(at) => Some(number(at, &show::read(found, context)?.cells)?),
         None => None,
     };
-    let id = sessions::new_id(&dir, &session::today());
+    let id = sessions::new_id(&dir, &place::today());
     let fork = Fork {
         from: &found.id,
         cells,
         id: &id,
-        at: &session::now(),
+        at: &place::now(),
     };
     let mut opened = Opened::fork(&dir, fork, context.config.limits.resolve())
         .map_err(|error| not_made(&error, &dir))?;
-    opened.store.close(session::now());
+    opened.store.close(place::now());
     let kept = opened.transcript.cells().len();
     drop(opened);
     let all = sessions::list(&dir);

@@ -15,7 +15,7 @@ use super::limits::Limits;
 use super::net::{Network, NetworkContext, Policy};
 use super::probe::Tier;
 use crate::kernel::KernelSource;
-use crate::kernel::files::PREFIX;
+use crate::kernel::file_names::PREFIX;
 
 /// How much a kernel may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

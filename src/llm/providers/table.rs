@@ -1,7 +1,6 @@
 //! The providers there are, as a table.
 
-use super::super::endpoint::ProviderKind as Kind;
-use super::Provider;
+use crate::llm::provider::{Provider, ProviderKind, ProviderKind as Kind};
 
 /// Every provider, in the order in which keys are preferred.
 pub const PROVIDERS: [Provider; 16] = [
@@ -169,3 +168,21 @@ pub const PROVIDERS: [Provider; 16] = [
         vendor: "",
     },
 ];
+
+impl Provider {
+    /// The provider of this kind.
+    pub fn of(kind: ProviderKind) -> &'static Self {
+        let [.., compatible] = &PROVIDERS;
+        PROVIDERS
+            .iter()
+            .find(|provider| provider.kind == kind)
+            .unwrap_or(compatible)
+    }
+
+    /// The provider called `name`.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        PROVIDERS
+            .iter()
+            .find(|provider| provider.name.eq_ignore_ascii_case(name))
+    }
+}

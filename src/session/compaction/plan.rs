@@ -3,8 +3,8 @@
 use super::super::context::{self, Exchange};
 use super::super::summarize::Budget;
 use super::super::transcript::{Cell, CellKind, Transcript};
-use super::folded;
 use crate::llm::types::{Message, Part};
+use crate::session::sent::folded;
 
 /// How prompts are weighed.
 #[derive(Clone, Copy)]

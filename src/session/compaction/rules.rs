@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use super::super::summarize::{self, Budget, head_and_tail};
 use super::super::transcript::{Author, Cell, CellKind, CodeCell, CodeStatus};
-use super::{Measure, SentResult, folded};
+use super::{Measure, SentResult};
 use crate::kernel::Verdict;
 use crate::llm::types::Part;
+use crate::session::sent::folded;
 
 /// What was done in `cells` up to the one named `through`, a line a step, in at most about `limit` bytes. Begins with
 /// what an earlier summary says.
