@@ -5,11 +5,13 @@ use std::io::Read as _;
 use tokio::sync::mpsc;
 
 use super::args::AskArgs;
+use super::coming::Coming;
+use super::hints::{KERNEL_HINT, model_hint};
 use super::interact::{self, Controls, Ended, Person};
 use super::line_source::LineSource;
 use super::render::Renderer;
-use super::resume::Coming;
-use super::signals::{self, Ask};
+use super::signals;
+use super::stop::Ask;
 use super::{Context, piped, print, style};
 use super::{missing, project};
 use crate::agent::stream::{Rejection, View};
@@ -220,17 +222,6 @@ pub(super) fn exit_of(end: &TurnEnd) -> Exit {
         TurnEnd::Declined => Exit::Approval,
         TurnEnd::ModelFailed { .. } => Exit::Provider,
         TurnEnd::KernelFailed { .. } => Exit::Kernel,
-    }
-}
-
-/// What to do where there is no kernel.
-pub(super) const KERNEL_HINT: &str = "`sponde doctor` checks the kernel";
-
-/// What to do where the model could not be asked; `key_variable` has a key that was refused.
-pub(super) fn model_hint(key_variable: Option<&str>) -> String {
-    match key_variable {
-        Some(variable) => format!("check the key in `{variable}`"),
-        None => "`sponde models` shows what can be reached; -v says more".to_owned(),
     }
 }
 

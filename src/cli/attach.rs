@@ -6,11 +6,12 @@ use super::args::AttachArgs;
 use super::chat::{Front, client_name, typed};
 use super::interact::{Controls, Ended};
 use super::render::Renderer;
-use super::signals::{self, Ask};
+use super::signals;
+use super::stop::Ask;
 use super::style::{DIM, paint, stderr_colours};
-use super::{Context, eprint, filter, print, resume};
+use super::{Context, eprint, filter, print, restored};
 use crate::agent::approval::Approval;
-use crate::agent::stream::{Client, ItemId, Received, Snapshot, View};
+use crate::agent::stream::{Client, Received, Snapshot, View};
 use crate::app::attach::{self, AttachError};
 use crate::error::{Exit, Failure};
 
@@ -48,7 +49,7 @@ pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, 
     let words = format!("attached to {session}; Ctrl-D or /exit leaves it, and it goes on\n");
     eprint(&paint(DIM, &filter::plain(&words), colours));
     if let Some(snapshot) = &attached.snapshot {
-        eprint(&resume::tail(&snapshot.transcript()));
+        eprint(&restored::tail(&snapshot.transcript()));
         let state = &snapshot.state;
         front.controls = Controls::new(state.kernels.clone(), state.approval);
         front.model.clone_from(&state.model);
@@ -151,9 +152,4 @@ fn failure(error: &AttachError) -> Failure {
         AttachError::NotRunning { .. } => failure.hint("`sponde resume` goes on with it here"),
         AttachError::Broken { .. } => failure,
     }
-}
-
-/// Reads the id of an item.
-pub(super) fn item_id(text: &str) -> Result<ItemId, String> {
-    text.parse().map_err(|error| format!("{error}"))
 }

@@ -1,7 +1,6 @@
 //! `sponde`: a chat, line by line. `!code` runs code of one's own in the same kernel, `%%language code` in another.
 
 mod ending;
-mod line;
 mod model;
 mod past;
 
@@ -11,11 +10,13 @@ use std::path::Path;
 use tokio::sync::mpsc;
 
 use super::args::SessionArgs;
+use super::coming::{Coming, Resumed};
 use super::interact::{self, Controls, Ended, Person};
+use super::line::{LineMeaning, said};
 use super::line_source::LineSource;
 use super::render::Renderer;
-use super::resume::{Coming, Resumed};
-use super::signals::{self, Ask};
+use super::signals;
+use super::stop::Ask;
 use super::style::{DIM, WARN, paint, stderr_colours};
 use super::{Context, eprint};
 use super::{confine, missing, project};
@@ -24,41 +25,9 @@ use crate::agent::stream::{Rejection, View};
 use crate::app::{Lifetime, session};
 use crate::error::{Exit, Failure};
 use ending::Ending;
-pub(super) use line::{LineMeaning, said};
 use model::Changed;
 
 const WELCOME: &str = "Ask in plain words; /help says more, Ctrl-D ends.\n";
-
-/// What `/help` says.
-pub(super) const HELP: &str = "\
-Ask in plain words. A line that ends in \\ goes on in the next. Lines that are
-pasted are one question; Enter sends it.
-  !CODE             run code of your own in the kernel
-  %%LANGUAGE CODE   the same in the kernel of another language
-  /model [NAME]     which model answers; let this one answer from now on
-  /kernel [NAME]    which kernels there are; send !CODE to this one from now on
-  /approve [WHEN]   when you are asked before code runs: always, on-risk or never
-  /undo [N]         take back the last turn, or N: its cells, variables and files
-  /undo #N          go back to a checkpoint of the list
-  /checkpoints      list what can be gone back to
-  /compact          make the conversation shorter for the model
-  /help             this
-  /exit             end (or Ctrl-D)
-Ctrl-C stops what is going on; twice restarts the kernel. Up and Ctrl-R bring
-earlier questions back, Tab completes commands and files.
-";
-
-/// What `/help` lists, by name.
-pub(super) const COMMANDS: [&str; 8] = [
-    "/approve",
-    "/checkpoints",
-    "/compact",
-    "/exit",
-    "/help",
-    "/kernel",
-    "/model",
-    "/undo",
-];
 
 /// Runs it.
 pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, Failure> {

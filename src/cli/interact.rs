@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::line_source::LineSource;
 use super::render::Renderer;
-use super::signals::Ask;
+use super::stop::Ask;
 use super::style::WARN;
 use crate::agent::stream::{Rejection, View};
 use crate::agent::{Command, EventKind, TurnEnd};

@@ -13,7 +13,7 @@ use rustix::termios::{LocalModes, OptionalActions, QueueSelector, tcflush, tcget
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin};
 use tokio::sync::mpsc;
 
-use super::signals::Ask;
+use super::stop::Ask;
 use super::style::{DIM, HINT, WARN, paint, stderr_colours};
 use super::{eprint, filter};
 use crate::agent::approval::Approval;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::fs::FileType;
 use tokio::sync::mpsc;
 
-use super::signals::Ask;
+use super::stop::Ask;
 use super::style::{DIM, paint, stderr_colours};
 use super::{eprint, human};
 use crate::app::piped::Piped;

@@ -7,9 +7,9 @@ mod output;
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-use super::ask;
 use super::compaction;
 use super::filter;
+use super::hints::{KERNEL_HINT, model_hint};
 use super::picture::Protocol;
 use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
 use super::totals;
@@ -123,7 +123,7 @@ impl Renderer {
             EventKind::CellReplayed { .. }
             | EventKind::SessionRestored { .. }
             | EventKind::KernelBusy { .. } => {
-                for (style, line) in super::resume::lines(event) {
+                for (style, line) in super::restored::lines(event) {
                     self.note(style, &filter::plain(&line));
                 }
             }
@@ -329,8 +329,8 @@ impl Renderer {
             TurnEnd::ModelFailed {
                 message,
                 key_variable,
-            } => self.turn_failed(message, &ask::model_hint(key_variable.as_deref())),
-            TurnEnd::KernelFailed { message } => self.turn_failed(message, ask::KERNEL_HINT),
+            } => self.turn_failed(message, &model_hint(key_variable.as_deref())),
+            TurnEnd::KernelFailed { message } => self.turn_failed(message, KERNEL_HINT),
         }
         let mut blank = "\n";
         if let Some(totals) = totals {

@@ -1,5 +1,6 @@
 //! Ctrl-C and requests to end, as a channel. The third Ctrl-C in a row ends the program at once.
 
+use super::stop::Ask;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -22,15 +23,6 @@ const STUCK: Duration = Duration::from_secs(1);
 /// Resolves when the program shall end at once.
 pub(super) async fn at_once() {
     NOW.notified().await;
-}
-
-/// What a signal asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ask {
-    /// Ctrl-C: stop what is going on.
-    Interrupt,
-    /// SIGTERM or SIGHUP: end in good order.
-    End,
 }
 
 /// Listens from now on.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::cli::completions::sessions;
+use crate::cli::completers::sessions;
 
 /// `sponde audit`.
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::app::sandbox::SandboxSettings;
-use crate::cli::completions;
+use crate::cli::completers;
 use crate::kernel::{Level, Network};
 
 /// What code in a kernel may do.
@@ -13,11 +13,11 @@ use crate::kernel::{Level, Network};
 pub struct SandboxArgs {
     /// What code may do (docs/sandbox.md): write only temporary files, write in the working directory, or all that you
     /// may. Default is `workspace` for code of a model, and `full` for `sponde run` and `sponde kernels test`.
-    #[arg(long, env = "SPONDE_SANDBOX", value_name = "read-only|workspace|full", add = completions::levels())]
+    #[arg(long, env = "SPONDE_SANDBOX", value_name = "read-only|workspace|full", add = completers::levels())]
     pub sandbox: Option<Level>,
     /// What code in the sandbox reaches over the network; default is off. `allow:` takes hosts (`example.org`,
     /// `*.example.org`, `example.org:8443`) and the registries `pypi`, `cran`, `npm` and `conda`, with commas between.
-    #[arg(long, value_name = "off|allow:HOST,..|on", add = completions::networks())]
+    #[arg(long, value_name = "off|allow:HOST,..|on", add = completers::networks())]
     pub network: Option<Network>,
     /// Another directory that code in the sandbox can write; can be given several times.
     #[arg(long = "add-dir", value_name = "DIR")]

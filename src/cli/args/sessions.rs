@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::SessionArgs;
-use crate::cli::completions::{cells, sessions, shells};
+use crate::cli::completers::{cells, sessions, shells};
 
 /// `sponde sessions`.
 #[derive(Debug, Args)]
@@ -104,7 +104,7 @@ pub struct AttachArgs {
     #[arg(long)]
     pub json: bool,
     /// Go on behind this item, of which and of all before it the caller knows.
-    #[arg(long, value_name = "ITEM", requires = "json", value_parser = crate::cli::attach::item_id)]
+    #[arg(long, value_name = "ITEM", requires = "json", value_parser = item_id)]
     pub after: Option<crate::agent::stream::ItemId>,
 }
 
@@ -173,4 +173,9 @@ mod tests {
         }
         assert!(size("much").is_err() && size("5 XB").is_err() && size("-1").is_err());
     }
+}
+
+/// Reads the id of an item.
+fn item_id(text: &str) -> Result<crate::agent::stream::ItemId, String> {
+    text.parse().map_err(|error| format!("{error}"))
 }

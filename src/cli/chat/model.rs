@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 use crate::agent::stream::{Rejection, View};
 use crate::agent::{Command, EventKind};
 use crate::cli::render::Renderer;
-use crate::cli::signals::Ask;
+use crate::cli::stop::Ask;
 use crate::cli::{eprint, filter};
 
 /// What came of it.

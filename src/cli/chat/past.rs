@@ -10,9 +10,10 @@ use crate::agent::undo::UndoTo;
 use crate::agent::{Command, EventKind};
 use crate::cli::human::count;
 use crate::cli::interact::Ended;
+use crate::cli::line::Wish;
 use crate::cli::line_source::LineSource;
 use crate::cli::render::Renderer;
-use crate::cli::signals::Ask;
+use crate::cli::stop::Ask;
 use crate::cli::style::{DIM, WARN, paint, stderr_colours};
 use crate::cli::{eprint, filter};
 use crate::error::Exit;
@@ -21,28 +22,6 @@ use crate::error::Exit;
 const LISTED: usize = 20;
 /// Files that are named.
 const NAMED: usize = 6;
-
-/// What a person wants of the past.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum Wish {
-    /// Take something back.
-    Undo(UndoTo),
-    /// See what can be gone back to.
-    Checkpoints,
-}
-
-impl Wish {
-    /// What is typed behind `/undo`: nothing, a number of turns, or `#` and that of a checkpoint.
-    pub(super) fn undo(text: &str) -> Option<Self> {
-        let text = text.trim();
-        let to = match text.strip_prefix('#') {
-            Some(number) => UndoTo::Checkpoint(number.parse().ok()?),
-            None if text.is_empty() => UndoTo::Turns(1),
-            None => UndoTo::Turns(text.parse().ok()?),
-        };
-        Some(Self::Undo(to))
-    }
-}
 
 /// Does it. `typed` is `None` when nobody can be asked. Returns how the chat ends, if it does.
 pub(super) async fn carry_out(

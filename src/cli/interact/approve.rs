@@ -12,9 +12,9 @@ use super::{Controls, Ended, Person, deliver, edit};
 use crate::agent::approval::{Approval, Finding, FindingKind};
 use crate::agent::stream::View;
 use crate::agent::{Command, Decision, EventKind};
-use crate::cli::chat::{LineMeaning, said};
+use crate::cli::line::{LineMeaning, said};
 use crate::cli::render::{Proposal, Renderer};
-use crate::cli::signals::Ask;
+use crate::cli::stop::Ask;
 use crate::cli::style::{BAD, DIM, GOOD, WARN, paint, stderr_colours};
 use crate::cli::{eprint, filter};
 

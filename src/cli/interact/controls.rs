@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::agent::approval::Approval;
 use crate::agent::{Command, KernelOffer, tools};
-use crate::cli::chat::{HELP, LineMeaning};
+use crate::cli::line::{HELP, LineMeaning};
 use crate::cli::{eprint, filter};
 
 /// What holds now.

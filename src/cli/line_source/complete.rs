@@ -6,7 +6,7 @@ use rustyline::hint::Hinter;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
-use super::super::chat::COMMANDS;
+use crate::cli::line::COMMANDS;
 
 /// Completes the names of commands and files.
 #[derive(Default)]

@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::super::eprint;
-use super::super::signals::Ask;
+use super::super::stop::Ask;
 use super::super::style::{paint, stderr_colours};
 use super::complete::Completion;
 

@@ -8,7 +8,8 @@ use futures_util::{StreamExt as _, stream};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::super::signals::{self, Ask};
+use super::super::signals;
+use super::super::stop::Ask;
 use super::super::style::{self, BAD, GOOD, HINT, paint};
 use super::super::{eprint, filter, print};
 use super::check::{self, Check};

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::super::line_source::LineSource;
 use super::super::screen::Screen;
-use super::super::signals::Ask;
+use super::super::stop::Ask;
 use super::super::{Context, eprint, print};
 use super::progress::{Progress, TICK};
 use crate::agent::replay::Control;

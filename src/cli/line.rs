@@ -3,9 +3,62 @@
 //! A question costs money and goes to somebody else's machine, so what looks like a mistyped command is none: a first word
 //! of a slash and letters is a command, unless a file is called so (`/home and /srv, which is larger?`).
 
-use super::past::Wish;
 use crate::agent::approval::Approval;
+use crate::agent::undo::UndoTo;
 use crate::agent::{Command, KernelOffer};
+
+/// What `/help` says.
+pub(super) const HELP: &str = "\
+Ask in plain words. A line that ends in \\ goes on in the next. Lines that are
+pasted are one question; Enter sends it.
+  !CODE             run code of your own in the kernel
+  %%LANGUAGE CODE   the same in the kernel of another language
+  /model [NAME]     which model answers; let this one answer from now on
+  /kernel [NAME]    which kernels there are; send !CODE to this one from now on
+  /approve [WHEN]   when you are asked before code runs: always, on-risk or never
+  /undo [N]         take back the last turn, or N: its cells, variables and files
+  /undo #N          go back to a checkpoint of the list
+  /checkpoints      list what can be gone back to
+  /compact          make the conversation shorter for the model
+  /help             this
+  /exit             end (or Ctrl-D)
+Ctrl-C stops what is going on; twice restarts the kernel. Up and Ctrl-R bring
+earlier questions back, Tab completes commands and files.
+";
+
+/// What `/help` lists, by name.
+pub(super) const COMMANDS: [&str; 8] = [
+    "/approve",
+    "/checkpoints",
+    "/compact",
+    "/exit",
+    "/help",
+    "/kernel",
+    "/model",
+    "/undo",
+];
+
+/// What a person wants of the past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum Wish {
+    /// Take something back.
+    Undo(UndoTo),
+    /// See what can be gone back to.
+    Checkpoints,
+}
+
+impl Wish {
+    /// What is typed behind `/undo`: nothing, a number of turns, or `#` and that of a checkpoint.
+    pub(super) fn undo(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let to = match text.strip_prefix('#') {
+            Some(number) => UndoTo::Checkpoint(number.parse().ok()?),
+            None if text.is_empty() => UndoTo::Turns(1),
+            None => UndoTo::Turns(text.parse().ok()?),
+        };
+        Some(Self::Undo(to))
+    }
+}
 
 /// What a line means.
 #[derive(Debug, PartialEq)]

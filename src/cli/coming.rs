@@ -1,0 +1,189 @@
+//! A session comes back: its kernel is waited for, and what a person wants to do about it is asked.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::eprint;
+use super::line_source::LineSource;
+use super::render::Renderer;
+use super::stop::Ask;
+use crate::agent::store::Opened;
+use crate::agent::stream::{Rejection, View};
+use crate::agent::{Command, EventKind, KernelMemory};
+use crate::error::Exit;
+
+/// How long a kernel may take to handle an interrupt before the person is asked what to do.
+const OBEYS_WITHIN: Duration = Duration::from_secs(3);
+
+/// A session that was there before.
+pub(super) struct Resumed {
+    /// It.
+    pub opened: Opened,
+    /// Whether its code shall run again if its kernel is gone; `None` if nobody has said.
+    pub replay: Option<bool>,
+}
+
+/// How a session comes back.
+#[derive(Clone, Copy)]
+pub(super) enum Coming {
+    /// It is a new one.
+    Not,
+    /// Its code runs again if that is wanted; `None` asks.
+    Back(Option<bool>),
+}
+
+impl Coming {
+    /// The session that goes on, and how.
+    pub(super) fn split(resumed: Option<Resumed>) -> (Option<Opened>, Self) {
+        match resumed {
+            Some(Resumed { opened, replay }) if !opened.transcript.cells().is_empty() => {
+                (Some(opened), Self::Back(replay))
+            }
+            Some(Resumed { opened, .. }) => (Some(opened), Self::Not),
+            None => (None, Self::Not),
+        }
+    }
+
+    /// The same of a session that is not resumed but continues a notebook: `wanted` if its code shall run again.
+    pub(super) fn or_replay(self, may_replay: bool, wanted: bool) -> Self {
+        match self {
+            Self::Not if may_replay => Self::Back(wanted.then_some(true)),
+            other => other,
+        }
+    }
+
+    /// Waits until the session's kernel is there, and has its code run again if that is wanted. `Some` if it ends
+    /// instead.
+    pub(super) async fn back(
+        self,
+        agent: &mut View,
+        renderer: &mut Renderer,
+        mut typed: Option<&mut LineSource>,
+        signals: &mut tokio::sync::mpsc::Receiver<Ask>,
+    ) -> Option<Exit> {
+        let Self::Back(replay) = self else {
+            return None;
+        };
+        let (mut is_busy, mut asks_at) = (false, None);
+        loop {
+            let asks = asks_at.unwrap_or_else(Instant::now);
+            let command = tokio::select! {
+                event = agent.recv() => {
+                    let Some(event) = event else { return Some(Exit::Failed) };
+                    renderer.show(&event.kind);
+                    match event.kind {
+                        EventKind::SessionResumed { memory: KernelMemory::Gone, code_cells: cells @ 1.., .. } => {
+                            let replay = match (replay, &mut typed) {
+                                (Some(replay), _) => Ok(replay),
+                                (None, Some(typed)) => ask(typed, cells, signals).await,
+                                (None, None) => Ok(false),
+                            };
+                            match replay {
+                                Ok(replay) => Command::Restore { replay },
+                                Err(Ask::Interrupt) => Command::Restore { replay: false },
+                                Err(Ask::End) => return Some(Exit::Interrupted),
+                            }
+                        }
+                        EventKind::KernelBusy { .. } => {
+                            is_busy = true;
+                            continue;
+                        }
+                        EventKind::SessionResumed { .. } => {
+                            (is_busy, asks_at) = (false, None);
+                            continue;
+                        }
+                        // Nothing that comes could be done.
+                        EventKind::KernelFailed { .. } if is_busy => return Some(Exit::Kernel),
+                        EventKind::SessionRestored { .. } | EventKind::KernelFailed { .. } => return None,
+                        _ => continue,
+                    }
+                }
+                Some(ask) = signals.recv() => match ask {
+                    Ask::Interrupt => {
+                        asks_at = (is_busy && typed.is_some()).then(|| Instant::now() + OBEYS_WITHIN);
+                        Command::Interrupt
+                    }
+                    Ask::End => return Some(Exit::Interrupted),
+                },
+                () = sleep_until(asks), if asks_at.is_some() => {
+                    asks_at = None;
+                    let Some(typed) = &mut typed else { continue };
+                    match still_busy(typed, signals).await {
+                        Ok(StillBusy::Wait) => continue,
+                        Ok(StillBusy::Interrupt) | Err(Ask::Interrupt) => {
+                            asks_at = Some(Instant::now() + OBEYS_WITHIN);
+                            Command::Interrupt
+                        }
+                        Ok(StillBusy::New) => Command::ReplaceKernel,
+                        Ok(StillBusy::Leave) => return Some(Exit::Kernel),
+                        Err(Ask::End) => return Some(Exit::Interrupted),
+                    }
+                }
+            };
+            if agent.send(command).await == Err(Rejection::Ended) {
+                return Some(Exit::Failed);
+            }
+        }
+    }
+}
+
+/// What to do about a kernel that does not handle.
+enum StillBusy {
+    Wait,
+    Interrupt,
+    /// Go on with a new one.
+    New,
+    /// The end of input.
+    Leave,
+}
+
+/// Asks that.
+///
+/// # Errors
+/// The signal that came instead of an answer.
+async fn still_busy(
+    typed: &mut LineSource,
+    signals: &mut tokio::sync::mpsc::Receiver<Ask>,
+) -> Result<StillBusy, Ask> {
+    loop {
+        let question = "It is still busy. [w]ait, [i]nterrupt it again, or end it and go on with a [n]ew kernel?";
+        let Some(line) = typed.answer(question, signals).await? else {
+            return Ok(StillBusy::Leave);
+        };
+        return Ok(match line.trim().to_lowercase().as_str() {
+            "w" | "wait" => StillBusy::Wait,
+            "i" | "interrupt" => StillBusy::Interrupt,
+            "n" | "new" => StillBusy::New,
+            _ => continue,
+        });
+    }
+}
+
+/// Whether the code shall run again.
+///
+/// # Errors
+/// The signal that came instead of an answer.
+async fn ask(
+    typed: &mut LineSource,
+    cells: usize,
+    signals: &mut tokio::sync::mpsc::Receiver<Ask>,
+) -> Result<bool, Ask> {
+    let what = if cells == 1 {
+        "its one cell of code".to_owned()
+    } else {
+        format!("its {cells} cells of code")
+    };
+    eprint("The kernel that ran this is gone, and its variables with it.\n");
+    loop {
+        let question = format!("[r]un {what} again, or go on [f]resh?");
+        let Some(line) = typed.answer(&question, signals).await? else {
+            return Ok(false);
+        };
+        match line.trim().to_lowercase().as_str() {
+            "r" | "run" | "replay" | "y" | "yes" => return Ok(true),
+            "f" | "fresh" | "n" | "no" => return Ok(false),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What a shell offers for arguments of ours: sessions, kernels, levels.
+
+use std::ffi::OsStr;
+
+use clap::builder::PossibleValuesParser;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+
+use super::human;
+use crate::agent::sessions::{self, Found};
+use crate::kernel::Registry;
+use crate::paths::{Environment, Paths};
+
+/// Characters of a question that are shown beside its session.
+const SHOWN: usize = 50;
+
+/// The shells there are completions for.
+pub(super) fn shells() -> PossibleValuesParser {
+    PossibleValuesParser::new(["bash", "zsh", "fish", "elvish", "powershell"])
+}
+
+/// Completes a session.
+pub(super) fn sessions() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let typed = typed.to_string_lossy();
+        let Ok(paths) = Paths::of(Environment::of_process()) else {
+            return Vec::new();
+        };
+        let all = sessions::list(&paths.sessions());
+        let fits = |found: &&Found| {
+            let short = sessions::short(&found.id, &all);
+            short.starts_with(&*typed) || found.id.starts_with(&*typed)
+        };
+        all.iter()
+            .filter(fits)
+            .map(|found| {
+                let short = sessions::short(&found.id, &all);
+                let is_short = short.starts_with(&*typed);
+                let name = if is_short { short } else { found.id.as_str() };
+                let help = human::shortened(found.summary.name().unwrap_or_default(), SHOWN);
+                CompletionCandidate::new(name).help(Some(help.into()))
+            })
+            .collect()
+    })
+}
+
+/// Completes what code in a sandbox may do.
+pub(super) fn levels() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| candidates(typed, &|_| words(&LEVELS)))
+}
+
+/// Completes what it reaches over the network; hosts are the person's to know.
+pub(super) fn networks() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| candidates(typed, &network))
+}
+
+const LEVELS: [&str; 3] = ["read-only", "workspace", "full"];
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+/// Whole values that `typed` may become, the next entry of a list among them.
+fn network(typed: &str) -> Vec<String> {
+    if !typed.starts_with("allow:") {
+        return words(&["off", "allow:", "on"]);
+    }
+    let before = typed.rfind([',', ':']).map_or(0, |at| at + 1);
+    let before = typed.get(..before).unwrap_or_default();
+    let registries = Registry::ALL.iter().map(|registry| registry.name());
+    registries
+        .filter(|name| !before.split([',', ':']).any(|entry| entry == *name))
+        .map(|name| format!("{before}{name}"))
+        .collect()
+}
+
+fn candidates(typed: &OsStr, all: &dyn Fn(&str) -> Vec<String>) -> Vec<CompletionCandidate> {
+    let typed = typed.to_string_lossy();
+    all(&typed)
+        .into_iter()
+        .filter(|value| value.starts_with(&*typed))
+        .map(CompletionCandidate::new)
+        .collect()
+}
+
+/// Completes nothing: numbers of cells depend on what stands before.
+pub(super) fn cells() -> ArgValueCompleter {
+    ArgValueCompleter::new(|_: &OsStr| Vec::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::network;
+
+    #[test]
+    fn a_network_is_completed_entry_by_entry() {
+        assert_eq!(network("o"), ["off", "allow:", "on"]);
+        let all = ["allow:pypi", "allow:cran", "allow:npm", "allow:conda"];
+        assert_eq!(network("allow:"), all);
+        let more = [
+            "allow:pypi,a.org,cran",
+            "allow:pypi,a.org,npm",
+            "allow:pypi,a.org,conda",
+        ];
+        assert_eq!(network("allow:pypi,a.org,n"), more);
+    }
+}

@@ -1,0 +1,12 @@
+//! What a person can do when a turn could not begin.
+
+/// What to do where there is no kernel.
+pub(super) const KERNEL_HINT: &str = "`sponde doctor` checks the kernel";
+
+/// What to do where the model could not be asked; `key_variable` has a key that was refused.
+pub(super) fn model_hint(key_variable: Option<&str>) -> String {
+    match key_variable {
+        Some(variable) => format!("check the key in `{variable}`"),
+        None => "`sponde models` shows what can be reached; -v says more".to_owned(),
+    }
+}
