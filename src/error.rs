@@ -1,16 +1,13 @@
-//! What a front end shows when something could not be done: what happened, a hint, and the exit code.
+//! What a front end shows when something could not be done: what kind of thing, what happened, and a hint.
 
 use std::fmt;
-use std::process::ExitCode;
 
-/// How `sponde` ends (README, "Exit codes").
+/// What kind of thing went wrong. What a program ends with, or a server answers, is a matter of the front end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
-    /// Done.
-    Done,
+pub enum FailureKind {
     /// The turn or a cell failed.
     Failed,
-    /// The command line or an input file is wrong.
+    /// What was asked for, or an input file, is wrong.
     Usage,
     /// Code needed approval and did not get it.
     Approval,
@@ -18,32 +15,19 @@ pub enum Exit {
     Kernel,
     /// The model could not be asked.
     Provider,
-    /// Ctrl-C.
+    /// A person stopped it.
     Interrupted,
-    /// As the script that was run has ended itself.
+    /// Nobody reads the output any more, who has seen enough: no failure for a person.
+    OutputClosed,
+    /// A script that was run ended with this status.
     Script(u8),
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Done => 0,
-            Exit::Failed => 1,
-            Exit::Usage => 2,
-            Exit::Approval => 3,
-            Exit::Kernel => 4,
-            Exit::Provider => 5,
-            Exit::Interrupted => 130,
-            Exit::Script(status) => status,
-        })
-    }
 }
 
 /// An error as a person sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// How the program ends.
-    pub exit: Exit,
+    /// What kind of failure it is.
+    pub kind: FailureKind,
     /// What was tried and what happened; lower case, no full stop.
     pub message: String,
     /// More of it, for example what a kernel wrote.
@@ -54,9 +38,9 @@ pub struct Failure {
 
 impl Failure {
     /// A failure without a hint.
-    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
-            exit,
+            kind,
             message: message.into(),
             details: None,
             hint: None,
@@ -65,7 +49,7 @@ impl Failure {
 
     /// Something wrong with what was typed or with a file that was named.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self::new(Exit::Usage, message)
+        Self::new(FailureKind::Usage, message)
     }
 
     /// With what to do next.

@@ -14,7 +14,7 @@ use crate::agent::approval::Approval;
 use crate::agent::audit::record::{Confined, VERSION};
 use crate::agent::audit::{AuditFiles, AuditOptions, Fault, Header, Line, Record, Verified};
 use crate::agent::sessions::{self, FindError};
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::kernel::{Extent, LaunchOptions, Sandbox};
 pub use words::{Tone, words};
 
@@ -153,7 +153,7 @@ pub fn read(files: AuditFiles) -> Result<AuditLog, Failure> {
 pub fn verify(files: &AuditFiles, each: impl FnMut(&Line)) -> Result<Verified, Failure> {
     files.verify(each).map_err(|error| {
         Failure::new(
-            Exit::Failed,
+            FailureKind::Failed,
             format!("could not read `{}`: {error}", files.log.display()),
         )
     })
@@ -163,7 +163,7 @@ pub fn verify(files: &AuditFiles, each: impl FnMut(&Line)) -> Result<Verified, F
 pub fn failure(files: &AuditFiles, fault: &Fault) -> Failure {
     let Fault { line, what } = fault;
     Failure::new(
-        Exit::Failed,
+        FailureKind::Failed,
         format!(
             "the audit log of session {} is not whole: line {line}: {what}",
             files.session

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Context, kernels};
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::jupyter::connection::ConnectionInfo;
 use crate::kernel::KernelSource;
 use crate::kernel::attach::find_connection_file;
@@ -27,12 +27,12 @@ pub fn find(
     };
     let wanted = Some(wanted).filter(|wanted| !wanted.is_empty());
     let file = find_connection_file(wanted, &context.paths.jupyter_runtime).map_err(|error| {
-        Failure::new(Exit::Kernel, error.to_string())
+        Failure::new(FailureKind::Kernel, error.to_string())
             .hint("`jupyter kernel` starts one; every Jupyter front end writes such a file for each of its kernels")
     })?;
     let unusable = |reason: String| {
         Failure::new(
-            Exit::Kernel,
+            FailureKind::Kernel,
             format!("`{}` cannot be used: {reason}", file.display()),
         )
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Context;
 use super::remote_kernels::RemoteKernels;
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::kernel::discover::DiscoverError;
 use crate::kernel::reap::{Reaped, reap};
 use crate::kernel::{KernelSource, LaunchOptions, Sandbox};
@@ -75,7 +75,7 @@ pub fn find_kernels(
 pub fn find_kernel(name: Option<&str>, context: &Context) -> Result<KernelSource, Failure> {
     let wanted = name.unwrap_or("python3");
     context.paths.kernels().find(wanted).map_err(|error| {
-        let failure = Failure::new(Exit::Kernel, error.to_string());
+        let failure = Failure::new(FailureKind::Kernel, error.to_string());
         match &error {
             DiscoverError::Unknown { known, .. } if wanted == "python3" || known.is_empty() => failure.hint(
                 "install one with `sponde kernels install python3`, or name a virtual environment that has ipykernel with --kernel",

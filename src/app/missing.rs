@@ -1,7 +1,7 @@
 //! What a first start needs and this machine does not have.
 
 use super::{Context, SessionSettings, model};
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::kernel::discover::DiscoverError;
 
 /// How a kernel is installed, for errors.
@@ -48,7 +48,7 @@ pub async fn look(settings: &SessionSettings, context: &Context) -> Option<Missi
 /// Both are missing, and nobody wants them installed.
 pub fn nothing_here() -> Failure {
     Failure::new(
-        Exit::Kernel,
+        FailureKind::Kernel,
         "there is no kernel to run code and no model to ask",
     )
     .hint(format!("{KERNEL_HOW}; for a model, {}", model::HOW))

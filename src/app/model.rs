@@ -7,7 +7,7 @@ use reqwest::Client;
 
 use super::Context;
 use crate::agent::guidance::Coaching;
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::llm::catalog::{self, CatalogError, Resolved, Setup};
 use crate::llm::detect::{self, Found};
 use crate::llm::endpoint::{Endpoint, Key, KeySource};
@@ -184,7 +184,7 @@ async fn find(paths: &crate::paths::Paths, setup: Setup<'_>) -> Result<Resolved,
     }
     match installed_models(&paths.models()).first() {
         Some(model) => Ok(Resolved::Local(model.name())),
-        None => Err(Failure::new(Exit::Provider, "there is no model to ask").hint(HOW)),
+        None => Err(Failure::new(FailureKind::Provider, "there is no model to ask").hint(HOW)),
     }
 }
 
@@ -201,7 +201,7 @@ async fn complete(
             .await
             .map_err(|error| {
                 let message = format!("no key for {provider}: its `api-key-command`: {error}");
-                Failure::new(Exit::Provider, message).hint(format!(
+                Failure::new(FailureKind::Provider, message).hint(format!(
                     "it is in `[providers.{provider}]` of config.toml and must print the key and nothing else"
                 ))
             })?;
@@ -211,7 +211,7 @@ async fn complete(
         });
     }
     let client = http::client(&endpoint.base_url)
-        .map_err(|error| Failure::new(Exit::Provider, error.to_string()))?;
+        .map_err(|error| Failure::new(FailureKind::Provider, error.to_string()))?;
     if let Some(name) = name {
         let checked = verify_name::check(name, endpoint, &client, setup).await;
         checked.map_err(|error| catalog_failure(&error))?;
@@ -236,7 +236,7 @@ fn retrying(provider: RigProvider) -> Retry {
 
 /// What to tell a person about it.
 pub fn catalog_failure(error: &CatalogError) -> Failure {
-    let failure = Failure::new(Exit::Usage, error.to_string());
+    let failure = Failure::new(FailureKind::Usage, error.to_string());
     match error {
         CatalogError::NoKey {
             provider,
@@ -247,7 +247,7 @@ pub fn catalog_failure(error: &CatalogError) -> Failure {
                 variables => format!("set `{}` to your key", variables.join("` or `")),
             };
             Failure {
-                exit: Exit::Provider,
+                kind: FailureKind::Provider,
                 ..failure
             }
             .hint(format!("{how}, or choose another model"))

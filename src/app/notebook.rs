@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::remote_kernels::RemoteKernels;
 use super::{Context, Notify, kernels};
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::jupyter::nbformat::{CellType, Notebook, random_cell_id};
 use crate::kernel::KernelSource;
 use crate::kernel::folder::resolved;
@@ -260,6 +260,6 @@ impl Old {
                 all.join(", ")
             )
         };
-        Failure::new(Exit::Kernel, what).hint(hint)
+        Failure::new(FailureKind::Kernel, what).hint(hint)
     }
 }

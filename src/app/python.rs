@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::install::system::on_path;
 use super::step::{run, run_with, succeeds};
 use super::{Context, Notify};
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 
 /// The interpreters that are tried, best first.
 const INTERPRETERS: [&str; 2] = ["python3", "python"];
@@ -41,7 +41,10 @@ pub(super) async fn add(
     let lock = context.paths.python_env().join("sponde-requirements.txt");
     std::fs::write(&lock, LOCK).map_err(|error| {
         let lock = lock.display();
-        Failure::new(Exit::Failed, format!("could not write `{lock}`: {error}"))
+        Failure::new(
+            FailureKind::Failed,
+            format!("could not write `{lock}`: {error}"),
+        )
     })?;
     let lock = lock.to_string_lossy();
     let pinned = [&["-c", &lock], more].concat();
@@ -116,7 +119,7 @@ async fn make(env: &Path, notify: &Notify) -> Result<(), Failure> {
     }
     let Some(python) = found else {
         return Err(Failure::new(
-            Exit::Failed,
+            FailureKind::Failed,
             format!(
                 "there is no Python {}.{} or newer with venv and pip",
                 OLDEST.0, OLDEST.1

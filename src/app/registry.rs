@@ -309,7 +309,7 @@ async fn end(live: &LiveSession) {
 
 fn panicked(error: &tokio::task::JoinError) -> Failure {
     Failure::new(
-        crate::error::Exit::Failed,
+        crate::error::FailureKind::Failed,
         format!("could not read the session: {error}"),
     )
 }

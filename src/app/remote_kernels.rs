@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use super::{Context, Notify};
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::kernel::gateway::{AUTH_SCHEME, Gateway, GatewayError, RemoteSpec, RemoteSpecs};
 use crate::kernel::{GatewayOptions, KernelError, KernelSource};
 
@@ -23,7 +23,7 @@ pub fn named(url: Option<&str>, context: &Context) -> Result<Option<GatewayOptio
     let set = |name: &str| context.paths.environment.get(name).map(str::to_owned);
     let token = TOKENS.into_iter().find_map(set);
     let mut options = GatewayOptions::parse(url, token).map_err(|error| Failure {
-        exit: Exit::Usage,
+        kind: FailureKind::Usage,
         ..failure(&error)
     })?;
     options.auth_scheme = set(SCHEME).unwrap_or_else(|| AUTH_SCHEME.to_owned());
@@ -122,7 +122,7 @@ fn source(found: RemoteSpec) -> KernelSource {
 
 /// What to tell a person about it.
 pub fn failure(error: &GatewayError) -> Failure {
-    let failure = Failure::new(Exit::Kernel, error.to_string());
+    let failure = Failure::new(FailureKind::Kernel, error.to_string());
     match error.hint() {
         Some(hint) => failure.hint(hint),
         None => failure,

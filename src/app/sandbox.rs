@@ -9,7 +9,7 @@ use super::place::current_dir;
 use super::registries;
 use super::workspace::{KernelAt, Workspace};
 use crate::config::KernelLimits;
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::kernel::sandbox::limits::Limits;
 use crate::kernel::sandbox::probe::{Found, Tier, probe};
 use crate::kernel::sandbox::together;
@@ -99,7 +99,7 @@ pub async fn sandbox(
             .collect();
         let hint = found.missing.first().map_or("", |(_, hint)| *hint);
         return Err(Failure::new(
-            Exit::Kernel,
+            FailureKind::Kernel,
             format!(
                 "code cannot be confined on this machine: {}",
                 reasons.join("; ")
@@ -229,7 +229,7 @@ fn packaged(env: &Path) -> Option<PathBuf> {
 fn program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| {
         Failure::new(
-            Exit::Failed,
+            FailureKind::Failed,
             format!("our own program was not found: {error}"),
         )
     })

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::{Notice, Notify};
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 
 /// How many of its last lines are shown when it fails.
 const LAST_LINES: usize = 15;
@@ -52,7 +52,7 @@ pub(super) async fn run_with(
         });
     };
     let failed = |details: Option<&str>| {
-        Failure::new(Exit::Failed, format!("{what} failed"))
+        Failure::new(FailureKind::Failed, format!("{what} failed"))
             .details(details)
             .hint("the lines above say why: mostly the network, the disk, or a directory that cannot be written")
     };

@@ -17,7 +17,8 @@ use super::{missing, project};
 use crate::agent::stream::{Rejection, View};
 use crate::agent::{Command, Decision, EventKind, TurnEnd, sessions};
 use crate::app::{Lifetime, session};
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::{Failure, FailureKind};
 
 /// Runs it.
 pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failure> {
@@ -186,7 +187,7 @@ fn outcome(ended: Ended, interactive: bool) -> Result<Exit, Failure> {
         Ended::Unread(failure) => return Err(failure),
         Ended::Gone => {
             return Err(Failure::new(
-                Exit::Failed,
+                FailureKind::Failed,
                 "the session ended unexpectedly; run with -v to see why",
             ));
         }
@@ -194,7 +195,7 @@ fn outcome(ended: Ended, interactive: bool) -> Result<Exit, Failure> {
     };
     match end {
         TurnEnd::Done if !saved => Err(Failure::new(
-            Exit::Failed,
+            FailureKind::Failed,
             "the answer is complete, but its notebook could not be written",
         )
         .hint("make room, or name another place with --notebook")),
@@ -202,9 +203,12 @@ fn outcome(ended: Ended, interactive: bool) -> Result<Exit, Failure> {
         TurnEnd::ModelFailed {
             message,
             key_variable,
-        } => Err(Failure::new(Exit::Provider, message).hint(model_hint(key_variable.as_deref()))),
+        } => {
+            Err(Failure::new(FailureKind::Provider, message)
+                .hint(model_hint(key_variable.as_deref())))
+        }
         TurnEnd::KernelFailed { message } => {
-            Err(Failure::new(Exit::Kernel, message).hint(KERNEL_HINT))
+            Err(Failure::new(FailureKind::Kernel, message).hint(KERNEL_HINT))
         }
         end => Ok(exit_of(&end)),
     }
@@ -228,7 +232,7 @@ pub(super) fn exit_of(end: &TurnEnd) -> Exit {
 /// Code needed approval where nobody can be asked.
 pub(super) fn nobody_to_approve() -> Failure {
     Failure::new(
-        Exit::Approval,
+        FailureKind::Approval,
         "the model's code needs approval and nobody is there to give it",
     )
     .hint("run in a terminal, or allow its code with --yes")

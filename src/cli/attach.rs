@@ -13,7 +13,8 @@ use super::{Context, eprint, filter, print, restored};
 use crate::agent::approval::Approval;
 use crate::agent::stream::{Client, Received, Snapshot, View};
 use crate::app::attach::{self, AttachError};
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::{Failure, FailureKind};
 
 /// Runs it.
 pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, Failure> {
@@ -144,7 +145,7 @@ fn find(wanted: Option<&str>, context: &Context) -> Result<String, Failure> {
 }
 
 fn failure(error: &AttachError) -> Failure {
-    let failure = Failure::new(Exit::Failed, error.to_string());
+    let failure = Failure::new(FailureKind::Failed, error.to_string());
     match error {
         AttachError::OtherVersion { .. } => {
             failure.hint("attach with the same version of sponde, or end that session first")

@@ -8,7 +8,8 @@ use super::style::{BAD, DIM, GOOD, HINT, WARN, paint, stdout_colours};
 use super::{Context, filter, print, unread};
 use crate::agent::audit::AuditFiles;
 use crate::app::audit::{self, AuditLog, Format, Tone};
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::Failure;
 
 /// Characters of a time, without fractions of a second.
 const TIME: usize = 19;

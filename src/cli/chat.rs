@@ -23,7 +23,8 @@ use super::{confine, missing, project};
 use crate::agent::EventKind;
 use crate::agent::stream::{Rejection, View};
 use crate::app::{Lifetime, session};
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::Failure;
 use ending::Ending;
 use model::Changed;
 

@@ -11,7 +11,7 @@ use super::stop::Ask;
 use crate::agent::store::Opened;
 use crate::agent::stream::{Rejection, View};
 use crate::agent::{Command, EventKind, KernelMemory};
-use crate::error::Exit;
+use crate::cli::exit::Exit;
 
 /// How long a kernel may take to handle an interrupt before the person is asked what to do.
 const OBEYS_WITHIN: Duration = Duration::from_secs(3);

@@ -4,7 +4,8 @@ use clap_complete::env::{CompleteEnv, Shells};
 
 use super::args::CompletionsArgs;
 use super::print;
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::{Failure, FailureKind};
 
 /// The environment variable by which a shell asks.
 const ASKS: &str = "COMPLETE";
@@ -28,7 +29,7 @@ pub(super) fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     shell
         .write_registration(ASKS, "sponde", "sponde", "sponde", &mut script)
-        .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        .map_err(|error| Failure::new(FailureKind::Failed, error.to_string()))?;
     print(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Done)
 }

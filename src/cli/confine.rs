@@ -4,7 +4,7 @@ use super::eprint;
 use super::style::{BAD, DIM, WARN, paint, stderr_colours};
 use crate::agent::approval::Approval;
 use crate::app::sandbox::{self, SandboxLine};
-use crate::error::Exit;
+use crate::cli::exit::Exit;
 
 /// If this process was started to confine a kernel: does so, and says how it ended.
 pub(super) fn answer() -> Option<Exit> {

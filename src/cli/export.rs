@@ -8,7 +8,8 @@ use super::args::{ExportArgs, ExportFormat};
 use super::{Context, print, sessions};
 use crate::agent::{self, write_atomically};
 use crate::app::notebook;
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::{Failure, FailureKind};
 use crate::export::{self, Options};
 
 /// Larger pictures beside a notebook are not put into its page.
@@ -58,7 +59,7 @@ pub(super) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failu
     match output {
         Some(path) => write_atomically(path, text.as_bytes()).map_err(|error| {
             let failure = Failure::new(
-                Exit::Failed,
+                FailureKind::Failed,
                 format!("could not write `{}`: {error}", path.display()),
             );
             match path.parent() {
@@ -210,7 +211,7 @@ impl Beside {
             Err(error) => {
                 let dir = self.dir.display();
                 self.failed = Some(Failure::new(
-                    Exit::Failed,
+                    FailureKind::Failed,
                     format!("could not write a picture to `{dir}`: {error}"),
                 ));
                 None

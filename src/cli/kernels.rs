@@ -7,7 +7,8 @@ mod test;
 use super::args::{GatewayArgs, InstallArgs, KernelsArgs, KernelsCommand};
 use super::{Context, block_on, reap};
 use crate::app::remote_kernels;
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::Failure;
 
 /// Installs the Python kernel that sessions use unless told otherwise.
 pub(super) async fn install_python(context: &Context) -> Result<Exit, Failure> {

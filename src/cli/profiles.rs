@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use super::style::{BAD, DIM, GOOD, NAME, paint, stdout_colours};
 use super::{Context, filter, print};
+use crate::cli::exit::Exit;
 use crate::config::{Config, ConfigError, profile};
-use crate::error::{Exit, Failure};
+use crate::error::Failure;
 
 /// Runs it.
 pub(super) fn profiles(context: &Context) -> Result<Exit, Failure> {

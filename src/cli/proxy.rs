@@ -8,7 +8,8 @@ use tokio::sync::mpsc;
 use super::args::ProxyArgs;
 use super::{Context, filter, run};
 use crate::app::{kernels, place};
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::{Failure, FailureKind};
 use crate::jupyter::connection::ConnectionInfo;
 use crate::kernel::task::{self, Task};
 use crate::kernel::{Proxy, ProxyAsk, ProxyEnd};
@@ -41,12 +42,12 @@ pub(super) async fn proxy(args: ProxyArgs, context: &Context) -> Result<Exit, Fa
     let options = kernels::launch_options(kernel, place::current_dir(context)?, context);
     let proxy = Proxy::bind(&connection, &options.username)
         .await
-        .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        .map_err(|error| Failure::new(FailureKind::Failed, error.to_string()))?;
     let name = options.kernel.name.clone();
     match proxy.serve(options, asks).await {
         Ok(ProxyEnd::Requested) => Ok(Exit::Done),
         Ok(ProxyEnd::Died(reason)) => Err(Failure::new(
-            Exit::Kernel,
+            FailureKind::Kernel,
             format!("kernel `{name}` died ({reason})"),
         )),
         Err(error) => Err(run::kernel_failure(&error)),

@@ -2,7 +2,8 @@
 
 use super::{Context, filter, print};
 use crate::agent::sessions;
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::Failure;
 use crate::kernel::reap;
 
 /// Runs it; with `kept` kernels end that --keep-kernel has left running.

@@ -10,7 +10,8 @@ use crate::agent::sessions;
 use crate::agent::sessions::Found;
 use crate::agent::store::Opened;
 use crate::app::place;
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::Failure;
 
 /// Runs it.
 pub(super) async fn resume(args: ResumeArgs, context: &Context) -> Result<Exit, Failure> {

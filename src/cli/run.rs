@@ -21,7 +21,8 @@ use super::args::RunArgs;
 use super::picture::PictureFiles;
 use super::{Context, print, signals, style};
 use crate::app::{place, remote_kernels};
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::{Failure, FailureKind};
 pub(super) use finish::bad;
 use job::{Ran, Settings, prepare, write};
 pub(super) use kernel_failure::kernel_failure;
@@ -132,7 +133,7 @@ async fn one(job: &Job, settings: &Settings<'_>) -> Result<Exit, Failure> {
     }
     let place = output.map(|path| path.display().to_string());
     match finish::verdict(&ran, place.as_deref()) {
-        Err(failure) if failure.exit == Exit::Interrupted => return Ok(Exit::Interrupted),
+        Err(failure) if failure.kind == FailureKind::Interrupted => return Ok(Exit::Interrupted),
         verdict => verdict?,
     }
     match concluded.and_then(|concluded| concluded.failure) {

@@ -9,7 +9,8 @@ use super::{Context, eprint, filter, print};
 use crate::app::Lifetime;
 use crate::app::place::current_dir;
 use crate::app::registry::RegistryLimits;
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::Failure;
 use crate::server::{Listen, Server, ServerSettings};
 
 /// Runs it.

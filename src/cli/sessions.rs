@@ -10,7 +10,8 @@ use super::args::{SessionsArgs, SessionsCommand};
 use super::{Context, eprint, filter, human, print};
 use crate::agent::sessions::{self, FindError, Found};
 use crate::agent::store::OpenError;
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::{Failure, FailureKind};
 
 /// Runs it.
 pub(super) fn sessions(args: SessionsArgs, context: &Context) -> Result<Exit, Failure> {
@@ -43,7 +44,7 @@ pub(super) fn find<'a>(all: &'a [Found], wanted: Option<&str>) -> Result<&'a Fou
 
 /// Why a session could not be opened, as a person sees it.
 pub(super) fn not_opened(error: &OpenError) -> Failure {
-    let failure = Failure::new(Exit::Failed, error.to_string());
+    let failure = Failure::new(FailureKind::Failed, error.to_string());
     match error {
         OpenError::Taken { .. } => failure
             .hint("a session can be used by one process at a time; `sponde fork` makes a copy"),

@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use tower_service::Service as _;
 
 use super::Listen;
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::kernel::task::{self, Task};
 
 /// Connections at a time; the next one waits to be accepted.
@@ -61,7 +61,7 @@ impl Socket {
                 let listener = listener.and_then(|it| it.local_addr().map(|at| (it, at)));
                 let (listener, at) = listener.map_err(|error| {
                     Failure::new(
-                        Exit::Failed,
+                        FailureKind::Failed,
                         format!("could not listen at {address}: {error}"),
                     )
                     .hint("choose another port with --listen; port 0 takes a free one")
@@ -72,7 +72,7 @@ impl Socket {
                 let listener = unix(path).map_err(|error| {
                     let path = path.display();
                     Failure::new(
-                        Exit::Failed,
+                        FailureKind::Failed,
                         format!("could not listen at `{path}`: {error}"),
                     )
                 })?;

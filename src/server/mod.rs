@@ -46,7 +46,7 @@ use axum::middleware::from_fn_with_state;
 
 use crate::app::registry::{Registry, RegistryLimits};
 use crate::app::{Context, SessionSettings};
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use listen::Socket;
 use state::Shared;
 pub use token::Token;
@@ -154,7 +154,10 @@ impl Server {
     /// Nothing listens.
     pub async fn run(self, until: impl Future<Output = ()>) -> Result<(), Failure> {
         if self.sockets.is_empty() {
-            return Err(Failure::new(Exit::Usage, "the server listens nowhere"));
+            return Err(Failure::new(
+                FailureKind::Usage,
+                "the server listens nowhere",
+            ));
         }
         let router = router(&self.shared);
         let listening = listen::serve(self.sockets, &router);

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::agent::store::OpenError;
 use crate::agent::stream::Rejection;
 use crate::app::registry::RegistryError;
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 
 /// Why a request was not carried out.
 #[derive(Debug)]
@@ -120,13 +120,15 @@ impl From<RegistryError> for Problem {
 
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
-        let (status, reason) = match failure.exit {
-            Exit::Usage => (StatusCode::BAD_REQUEST, "bad_request"),
-            Exit::Kernel => (StatusCode::SERVICE_UNAVAILABLE, "kernel"),
-            Exit::Provider => (StatusCode::SERVICE_UNAVAILABLE, "model"),
-            Exit::Done | Exit::Failed | Exit::Approval | Exit::Interrupted | Exit::Script(_) => {
-                (StatusCode::INTERNAL_SERVER_ERROR, "internal")
-            }
+        let (status, reason) = match failure.kind {
+            FailureKind::Usage => (StatusCode::BAD_REQUEST, "bad_request"),
+            FailureKind::Kernel => (StatusCode::SERVICE_UNAVAILABLE, "kernel"),
+            FailureKind::Provider => (StatusCode::SERVICE_UNAVAILABLE, "model"),
+            FailureKind::OutputClosed
+            | FailureKind::Failed
+            | FailureKind::Approval
+            | FailureKind::Interrupted
+            | FailureKind::Script(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         };
         let mut problem = Self::new(status, reason, failure.message);
         problem.error.hint = failure.hint;

@@ -10,7 +10,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
 
 use crate::app::attach;
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 
 /// Characters that a token in a file of the person's must have.
 const SHORTEST: usize = 32;
@@ -177,7 +177,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 fn failed(path: &Path, error: &io::Error) -> Failure {
     let path = path.display();
     Failure::new(
-        Exit::Failed,
+        FailureKind::Failed,
         format!("the token cannot be kept in `{path}`: {error}"),
     )
 }

@@ -2,6 +2,7 @@
 //! may use each other, because Rust's modules are made so.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::Path as FilePath;
 
 use super::rust_source::{Path, Source};
@@ -30,7 +31,7 @@ fn no_files_import_each_other_in_a_circle() {
         circles += "\na circle:\n";
         for module in &circle {
             for other in uses[module].iter().filter(|other| circle.contains(other)) {
-                circles += &format!("  {} uses {}\n", module.join("::"), other.join("::"));
+                let _ = writeln!(circles, "  {} uses {}", module.join("::"), other.join("::"));
             }
         }
     }

@@ -10,7 +10,7 @@ use super::recipe::{self, Recipe};
 use super::system::on_path;
 use crate::app::step::run_with;
 use crate::app::{Context, kernels, python};
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::kernel::{ExecuteOptions, Kernel, OutputEvent, SearchPath, SearchPaths, Verdict};
 
 /// What an environment that is not ours gets: the kernel and nothing else.
@@ -69,7 +69,7 @@ pub fn lock(context: &Context) -> Result<std::fs::File, Failure> {
     let path = context.paths.data.join("kernels.lock");
     let failed = |error: std::io::Error| {
         Failure::new(
-            Exit::Failed,
+            FailureKind::Failed,
             format!("could not write `{}`: {error}", path.display()),
         )
     };
@@ -147,7 +147,7 @@ pub async fn install_one(recipe: &Recipe, context: &Context) -> Result<PathBuf, 
             prefix: Some(prefix.clone()),
         }])
         .find(recipe.name)
-        .map_err(|error| Failure::new(Exit::Kernel, error.to_string()));
+        .map_err(|error| Failure::new(FailureKind::Kernel, error.to_string()));
         let checked = match source {
             Ok(source) => check(recipe.name, recipe, source, context).await,
             Err(failure) => Err(failure),
@@ -210,7 +210,7 @@ async fn node(
     }
     let unwritable = |error: std::io::Error| {
         Failure::new(
-            Exit::Failed,
+            FailureKind::Failed,
             format!("could not write to `{}`: {error}", prefix.display()),
         )
     };
@@ -301,7 +301,7 @@ async fn cargo(
     let _ = std::fs::remove_dir_all(&target);
     std::fs::write(&stamp, version).map_err(|error| {
         Failure::new(
-            Exit::Failed,
+            FailureKind::Failed,
             format!("could not write `{}`: {error}", stamp.display()),
         )
     })
@@ -328,7 +328,7 @@ fn write_spec(recipe: &Recipe, dir: &Path, context: &Context) -> Result<bool, Fa
         .map(|()| false)
         .map_err(|error| {
             Failure::new(
-                Exit::Failed,
+                FailureKind::Failed,
                 format!("could not write `{}`: {error}", path.display()),
             )
         })
@@ -343,9 +343,9 @@ async fn check(
 ) -> Result<(), Failure> {
     context.notify.info(format!("starting `{name}` once"));
     let options = kernels::launch_options(source, context.paths.sockets.clone(), context);
-    let kernel = Kernel::launch(options)
-        .await
-        .map_err(|error| Failure::new(Exit::Kernel, error.to_string()).details(error.log()))?;
+    let kernel = Kernel::launch(options).await.map_err(|error| {
+        Failure::new(FailureKind::Kernel, error.to_string()).details(error.log())
+    })?;
     let check = &recipe.steps.check;
     let cell = ExecuteOptions {
         timeout: Some(CHECK),
@@ -354,7 +354,7 @@ async fn check(
     let ran = kernel.execute(cell).await;
     let ended = match ran {
         Ok(execution) => Ok(execution.collect().await),
-        Err(error) => Err(Failure::new(Exit::Kernel, error.to_string())),
+        Err(error) => Err(Failure::new(FailureKind::Kernel, error.to_string())),
     };
     kernel.shutdown().await;
     let (outputs, outcome) = ended?;
@@ -363,7 +363,7 @@ async fn check(
         return Ok(());
     }
     Err(Failure::new(
-        Exit::Kernel,
+        FailureKind::Kernel,
         format!(
             "kernel `{name}` starts but does not work: `{}` should print {}",
             check.code, check.expect

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::recipe::{Need, Recipe};
 use crate::app::step::{run_with, succeeds};
 use crate::app::{Context, Notify};
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::paths::Environment;
 
 /// Whether system packages may be installed.
@@ -75,7 +75,7 @@ pub async fn provide(recipes: &[Recipe], system: System, context: &Context) -> R
         return Ok(());
     }
     Err(Failure::new(
-        Exit::Failed,
+        FailureKind::Failed,
         format!(
             "{} was installed, and yet something is missing",
             packages.join(", ")
@@ -154,9 +154,12 @@ fn refused(missing: &[Missing<'_>], packages: &[&str], environment: &Environment
             packages.join(", ")
         ),
     };
-    Failure::new(Exit::Failed, "this machine lacks what the kernel needs")
-        .details(Some(&in_words(missing)))
-        .hint(hint)
+    Failure::new(
+        FailureKind::Failed,
+        "this machine lacks what the kernel needs",
+    )
+    .details(Some(&in_words(missing)))
+    .hint(hint)
 }
 
 /// The way to run apt-get.

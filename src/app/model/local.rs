@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Chosen, Wanted, code_mode, retrying};
 use crate::app::Context;
 use crate::app::prompt_cache::Beginning;
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::llm::endpoint::{Endpoint, Key, KeySource, ProviderKind, Secret};
 use crate::llm::http;
 use crate::llm::local::{
@@ -37,7 +37,7 @@ pub(super) async fn start(
     wanted: &Wanted<'_>,
     context: &Context,
 ) -> Result<Chosen, Failure> {
-    let failed = |message: String| Failure::new(Exit::Provider, message);
+    let failed = |message: String| Failure::new(FailureKind::Provider, message);
     let paths = &context.paths;
     let dir = paths.models();
     let model = LocalModel::find(name, &dir)

@@ -156,6 +156,11 @@ fn size(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
+/// Reads the id of an item.
+fn item_id(text: &str) -> Result<crate::agent::stream::ItemId, String> {
+    text.parse().map_err(|error| format!("{error}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::size;
@@ -173,9 +178,4 @@ mod tests {
         }
         assert!(size("much").is_err() && size("5 XB").is_err() && size("-1").is_err());
     }
-}
-
-/// Reads the id of an item.
-fn item_id(text: &str) -> Result<crate::agent::stream::ItemId, String> {
-    text.parse().map_err(|error| format!("{error}"))
 }

@@ -5,10 +5,11 @@ use std::time::SystemTime;
 
 use crate::agent::{TurnEnd, sessions};
 use crate::app::Session;
+use crate::cli::exit::Exit;
 use crate::cli::interact::Ended;
 use crate::cli::style::{DIM, paint, stderr_colours, wrapped_for_stderr};
 use crate::cli::{Context, ask, eprint, filter};
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 
 /// What is known of the end of a chat.
 pub(super) struct Ending {
@@ -102,7 +103,7 @@ impl Ending {
         }
         let shown = self.notebook.display();
         Err(Failure::new(
-            Exit::Failed,
+            FailureKind::Failed,
             format!("the conversation is over, but its notebook `{shown}` could not be written"),
         )
         .hint("make room there; a new session can be kept elsewhere with --notebook"))

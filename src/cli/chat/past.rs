@@ -8,6 +8,7 @@ use crate::agent::event::{CheckpointInfo, Undone};
 use crate::agent::stream::{Rejection, View};
 use crate::agent::undo::UndoTo;
 use crate::agent::{Command, EventKind};
+use crate::cli::exit::Exit;
 use crate::cli::human::count;
 use crate::cli::interact::Ended;
 use crate::cli::line::Wish;
@@ -16,7 +17,6 @@ use crate::cli::render::Renderer;
 use crate::cli::stop::Ask;
 use crate::cli::style::{DIM, WARN, paint, stderr_colours};
 use crate::cli::{eprint, filter};
-use crate::error::Exit;
 
 /// Checkpoints that are listed.
 const LISTED: usize = 20;

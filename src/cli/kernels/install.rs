@@ -5,9 +5,10 @@ use std::io::{BufRead as _, IsTerminal as _};
 use crate::app::install::system::{self, System};
 use crate::app::install::{kernel, recipe::Recipe};
 use crate::cli::args::InstallArgs;
+use crate::cli::exit::Exit;
 use crate::cli::style::{GOOD, is_interactive, paint, stdout_colours};
 use crate::cli::{Context, eprint, print};
-use crate::error::{Exit, Failure};
+use crate::error::Failure;
 
 /// Runs it.
 pub(super) async fn install(args: InstallArgs, context: &Context) -> Result<Exit, Failure> {

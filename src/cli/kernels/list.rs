@@ -6,9 +6,10 @@ use serde_json::json;
 
 use crate::app::install::recipe;
 use crate::app::remote_kernels;
+use crate::cli::exit::Exit;
 use crate::cli::style::{NAME, is_interactive, paint, stdout_colours};
 use crate::cli::{Context, eprint, filter, print, run};
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::kernel::{FoundKernel, GatewayOptions};
 
 /// Prints it, as lines or as JSON.
@@ -29,7 +30,7 @@ pub(super) fn list(as_json: bool, context: &Context) -> Result<Exit, Failure> {
         ));
     }
     if found.is_empty() {
-        return Err(Failure::new(Exit::Kernel, "there are no kernels").hint(
+        return Err(Failure::new(FailureKind::Kernel, "there are no kernels").hint(
             "install one with `sponde kernels install python3`; `sponde doctor` shows where is looked",
         ));
     }

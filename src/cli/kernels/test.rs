@@ -7,9 +7,10 @@ use std::path::Path;
 use crate::app::kernels::{find_kernel, launch_options};
 use crate::app::sandbox::{self, CodeOf};
 use crate::cli::args::{ProbeArgs, SandboxArgs};
+use crate::cli::exit::Exit;
 use crate::cli::style::{BAD, DIM, GOOD, NAME, WARN, paint, stdout_colours};
 use crate::cli::{Context, eprint, filter, print};
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::kernel::probe::{Check, Grade, Report, probe};
 use crate::kernel::{KernelError, KernelSource, LaunchOptions};
 
@@ -85,7 +86,7 @@ fn place() -> Result<std::path::PathBuf, Failure> {
     let place = std::env::temp_dir().join(format!("sponde-probe-{}", uuid::Uuid::new_v4()));
     std::fs::create_dir(&place).map_err(|error| {
         Failure::new(
-            Exit::Failed,
+            FailureKind::Failed,
             format!("could not make `{}`: {error}", place.display()),
         )
     })?;

@@ -16,7 +16,8 @@ use super::super::style::{BAD, DIM, GOOD, NAME, WARN, paint, stderr_colours, std
 use super::super::{Context, eprint, filter, print};
 use crate::agent::{KernelOffer, tools};
 use crate::app::model::{self, Target};
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::{Failure, FailureKind};
 use crate::llm::types::{
     Delta, Message, ModelInfo, Native, Part, Prompt, Provider, ProviderError, ToolCall, ToolChoice,
     Usage,
@@ -346,7 +347,7 @@ async fn ask(provider: &Arc<dyn Provider>, prompt: Prompt) -> Result<Reply, Prov
 }
 
 fn failed(error: ProviderError) -> Failure {
-    let failure = Failure::new(Exit::Provider, error.to_string());
+    let failure = Failure::new(FailureKind::Provider, error.to_string());
     match error {
         ProviderError::Unauthorized {
             variable: Some(variable),

@@ -11,7 +11,7 @@ use super::super::filter;
 use super::super::picture::PictureFiles;
 use super::super::style::{self, BAD, GOOD, NAME, paint};
 use crate::agent::replay;
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::jupyter::nbformat::{Cell, CellType, Notebook};
 use crate::session::check::{CheckOptions, Difference, Sanitizer, compare};
 use crate::session::parameters::has_tag;
@@ -200,7 +200,10 @@ impl Checked {
 
     /// The error for cells that differ.
     pub(super) fn failure(&self, shown: &str) -> Failure {
-        let failure = Failure::new(Exit::Failed, format!("`{shown}`: {}", self.summary()));
+        let failure = Failure::new(
+            FailureKind::Failed,
+            format!("`{shown}`: {}", self.summary()),
+        );
         failure.hint(if self.nothing_stored {
             "it has no stored outputs: run it with --inplace first"
         } else {

@@ -4,7 +4,7 @@ use super::super::filter;
 use super::super::style::{self, BAD, paint};
 use super::job::Ran;
 use super::kernel_failure;
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::jupyter::nbformat::{Cell, CellType};
 use crate::kernel::Verdict;
 use crate::session::notebook::foreign;
@@ -21,23 +21,24 @@ pub(super) fn verdict<W>(ran: &Ran<W>, output: Option<&str>) -> Result<(), Failu
         .and_then(foreign)
         .map_or(&*ran.kernel, |cell| cell.kernel.unwrap_or(cell.language));
     let mut failure = match verdict {
-        Verdict::Interrupted => {
-            Failure::new(Exit::Interrupted, format!("cell {number} was interrupted"))
-        }
+        Verdict::Interrupted => Failure::new(
+            FailureKind::Interrupted,
+            format!("cell {number} was interrupted"),
+        ),
         Verdict::KernelDied(reason) => Failure::new(
-            Exit::Kernel,
+            FailureKind::Kernel,
             format!("kernel `{own}` died while it ran cell {number} ({reason})"),
         ),
         Verdict::TimedOut if report.out_of_time => Failure::new(
-            Exit::Failed,
+            FailureKind::Failed,
             format!("the time for the notebook was over in cell {number}"),
         ),
         Verdict::TimedOut => Failure::new(
-            Exit::Failed,
+            FailureKind::Failed,
             format!("cell {number} ran too long and was stopped"),
         ),
         Verdict::Error { .. } if let Some(status) = report.exited => Failure::new(
-            Exit::Script(status),
+            FailureKind::Script(status),
             format!("the script ended with status {status}"),
         ),
         Verdict::Error { ename, evalue } => {
@@ -47,10 +48,10 @@ pub(super) fn verdict<W>(ran: &Ran<W>, output: Option<&str>) -> Result<(), Failu
             } else {
                 format!("{ename}: {first}")
             };
-            Failure::new(Exit::Failed, format!("cell {number} failed: {what}"))
+            Failure::new(FailureKind::Failed, format!("cell {number} failed: {what}"))
         }
         Verdict::Aborted | Verdict::Ok => {
-            Failure::new(Exit::Failed, format!("cell {number} was not run"))
+            Failure::new(FailureKind::Failed, format!("cell {number} was not run"))
         }
     };
     let several = ran.notebook.cells.len() > 1;

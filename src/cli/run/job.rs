@@ -20,7 +20,7 @@ use crate::app::existing::{self, Existing};
 use crate::app::kernels::launch_options;
 use crate::app::remote_kernels::RemoteKernels;
 use crate::app::sandbox::{self, CodeOf};
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::jupyter::nbformat::Notebook;
 use crate::kernel::folder::resolved;
 use crate::kernel::{Kernel, KernelError, KernelSource, LaunchOptions, Sandbox};
@@ -246,7 +246,7 @@ pub(super) fn write(notebook: &Notebook, output: &Target) -> Result<(), Failure>
 
 fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
     let message = format!("could not write `{}`: {error}", path.display());
-    Failure::new(Exit::Failed, message)
+    Failure::new(FailureKind::Failed, message)
 }
 
 /// As nbclient does: cells that nobody typed do not belong into a person's history of IPython.

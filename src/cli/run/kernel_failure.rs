@@ -1,7 +1,7 @@
 //! A kernel that could not be used, as a failure of the program.
 
 use crate::app::remote_kernels;
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::kernel::KernelError;
 
 /// A kernel that could not be used, with what its process wrote.
@@ -22,7 +22,7 @@ pub(in crate::cli) fn kernel_failure(error: &KernelError) -> Failure {
         .as_deref()
         .map(|log| log.lines().rev().take(12).collect::<Vec<_>>());
     let log = last.map(|lines| lines.into_iter().rev().collect::<Vec<_>>().join("\n"));
-    Failure::new(Exit::Kernel, error.to_string())
+    Failure::new(FailureKind::Kernel, error.to_string())
         .details(log.as_deref())
         .hint(hint)
 }

@@ -21,7 +21,8 @@ use super::progress::{Line, Mode, TICK, bar, clock, seconds};
 use super::watch::wish;
 use crate::agent::replay::{self, Control};
 use crate::agent::{EventKind, OutputChange};
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::{Failure, FailureKind};
 use crate::jupyter::nbformat::Output;
 use crate::session::summarize::{head_and_tail, plain};
 
@@ -60,7 +61,7 @@ pub(super) async fn run(jobs: &[Job], settings: &Settings<'_>) -> Result<Exit, F
                 line.hide();
                 done += 1;
                 print(&end.text(job))?;
-                failures.extend(end.failure.map(|failure| failure.exit));
+                failures.extend(end.failure.map(|failure| failure.kind));
             }
             _ = clock.tick(), if mode == Mode::Bar => {
                 line.draw(&board.shown(done, jobs.len(), begun));
@@ -76,13 +77,13 @@ pub(super) async fn run(jobs: &[Job], settings: &Settings<'_>) -> Result<Exit, F
         return Ok(Exit::Done);
     };
     // Of one kind, or simply failed.
-    let exit = if failures.iter().all(|exit| exit == first) {
+    let kind = if failures.iter().all(|kind| kind == first) {
         *first
     } else {
-        Exit::Failed
+        FailureKind::Failed
     };
     Err(Failure::new(
-        exit,
+        kind,
         format!("{} of {} notebooks failed", failures.len(), jobs.len()),
     ))
 }
@@ -136,7 +137,7 @@ async fn one(
     board: &Board,
 ) -> End {
     if board.stop.is_cancelled() {
-        return End::failed(Failure::new(Exit::Interrupted, "not run"));
+        return End::failed(Failure::new(FailureKind::Interrupted, "not run"));
     }
     let begun = Instant::now();
     let mut prepared = match prepare(job, settings).await {
@@ -150,7 +151,7 @@ async fn one(
             Err(failure) => return End::failed(failure),
         },
         () = board.stop.cancelled() => {
-            return End::failed(Failure::new(Exit::Interrupted, "not run"));
+            return End::failed(Failure::new(FailureKind::Interrupted, "not run"));
         }
     };
     let cells = replay::runnable(&prepared.notebook).count();

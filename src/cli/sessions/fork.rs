@@ -8,7 +8,8 @@ use super::{find, not_opened, show};
 use crate::agent::sessions;
 use crate::agent::store::{Fork, OpenError, Opened};
 use crate::app::place;
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::{Failure, FailureKind};
 
 /// Runs it.
 pub(in crate::cli) fn fork(args: &ForkArgs, context: &Context) -> Result<Exit, Failure> {
@@ -49,7 +50,7 @@ fn not_made(error: &OpenError, dir: &Path) -> Failure {
     let words = error.to_string();
     let cause = words.split("; the session goes on").next();
     let cause = cause.unwrap_or_default();
-    Failure::new(Exit::Failed, format!("there is no fork: {cause}")).hint(format!(
+    Failure::new(FailureKind::Failed, format!("there is no fork: {cause}")).hint(format!(
         "forks are written to `{}`: make room there, or let it be written",
         dir.display()
     ))

@@ -9,7 +9,8 @@ use super::super::args::SessionListArgs;
 use super::super::style::{DIM, NAME, WARN, columns, paint, stdout_colours};
 use super::super::{Context, eprint, filter, human, print};
 use crate::agent::sessions::{self, Found};
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::Failure;
 use crate::kernel::reap::{self, KeptKernel};
 
 /// The narrowest column for questions.

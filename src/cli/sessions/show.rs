@@ -9,7 +9,8 @@ use super::super::{Context, eprint, filter, human, print};
 use super::{find, not_opened};
 use crate::agent::sessions::{self, Found};
 use crate::agent::store::{OpenError, Opened};
-use crate::error::{Exit, Failure};
+use crate::cli::exit::Exit;
+use crate::error::{Failure, FailureKind};
 use crate::jupyter::mime::Audience;
 use crate::jupyter::nbformat::{Cell, Notebook, Output, random_cell_id};
 use crate::session::notebook;
@@ -132,8 +133,12 @@ pub(super) fn read(found: &Found, context: &Context) -> Result<Notebook, Failure
         Err(error) => return Err(not_opened(&error)),
     }
     let path = found.notebook.display();
-    let unreadable =
-        |error: String| Failure::new(Exit::Failed, format!("could not read `{path}`: {error}"));
+    let unreadable = |error: String| {
+        Failure::new(
+            FailureKind::Failed,
+            format!("could not read `{path}`: {error}"),
+        )
+    };
     let bytes = std::fs::read(&found.notebook).map_err(|error| unreadable(error.to_string()))?;
     let loaded = Notebook::read(&bytes, &mut random_cell_id);
     Ok(loaded
