@@ -1,6 +1,7 @@
 //! `config.toml`: what a person does not want to type each time. Flags and environment come before it, a profile lies
 //! over it.
 
+pub mod databases;
 pub mod profile;
 
 use std::path::{Path, PathBuf};
@@ -60,6 +61,8 @@ pub struct Config {
     pub providers: AllSettings,
     /// What is kept so that turns can be taken back.
     pub undo: Undo,
+    /// Databases that SQL can use.
+    pub databases: databases::Databases,
 }
 
 /// `[undo]`: what is kept so that turns can be taken back. Sizes are in MiB.

@@ -8,9 +8,11 @@ mod arrow;
 mod calls;
 mod column;
 mod content;
+mod database;
 mod encoding;
 mod folder;
 mod formats;
+pub mod glob;
 mod input;
 mod json;
 mod kind;
@@ -37,6 +39,8 @@ use std::path::{Path, PathBuf};
 
 use crate::kernel::KernelSource;
 pub use calls::Language;
+pub use database::{DatabaseFacts, databases};
+pub use libraries::has_library;
 use target::Target;
 
 /// Columns that are described.
@@ -95,6 +99,28 @@ pub fn files(
         facts.push_str(&sketch::write(&parts, share.min(ROOM)));
     }
     Ok(facts.trim_end().to_owned())
+}
+
+/// The line of Python that loads the table `file` as the data frame `df`, for code in `cwd`; `None` if there is no such line.
+///
+/// # Errors
+/// It cannot be read.
+pub fn loading(file: &Path, cwd: &Path) -> io::Result<Option<String>> {
+    let target = Target {
+        path: file,
+        inner: file.strip_prefix(cwd).unwrap_or(file),
+        language: Language::Python,
+    };
+    let parts = look::into(&target)?;
+    // Behind the name, which may say anything.
+    let named = format!("File {}", names::shown_path(target.inner));
+    let mut heads = parts
+        .iter()
+        .filter_map(|part| part.head.strip_prefix(&named));
+    let load = heads.find_map(|head| head.split_once("Load with "));
+    Ok(load
+        .map(|(_, load)| load.to_owned())
+        .filter(|load| load.starts_with("df = pd.") && !load.contains('\n')))
 }
 
 /// Where the work is done and with what: the directory, as seen from `home`, and the kernels, the main one first, with

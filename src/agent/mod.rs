@@ -4,6 +4,7 @@
 //! all of them share these two types.
 
 pub mod approval;
+pub mod asides;
 pub mod audit;
 pub mod budget;
 pub mod event;
@@ -26,6 +27,7 @@ pub mod run;
 mod sampling;
 mod save;
 pub mod sessions;
+pub mod sql;
 pub mod stdin;
 pub mod store;
 pub mod stream;

@@ -105,10 +105,13 @@ mod tests {
     fn a_system_prompt_is_short() {
         use crate::llm::constrained::ConstrainedOptions;
         use crate::llm::fenced::FencedOptions;
-        let run_code = tools::run_code(&[crate::agent::KernelOffer {
-            kernel: "python3".to_owned(),
-            language: "python".to_owned(),
-        }]);
+        let run_code = tools::run_code(
+            &[crate::agent::KernelOffer {
+                kernel: "python3".to_owned(),
+                language: "python".to_owned(),
+            }],
+            tools::SqlOffer::None,
+        );
         let ways = [
             run_code.description + &run_code.parameters.to_string(),
             ConstrainedOptions::default().instructions,

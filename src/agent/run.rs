@@ -47,10 +47,12 @@ mod discretion;
 mod disk;
 mod effects;
 mod guards;
+mod hinting;
 mod installing;
 mod judging;
 mod keeping;
 mod kernel_slot;
+mod mentions;
 mod models;
 mod options;
 mod output_files;
@@ -61,6 +63,7 @@ mod requests;
 mod rerun;
 mod restoring;
 mod sampled;
+mod sql;
 mod telling;
 mod undo;
 mod user_cell;
@@ -336,7 +339,8 @@ impl Session {
                 if self.options.redactor.finds_any(&text) {
                     self.notice(SECRET_ASKED);
                 }
-                self.begin_turn(text);
+                self.begin_turn(text.clone());
+                self.tell_of_files(&text);
                 self.drive(Input::Submit).await;
             }
             Command::Run { code, language } => {
@@ -416,7 +420,7 @@ impl Session {
     fn prompt(&self) -> Prompt {
         tracing::debug!("the prompt is built");
         let budget = self.model_budget();
-        let mut tools = vec![tools::run_code(&self.offers())];
+        let mut tools = vec![tools::run_code(&self.offers(), self.sql_offer())];
         tools.extend(budget.reads.then(read_output::tool));
         Prompt {
             system: self.options.system.clone(),

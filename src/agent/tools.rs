@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::event::KernelOffer;
 use crate::llm::types::ToolSpec;
+use crate::session::sql;
 
 /// The tool's name.
 pub const RUN_CODE: &str = "run_code";
@@ -35,6 +36,20 @@ const OTHER_NAMES: [(&str, &[&str]); 6] = [
     ("c++", &["cpp"]),
 ];
 
+/// What a model is told about SQL.
+const SQL: &str = " `sql` runs in DuckDB in the Python kernel, over files by path, data frames by name and attached databases; the \
+                   result becomes the data frame `result`, or NAME if the code begins with the line `%%sql NAME`. Good for files \
+                   larger than memory.";
+
+/// Whether a model may write SQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SqlOffer {
+    /// In the Python kernel.
+    Offered,
+    /// There is no kernel for it, or the model is too small for a choice.
+    None,
+}
+
 /// A complete call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
@@ -46,8 +61,8 @@ pub struct Parsed {
 
 /// The tool as a model sees it; the first of `kernels` is the main one. With only one there is no choice to make, and
 /// no word about it.
-pub fn run_code(kernels: &[KernelOffer]) -> ToolSpec {
-    let languages: Vec<&str> = kernels.iter().map(|offer| &*offer.language).collect();
+pub fn run_code(kernels: &[KernelOffer], sql: SqlOffer) -> ToolSpec {
+    let mut languages: Vec<&str> = kernels.iter().map(|offer| &*offer.language).collect();
     let main = languages.first().copied().unwrap_or_default();
     let mut description = format!(
         "Run a cell of {main} in the persistent Jupyter kernel. Returns what it prints, the last expression's value and \
@@ -59,6 +74,12 @@ pub fn run_code(kernels: &[KernelOffer]) -> ToolSpec {
             description,
             " Other languages have kernels and variables of their own; pass data between them through files."
         );
+    }
+    if sql == SqlOffer::Offered {
+        languages.push(sql::LANGUAGE);
+        description.push_str(SQL);
+    }
+    if languages.len() > 1 {
         properties["language"] = json!({
             "type": "string",
             "enum": languages,
@@ -114,7 +135,20 @@ pub fn parse(name: &str, arguments: &str, kernels: &[KernelOffer]) -> Result<Par
         return Err(format!("`code` is empty. Call `{RUN_CODE}` again"));
     }
     let code = parsed.code;
-    let Some(asked) = parsed.language else {
+    let asked = parsed.language;
+    let python = find_language("python", kernels);
+    if let Some(index) = python
+        && asked
+            .as_deref()
+            .is_some_and(|it| it.trim().eq_ignore_ascii_case(sql::LANGUAGE))
+        && find_language(sql::LANGUAGE, kernels).is_none()
+    {
+        return Ok(Parsed {
+            code: sql::cell(&code),
+            language: other_language(kernels, index),
+        });
+    }
+    let Some(asked) = asked else {
         return Ok(Parsed {
             code,
             language: None,
@@ -127,11 +161,16 @@ pub fn parse(name: &str, arguments: &str, kernels: &[KernelOffer]) -> Result<Par
             known.join(", ")
         ));
     };
-    let other = kernels.get(index).filter(|_| index > 0);
     Ok(Parsed {
         code,
-        language: other.map(|offer| offer.language.clone()),
+        language: other_language(kernels, index),
     })
+}
+
+/// The language of a kernel that is not the main one.
+fn other_language(kernels: &[KernelOffer], index: usize) -> Option<String> {
+    let other = kernels.get(index).filter(|_| index > 0);
+    other.map(|offer| offer.language.clone())
 }
 
 /// The code in arguments that are still being written, as far as it is certain: the beginning of what [`parse`] will
@@ -272,18 +311,49 @@ mod tests {
 
     #[test]
     fn a_choice_is_offered_only_where_there_is_one() {
-        let one = run_code(&offers(&[("python3", "python")]));
+        let one = run_code(&offers(&[("python3", "python")]), SqlOffer::None);
         assert_eq!(
             one.parameters["properties"],
             json!({ "code": { "type": "string" } })
         );
         assert!(!one.description.contains("language"), "{}", one.description);
-        let two = run_code(&offers(&[("python3", "python"), ("bash", "bash")]));
+        let two = run_code(
+            &offers(&[("python3", "python"), ("bash", "bash")]),
+            SqlOffer::None,
+        );
         assert_eq!(
             two.parameters["properties"]["language"]["enum"],
             json!(["python", "bash"])
         );
         assert_eq!(two.parameters["required"], json!(["code"]));
+        let sql = run_code(&offers(&[("python3", "python")]), SqlOffer::Offered);
+        assert_eq!(
+            sql.parameters["properties"]["language"]["enum"],
+            json!(["python", "sql"])
+        );
+        assert!(
+            sql.description.contains("`%%sql NAME`"),
+            "{}",
+            sql.description
+        );
+    }
+
+    #[test]
+    fn sql_is_a_cell_of_the_python_kernel() {
+        let call = |kernels: &[(&str, &str)], code: &str| {
+            let arguments = json!({ "code": code, "language": "SQL" }).to_string();
+            parse(RUN_CODE, &arguments, &offers(kernels))
+        };
+        let python = ("python3", "python");
+        assert_eq!(
+            call(&[python], "SELECT 1"),
+            Ok(parsed("%%sql\nSELECT 1", None))
+        );
+        assert_eq!(
+            call(&[("ir", "R"), python], "%%sql x\nSELECT 1"),
+            Ok(parsed("%%sql x\nSELECT 1", Some("python")))
+        );
+        assert!(call(&[("ir", "R")], "SELECT 1").is_err());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 pub mod attach;
 pub mod audit;
+pub mod databases;
 pub mod existing;
 pub mod install;
 pub mod kernels;

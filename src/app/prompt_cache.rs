@@ -67,10 +67,13 @@ impl Beginning {
         let prompt = Prompt {
             system: prompt::small_system(self.mode),
             messages: vec![Message::User(vec![Part::Text("File".to_owned())])],
-            tools: vec![tools::run_code(&[KernelOffer {
-                kernel: "python3".to_owned(),
-                language: "python".to_owned(),
-            }])],
+            tools: vec![tools::run_code(
+                &[KernelOffer {
+                    kernel: "python3".to_owned(),
+                    language: "python".to_owned(),
+                }],
+                tools::SqlOffer::None,
+            )],
             tool_choice: ToolChoice::Required,
             max_output_tokens: Some(1),
             temperature: None,

@@ -143,6 +143,7 @@ pub async fn sandbox(
         network_context,
         add_dirs,
         reads,
+        services: Vec::new(),
         home: context.paths.environment.get("HOME").map(PathBuf::from),
         sockets: paths.sockets.clone(),
         hidden: [

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::Context;
 use super::attach::{self, Listener};
 use super::audit;
+use super::databases::{self, Databases};
 use super::existing;
 use super::install::modules;
 use super::kernels::{self, launch_options};
@@ -20,6 +21,8 @@ use super::sandbox::{self, SandboxLine};
 use super::settings::{Lifetime, SessionSettings};
 use super::workspace::{self, KernelAt, Workspace};
 use crate::agent::approval::Approval;
+use crate::agent::asides::Asides;
+use crate::agent::facts::glob;
 use crate::agent::guidance::Coaching;
 use crate::agent::store::Opened;
 use crate::agent::undo::UndoOptions;
@@ -57,6 +60,8 @@ pub struct Session {
     pub may_replay: bool,
     /// Lets other terminals of this person attach; gone with the session.
     listener: Option<Listener>,
+    /// Closed with the session.
+    _databases: Option<Databases>,
 }
 
 /// Starts a session as `settings` and the configuration say: a new one or `resumed`, which goes on where it was and with
@@ -109,10 +114,18 @@ pub async fn start(
     let kernels: Vec<&KernelSource> = std::iter::once(&kernel).chain(&others).collect();
     let words = old.as_ref();
     let words = words.map(|old| old.words(existing.is_some(), may_replay));
-    let facts = workspace.facts(named_files, &kernels);
+    let databases = if at == KernelAt::Here {
+        Box::pin(databases::open(settings, &kernels, context)).await?
+    } else {
+        None
+    };
+    let known = databases.as_ref().map_or("", |it| &it.facts);
+    let facts = workspace.facts(named_files, known, &kernels);
+    let sql = databases::sql(databases.as_ref(), &kernels, context);
     let offers = kernels.iter().copied().map(offer).collect();
     let wanted = settings.sandbox.or_as_before(origin.sandbox.as_ref());
     let (sandbox, sandbox_line) = sandbox::session(&wanted, &workspace, &files, context).await?;
+    let sandbox = databases::visible(databases.as_ref(), sandbox);
     let main = LaunchOptions {
         sandbox,
         oversize: output_folder::oversize(&notebook, &limits),
@@ -120,6 +133,7 @@ pub async fn start(
         existing: existing.map(|existing| existing.file),
         ..launch_options(kernel, cwd, context)
     };
+    let main = databases::unseen(databases.as_ref(), main);
     let directory = main.cwd.clone();
     let main = origin.adopting(main, settings.attended, context);
     let approval = approval(
@@ -155,6 +169,7 @@ pub async fn start(
         at_limit: AtLimit::with_person(settings.attended),
         cell_timeout: Some(cell_timeout(settings, context)),
         stdin,
+        sql,
         installs,
         output_budget: outfit.output_budget,
         limits,
@@ -174,6 +189,7 @@ pub async fn start(
         models,
         may_replay,
         listener,
+        _databases: databases,
     })
 }
 
@@ -244,7 +260,22 @@ fn files(
     notebook: &Path,
     context: &Context,
 ) -> Result<Vec<PathBuf>, Failure> {
-    let mut files = settings.files.clone();
+    let here = current_dir(context)?;
+    let mut files = Vec::new();
+    for file in &settings.files {
+        if here.join(file).exists() || !glob::is_pattern(file) {
+            files.push(file.clone());
+            continue;
+        }
+        let found = glob::expand(file, &here);
+        if found.is_empty() {
+            return Err(Failure::usage(format!(
+                "no file is called like `{}`",
+                file.display()
+            )));
+        }
+        files.extend(found);
+    }
     if let Some(piped) = &settings.piped {
         files.push(piped.keep(notebook, &context.notify)?);
     }
@@ -322,6 +353,12 @@ fn cell_timeout(settings: &SessionSettings, context: &Context) -> Duration {
 }
 
 impl Session {
+    /// Asks its kernels beside the cells.
+    pub fn asides(&self) -> Asides {
+        let main = self.kernels.first().map_or("python", |it| &it.language);
+        Asides::of(self.agent.handle().clone(), main)
+    }
+
     /// Ends it and the server of its model in good order.
     pub async fn end(self) {
         self.agent.shutdown().await;

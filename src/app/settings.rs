@@ -40,6 +40,8 @@ pub struct SessionSettings {
     pub agreed: Option<TrustQuestion>,
     /// Files that the model is told about, relative to the working directory.
     pub files: Vec<PathBuf>,
+    /// Databases of the configuration that SQL can use, besides those that every session has.
+    pub databases: Vec<String>,
     /// What was piped in: a file of the session that the model is told about.
     pub piped: Option<Piped>,
     /// Where the notebook is kept; one that is there goes on.

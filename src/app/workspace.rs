@@ -61,8 +61,13 @@ pub fn described(
 }
 
 impl Workspace<'_> {
-    /// The words about it, with those about the files that were `named`, if any were.
-    pub fn facts(&self, named: String, kernels: &[&KernelSource]) -> Option<String> {
+    /// The words about it, with those about the files that were `named`, if any were, and about the `databases`.
+    pub fn facts(
+        &self,
+        named: String,
+        databases: &str,
+        kernels: &[&KernelSource],
+    ) -> Option<String> {
         let mut all = Vec::new();
         if self.kernel == KernelAt::Here && self.coaching == Coaching::Off {
             all.push(facts::workspace(self.cwd, self.home, kernels));
@@ -80,6 +85,7 @@ impl Workspace<'_> {
             }
         }
         all.push(named);
+        all.push(databases.to_owned());
         all.retain(|words| !words.is_empty());
         if all.is_empty() {
             return None;
@@ -105,7 +111,7 @@ mod tests {
             coaching,
             own: false,
         };
-        workspace.facts(String::new(), &[]).unwrap()
+        workspace.facts(String::new(), "", &[]).unwrap()
     }
 
     /// Without `-f` too, whoever can put a file into a directory writes into the model's message.

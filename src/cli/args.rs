@@ -1,6 +1,7 @@
 //! The command line, as clap parses it. Nothing is decided here.
 
 mod audit;
+mod profile;
 mod run;
 mod sandbox;
 mod serve;
@@ -17,6 +18,7 @@ use crate::app::{Lifetime, SessionSettings};
 use crate::llm::mode::CodeMode;
 
 pub use audit::{AuditArgs, AuditCommand, AuditFormat};
+pub use profile::ProfileArgs;
 pub use run::{ProgressArg, RunArgs};
 pub use sandbox::SandboxArgs;
 pub use serve::ServeArgs;
@@ -72,6 +74,8 @@ pub enum Command {
     Ask(AskArgs),
     /// Execute notebooks, scripts or a line of code, without a model (docs/run.md).
     Run(RunArgs),
+    /// An overview of a table with plots, as a notebook, without a model.
+    Profile(ProfileArgs),
     /// The kernels there are, and how to get one.
     Kernels(KernelsArgs),
     /// The models there are, and how to get one.
@@ -155,6 +159,9 @@ pub struct SessionArgs {
     /// A file the model is told about; can be given several times.
     #[arg(short, long = "file", value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// A database of config.toml that SQL in this session can use (docs/sql.md); can be given several times.
+    #[arg(long = "database", value_name = "NAME")]
+    pub databases: Vec<String>,
     /// Keep the notebook here instead of with the other sessions; one that is there goes on.
     #[arg(long, value_name = "NOTEBOOK.ipynb")]
     pub notebook: Option<PathBuf>,
@@ -202,6 +209,7 @@ impl SessionArgs {
             agreed: None,
             piped: None,
             files: self.files,
+            databases: self.databases,
             notebook: self.notebook,
             replay: self.replay,
             max_steps: self.max_steps,

@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 
 use super::args::AttachArgs;
-use super::chat::{Front, client_name, typed};
+use super::chat::{Front, Looker, client_name, typed};
 use super::interact::{Controls, Ended};
 use super::render::Renderer;
 use super::signals;
@@ -42,6 +42,7 @@ pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, 
         renderer: Renderer::new(true),
         typed: typed(interactive, context),
         controls: Controls::new(Vec::new(), Approval::Always),
+        looker: Looker::elsewhere(),
         model: None,
         interactive,
         signals,

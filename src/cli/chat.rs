@@ -3,6 +3,7 @@
 mod ending;
 mod model;
 mod past;
+mod tables;
 
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -19,20 +20,21 @@ use super::signals;
 use super::stop::Ask;
 use super::style::{DIM, WARN, paint, stderr_colours};
 use super::{Context, eprint};
-use super::{confine, missing, project};
+use super::{confine, filter, missing, project};
 use crate::agent::EventKind;
 use crate::agent::stream::{Rejection, View};
-use crate::app::{Lifetime, session};
+use crate::app::{Lifetime, place, session};
 use crate::cli::exit::Exit;
 use crate::error::Failure;
 use ending::Ending;
 use model::Changed;
+pub(super) use tables::Looker;
 
 const WELCOME: &str = "Ask in plain words; /help says more, Ctrl-D ends.\n";
 
 /// Runs it.
 pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, Failure> {
-    go_on(args, None, context).await
+    Box::pin(go_on(args, None, context)).await
 }
 
 /// The same with a session that was there before.
@@ -64,6 +66,7 @@ pub(super) async fn go_on(
         renderer: Renderer::new(true),
         typed: typed(interactive, context),
         controls: Controls::new(session.kernels.clone(), session.approval),
+        looker: Looker::of(session.asides(), place::pictures_dir(&session.notebook)),
         model: None,
         interactive,
         signals,
@@ -114,6 +117,7 @@ pub(super) struct Front {
     pub renderer: Renderer,
     pub typed: LineSource,
     pub controls: Controls,
+    pub looker: Looker,
     /// The model that answers.
     pub model: Option<String>,
     pub interactive: bool,
@@ -167,6 +171,13 @@ impl Front {
                         Changed::Not => {}
                         Changed::Gone => return Exit::Failed,
                         Changed::End => return Exit::Interrupted,
+                    }
+                    continue;
+                }
+                Err(LineMeaning::Look(wish)) => {
+                    match Box::pin(self.looker.look(wish)).await {
+                        Ok(text) => eprint(&text),
+                        Err(words) => eprint(&filter::plain(&format!("{words}\n"))),
                     }
                     continue;
                 }

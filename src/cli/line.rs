@@ -3,6 +3,7 @@
 //! A question costs money and goes to somebody else's machine, so what looks like a mistyped command is none: a first word
 //! of a slash and letters is a command, unless a file is called so (`/home and /srv, which is larger?`).
 
+use super::look::{Look, TABLE, TableWish};
 use crate::agent::approval::Approval;
 use crate::agent::undo::UndoTo;
 use crate::agent::{Command, KernelOffer};
@@ -16,6 +17,10 @@ pasted are one question; Enter sends it.
   /model [NAME]     which model answers; let this one answer from now on
   /kernel [NAME]    which kernels there are; send !CODE to this one from now on
   /approve [WHEN]   when you are asked before code runs: always, on-risk or never
+  /vars             the variables that live in the kernel
+  /table NAME ..    a table page by page: page N, sort COLUMN [desc], filter TEXT,
+                    profile COLUMN; /table alone is the next page
+  /open [N]         open plot or page N, or the latest, in another program
   /undo [N]         take back the last turn, or N: its cells, variables and files
   /undo #N          go back to a checkpoint of the list
   /checkpoints      list what can be gone back to
@@ -27,7 +32,7 @@ earlier questions back, Tab completes commands and files.
 ";
 
 /// What `/help` lists, by name.
-pub(super) const COMMANDS: [&str; 8] = [
+pub(super) const COMMANDS: [&str; 11] = [
     "/approve",
     "/checkpoints",
     "/compact",
@@ -35,7 +40,10 @@ pub(super) const COMMANDS: [&str; 8] = [
     "/help",
     "/kernel",
     "/model",
+    "/open",
+    "/table",
     "/undo",
+    "/vars",
 ];
 
 /// What a person wants of the past.
@@ -69,6 +77,8 @@ pub(in crate::cli) enum LineMeaning {
     /// Which kernel `!` means; `None` lists them.
     Kernel(Option<String>),
     Past(Wish),
+    /// Something that lives in the kernel, or an output, is shown.
+    Look(Look),
     /// When to ask before code runs; `None` tells.
     Approve(Option<Approval>),
     Help,
@@ -142,6 +152,19 @@ fn command(name: &str, rest: &str, is_file: impl Fn(&str) -> bool) -> Option<Lin
             Some(wish) => LineMeaning::Past(wish),
             None => LineMeaning::Wrong(format!(
                 "`/undo` takes a number of turns, or # and that of a checkpoint, not `{rest}`"
+            )),
+        },
+        "/vars" => alone(LineMeaning::Look(Look::Variables)),
+        "/table" if rest.is_empty() => LineMeaning::Look(Look::Table(None)),
+        "/table" => match TableWish::parse(rest) {
+            Some(wish) => LineMeaning::Look(Look::Table(Some(wish))),
+            None => LineMeaning::Wrong(format!("that is not a table: {TABLE}")),
+        },
+        "/open" => match rest.parse() {
+            _ if rest.is_empty() => LineMeaning::Look(Look::Open(None)),
+            Ok(number) => LineMeaning::Look(Look::Open(Some(number))),
+            Err(_) => LineMeaning::Wrong(format!(
+                "`/open` takes the number of an output, not `{rest}`"
             )),
         },
         "/kernel" | "/kernels" => LineMeaning::Kernel(named),
@@ -218,6 +241,14 @@ mod tests {
                 "/kernels bash",
                 LineMeaning::Kernel(Some("bash".to_owned())),
             ),
+            ("/vars", LineMeaning::Look(Look::Variables)),
+            ("/table", LineMeaning::Look(Look::Table(None))),
+            (
+                "/table df",
+                LineMeaning::Look(Look::Table(TableWish::parse("df"))),
+            ),
+            ("/open", LineMeaning::Look(Look::Open(None))),
+            ("/open 3", LineMeaning::Look(Look::Open(Some(3)))),
             ("!x = 1", ran("x = 1", "python")),
             ("%%bash ls /", ran("ls /", "bash")),
         ] {
@@ -230,6 +261,9 @@ mod tests {
             "/checkpoints all",
             "/undo it",
             "/approve sometimes",
+            "/vars all",
+            "/table df by x",
+            "/open it",
             "/nosuch",
             "/nosuch arg",
             "/Model x",

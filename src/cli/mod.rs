@@ -23,11 +23,13 @@ mod kernels;
 mod line;
 mod line_source;
 mod logging;
+mod look;
 mod missing;
 mod models;
 mod notices;
 mod picture;
 mod piped;
+mod profile;
 mod profiles;
 mod project;
 mod proxy;
@@ -120,6 +122,7 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
         None => block_on(chat::chat(cli.session, context)),
         Some(Command::Ask(args)) => block_on(ask::ask(args, context)),
         Some(Command::Run(args)) => block_on(run::run(args, context)),
+        Some(Command::Profile(args)) => block_on(profile::profile(args, context)),
         Some(Command::Kernels(args)) => kernels::kernels(args, context),
         Some(Command::Models(args)) => block_on(models::models(args, context)),
         Some(Command::Profiles) => profiles::profiles(context),

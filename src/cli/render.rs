@@ -2,6 +2,7 @@
 
 mod cell;
 mod code;
+pub(super) mod grid;
 mod notes;
 mod output;
 

@@ -68,7 +68,7 @@ pub(super) async fn resume(args: ResumeArgs, context: &Context) -> Result<Exit, 
             (false, false) => None,
         },
     };
-    chat::go_on(session_args, Some(resumed), context).await
+    Box::pin(chat::go_on(session_args, Some(resumed), context)).await
 }
 
 /// The latest session that nobody else has open; if there is none, the latest, whose opening says who has it.

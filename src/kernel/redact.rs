@@ -55,6 +55,13 @@ impl Redactor {
         self.learn(std::iter::once(secret.to_owned()));
     }
 
+    /// Knows the secrets in a text, such as the password of a URL, as they are written there and without percent signs.
+    pub fn add_from(&self, text: &str) {
+        let found = secrets::values("", text);
+        let plain: Vec<String> = found.iter().map(|it| unescaped(it)).collect();
+        self.learn(found.into_iter().map(str::to_owned).chain(plain));
+    }
+
     fn learn(&self, secrets: impl IntoIterator<Item = String>) {
         let mut shared = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let mut values = shared.values.clone();
@@ -184,6 +191,22 @@ impl PartialEq for Redactor {
     fn eq(&self, other: &Self) -> bool {
         self.known().values == other.known().values
     }
+}
+
+/// Without the escapes of a URL (RFC 3986, section 2.1).
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('%') {
+        bytes.extend(before.bytes());
+        let byte = after
+            .get(..2)
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(byte.unwrap_or(b'%'));
+        rest = byte.and_then(|_| after.get(2..)).unwrap_or(after);
+    }
+    bytes.extend(rest.bytes());
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Bytes at the end of `text` that may be the beginning of a value.

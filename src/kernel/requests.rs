@@ -80,6 +80,9 @@ pub struct Variable {
     /// The beginning of what it prints as.
     #[serde(default)]
     pub head: String,
+    /// Bytes that its values take, where that is known at once; of text that a table refers to, only the references.
+    #[serde(default)]
+    pub bytes: Option<u64>,
 }
 
 impl Kernel {

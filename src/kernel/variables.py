@@ -19,6 +19,15 @@ def _sponde_variables():
                 line['shape'] = ' x '.join(str(n) for n in shape)
             elif hasattr(kind, '__len__'):
                 line['shape'] = str(len(value))
+            size = getattr(value, 'nbytes', None)
+            if module == 'pandas' and hasattr(value, 'memory_usage'):
+                size = value.memory_usage(index=True, deep=False)
+                size = int(size.sum()) if hasattr(size, 'sum') else int(size)
+            elif module == 'polars' and hasattr(value, 'estimated_size'):
+                size = int(value.estimated_size())
+            elif not isinstance(size, int):
+                size = _sys.getsizeof(value)
+            line['bytes'] = int(size)
             # Columns say more of a frame than its first rows; big things must not be printed whole.
             columns = getattr(value, 'columns', None)
             if module in ('pandas', 'polars') and columns is not None:

@@ -25,6 +25,8 @@ pub enum FindingKind {
     ProcessControl,
     /// It uses files or services that hold credentials.
     Credentials,
+    /// It changes a database.
+    Database,
     /// What it does is computed, so it cannot be read from the code.
     Obfuscation,
     /// A part of it is not of its language's grammar.
@@ -35,7 +37,7 @@ pub enum FindingKind {
 
 impl FindingKind {
     /// All of them, in the order in which they are documented.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Delete,
         Self::Overwrite,
         Self::WriteOutside,
@@ -44,6 +46,7 @@ impl FindingKind {
         Self::Install,
         Self::ProcessControl,
         Self::Credentials,
+        Self::Database,
         Self::Obfuscation,
         Self::Unparseable,
         Self::Unanalysed,
@@ -60,6 +63,7 @@ impl FindingKind {
             Self::Install => "install",
             Self::ProcessControl => "process_control",
             Self::Credentials => "credentials",
+            Self::Database => "database",
             Self::Obfuscation => "obfuscation",
             Self::Unparseable => "unparseable",
             Self::Unanalysed => "unanalysed",
@@ -77,6 +81,7 @@ impl FindingKind {
             Self::Install => "installs software",
             Self::ProcessControl => "ends or signals processes",
             Self::Credentials => "uses credentials",
+            Self::Database => "changes a database",
             Self::Obfuscation => "runs code that cannot be read here",
             Self::Unparseable => "cannot be parsed",
             Self::Unanalysed => "is not analysed",

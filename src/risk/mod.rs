@@ -22,6 +22,7 @@ mod secrets;
 mod shell;
 mod sink;
 mod site;
+mod sql;
 mod text;
 mod tree;
 
@@ -76,6 +77,7 @@ enum Dialect {
     Shell,
     JavaScript,
     R,
+    Sql,
 }
 
 impl Dialect {
@@ -86,6 +88,7 @@ impl Dialect {
             "bash" | "sh" | "shell" | "zsh" => Self::Shell,
             "javascript" | "typescript" | "js" | "ts" | "node" | "deno" => Self::JavaScript,
             "r" => Self::R,
+            "sql" => Self::Sql,
             _ => return None,
         })
     }
@@ -103,6 +106,7 @@ fn nested(code: &str, dialect: Dialect, sink: &mut Sink<'_>) {
         Dialect::Shell => shell::script(code, sink),
         Dialect::JavaScript => javascript::script(code, sink),
         Dialect::R => r::script(code, sink),
+        Dialect::Sql => sql::script(code, sink),
     }
     sink.depth -= 1;
 }

@@ -106,7 +106,7 @@ fn languages_that_are_not_parsed_are_findings() {
     for (code, language, expected) in [
         ("rm(\"x\")", "julia", "1 unanalysed"),
         ("  ", "julia", ""),
-        ("DROP TABLE x", "sql", "1 unanalysed"),
+        ("DROP TABLE x", "sql", "1 database"),
         ("x = 1", "Python", ""),
         ("x <- 1", "R", ""),
     ] {

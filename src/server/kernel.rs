@@ -1,8 +1,7 @@
-//! What a session's kernels can be asked: variables, completion, and tables a window at a time. A cell that runs is never
-//! disturbed: where a kernel cannot answer beside it, the answer is 409 `busy`.
+//! What a session's kernels can be asked ([`crate::agent::asides`]), over HTTP. A cell that runs is never disturbed: where a kernel
+//! cannot answer beside it, the answer is 409 `busy`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -11,26 +10,13 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::{OwnedMutexGuard, mpsc};
 
 use super::download;
 use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::state::Shared;
-use crate::app::registry::LiveSession;
-use crate::kernel::task;
-use crate::kernel::{FramePart, FramePiece, FrameRequest, Kernel, KernelError, KernelState};
-
-/// How long a window may take; the kernel is left to end what it began.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Pieces of a file on their way to a client; while it takes none, the kernel waits.
-const PIECES: usize = 4;
-/// Hundredths of a second after which a kernel that is not idle runs a cell.
-const SETTLES_WITHIN: u32 = 20;
-/// Rows of a window.
-const ROWS: u64 = 500;
-/// Characters of a name.
-const NAME: usize = 200;
+use crate::agent::asides::{self, AsideError};
+use crate::kernel::{FramePiece, KernelError};
 
 /// Which kernel.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -46,9 +32,7 @@ pub(super) async fn variables(
     Query(whose): Query<Whose>,
 ) -> Result<Response, Problem> {
     let live = shared.live(&id)?;
-    let kernel = kernel(&live, whose.language.as_deref()).await?;
-    let _turn = turn(&live).await?;
-    let variables = kernel.variables().await?;
+    let variables = live.asides.variables(whose.language.as_deref()).await?;
     let variables: Vec<Value> = variables
         .into_iter()
         .map(|it| {
@@ -57,7 +41,7 @@ pub(super) async fn variables(
             } else {
                 (None, it.shape.parse::<u64>().ok())
             };
-            json!({ "name": it.name, "type": it.kind, "shape": shape, "size": size, "preview": it.head })
+            json!({ "name": it.name, "type": it.kind, "shape": shape, "size": size, "bytes": it.bytes, "preview": it.head })
         })
         .collect();
     Ok(axum::Json(variables).into_response())
@@ -79,12 +63,11 @@ pub(super) async fn complete(
     Query(typed): Query<CodeAtCursor>,
 ) -> Result<Response, Problem> {
     let live = shared.live(&id)?;
-    let kernel = kernel(&live, typed.language.as_deref()).await?;
-    let _turn = turn(&live).await?;
-    until_idle(&kernel).await?;
-    let end = typed.code.chars().count();
-    let cursor = typed.cursor.unwrap_or(end).min(end);
-    let completions = kernel.complete(&typed.code, cursor).await?;
+    let language = typed.language.as_deref();
+    let completions = live
+        .asides
+        .complete(language, &typed.code, typed.cursor)
+        .await?;
     let answer = json!({
         "matches": completions.matches,
         "start": completions.cursor_start,
@@ -111,11 +94,8 @@ pub(super) async fn window(
     Path((id, name)): Path<(String, String)>,
     Query(rows): Query<Rows>,
 ) -> Result<Response, Problem> {
-    let part = FramePart::Window {
-        offset: rows.offset,
-        limit: rows.limit.unwrap_or(100).min(ROWS),
-    };
-    let fields = one(&shared, &id, request(name, rows, part)?).await?;
+    let live = shared.live(&id)?;
+    let fields = live.asides.window(&name, &rows.wanted()).await?;
     Ok(axum::Json(fields).into_response())
 }
 
@@ -124,16 +104,9 @@ pub(super) async fn profile(
     State(shared): State<Arc<Shared>>,
     Path((id, name, column)): Path<(String, String, String)>,
 ) -> Result<Response, Problem> {
-    let rows = Rows {
-        offset: 0,
-        limit: None,
-        sort: None,
-        descending: false,
-        filter: None,
-    };
-    let request = request(name, rows, FramePart::Profile { column })?;
-    let fields = one(&shared, &id, request).await?;
-    Ok(axum::Json(fields.get("profile").cloned().unwrap_or_default()).into_response())
+    let live = shared.live(&id)?;
+    let profile = live.asides.profile(&name, &column).await?;
+    Ok(axum::Json(profile).into_response())
 }
 
 /// As what a table is downloaded.
@@ -164,37 +137,28 @@ pub(super) async fn export(
                 .hint("there are csv, parquet and xlsx"));
         }
     };
-    let rows = Rows {
-        offset: 0,
-        limit: None,
+    let rows = asides::Rows {
         sort: wanted.sort,
         descending: wanted.descending,
         filter: wanted.filter,
+        ..asides::Rows::default()
     };
     let file = format!("{name}.{format}");
-    let mut asked = Asked::begin(
-        &shared,
-        &id,
-        request(name, rows, FramePart::Export { format })?,
-    )
-    .await?;
-    let Some(first) = asked.first().await? else {
-        return Err(no_answer());
-    };
-    let length = first.get("size").and_then(Value::as_u64).unwrap_or(0);
-    let pieces = futures_util::stream::unfold((asked, 0), move |(mut asked, sent)| async move {
+    let live = shared.live(&id)?;
+    let (length, pieces) = live.asides.export(&name, &rows, format).await?;
+    let pieces = futures_util::stream::unfold((pieces, 0), move |(mut pieces, sent)| async move {
         loop {
-            match asked.pieces.recv().await {
+            match pieces.recv().await {
                 Some(FramePiece::Bytes(bytes)) => {
                     let sent = sent + bytes.len() as u64;
-                    return Some((Ok(Bytes::from(bytes)), (asked, sent)));
+                    return Some((Ok(Bytes::from(bytes)), (pieces, sent)));
                 }
                 Some(FramePiece::Fields(_)) => {}
                 None if sent == length => return None,
                 // A client that counts sees that it is not whole.
                 None => {
                     let error = std::io::Error::other("the kernel sent less than it said");
-                    return Some((Err(error), (asked, length)));
+                    return Some((Err(error), (pieces, length)));
                 }
             }
         }
@@ -207,143 +171,50 @@ pub(super) async fn export(
     Ok(response)
 }
 
-/// A request for a table, checked.
-fn request(name: String, rows: Rows, what: FramePart) -> Result<FrameRequest, Problem> {
-    let is_name = |c: char| c.is_alphanumeric() || c == '_';
-    if name.is_empty() || name.len() > NAME || !name.chars().all(is_name) {
-        return Err(Problem::bad_request("that is not the name of a variable"));
+impl Rows {
+    fn wanted(self) -> asides::Rows {
+        asides::Rows {
+            offset: self.offset,
+            limit: self.limit.unwrap_or(100),
+            sort: self.sort,
+            descending: self.descending,
+            filter: self.filter,
+        }
     }
-    Ok(FrameRequest {
-        name,
-        filter: rows.filter.filter(|it| !it.is_empty()),
-        sort: rows.sort.filter(|it| !it.is_empty()),
-        descending: rows.descending,
-        what,
-    })
 }
 
-/// The one line that answers `request`.
-async fn one(shared: &Shared, id: &str, request: FrameRequest) -> Result<Value, Problem> {
-    let mut asked = Asked::begin(shared, id, request).await?;
-    asked.first().await?.ok_or_else(no_answer)
-}
-
-/// Something that a kernel was asked. Whoever asks can go at any time; the next one waits until the kernel is done.
-struct Asked {
-    pieces: mpsc::Receiver<FramePiece>,
-}
-
-impl Asked {
-    async fn begin(shared: &Shared, id: &str, request: FrameRequest) -> Result<Self, Problem> {
-        let live = shared.live(id)?;
-        let kernel = kernel(&live, Some("python")).await?;
-        let turn = turn(&live).await?;
-        until_idle(&kernel).await?;
-        let mut answer = kernel.frame(&request).await?;
-        let (sender, pieces) = mpsc::channel(PIECES);
-        task::spawn("table", async move {
-            let _turn = turn;
-            while let Some(piece) = answer.next().await {
-                // To the end also if nobody wants it any more.
-                let _ = sender.send(piece).await;
-            }
-        })
-        .detach();
-        Ok(Self { pieces })
-    }
-
-    /// The first line, or what the kernel refused.
-    async fn first(&mut self) -> Result<Option<Value>, Problem> {
-        let first = tokio::time::timeout(PATIENCE, self.pieces.recv()).await;
-        let Ok(first) = first else {
-            return Err(Problem::new(
-                StatusCode::GATEWAY_TIMEOUT,
-                "timeout",
-                "the table takes too long",
-            )
-            .hint("the kernel goes on with it; interrupt it if you need it now"));
-        };
-        match first {
-            Some(FramePiece::Fields(fields)) => match fields.get("refused").and_then(Value::as_str)
-            {
-                None => Ok(Some(fields)),
-                Some(kind) => Err(refused(kind, &fields)),
+impl From<AsideError> for Problem {
+    fn from(error: AsideError) -> Self {
+        let (hint, message) = (error.hint().map(str::to_owned), error.to_string());
+        let problem = match error {
+            AsideError::Session(rejection) => return rejection.into(),
+            AsideError::Kernel(error) => return error.into(),
+            AsideError::NoKernel { .. } => Self::new(StatusCode::CONFLICT, "no_kernel", message),
+            AsideError::Busy => Self::new(StatusCode::CONFLICT, "busy", message),
+            AsideError::TooSlow => Self::new(StatusCode::GATEWAY_TIMEOUT, "timeout", message),
+            AsideError::NoAnswer => Self::new(StatusCode::BAD_GATEWAY, "no_answer", message),
+            AsideError::NoName => Self::bad_request(message),
+            AsideError::Refused { kind, .. } => match kind.as_str() {
+                "no_variable" => Self::new(StatusCode::NOT_FOUND, "no_variable", message),
+                "no_column" => Self::new(StatusCode::NOT_FOUND, "no_column", message),
+                "no_frame" => Self::new(StatusCode::BAD_REQUEST, "no_frame", message),
+                "missing_library" => {
+                    Self::new(StatusCode::NOT_IMPLEMENTED, "missing_library", message)
+                }
+                _ => Self::new(StatusCode::BAD_REQUEST, "failed", message),
             },
-            Some(FramePiece::Bytes(_)) | None => Ok(None),
+        };
+        match hint {
+            Some(hint) => problem.hint(hint),
+            None => problem,
         }
     }
-}
-
-fn refused(kind: &str, fields: &Value) -> Problem {
-    let text = |key: &str| fields.get(key).and_then(Value::as_str).map(str::to_owned);
-    let message = text("message").unwrap_or_default();
-    let problem = match kind {
-        "no_variable" => Problem::new(StatusCode::NOT_FOUND, "no_variable", message),
-        "no_column" => Problem::new(StatusCode::NOT_FOUND, "no_column", message),
-        "no_frame" => Problem::new(StatusCode::BAD_REQUEST, "no_frame", message),
-        "missing_library" => Problem::new(StatusCode::NOT_IMPLEMENTED, "missing_library", message),
-        _ => Problem::new(StatusCode::BAD_REQUEST, "failed", message),
-    };
-    match text("hint") {
-        Some(hint) => problem.hint(hint),
-        None => problem,
-    }
-}
-
-/// The kernel for a language, if it can take code.
-async fn kernel(live: &LiveSession, language: Option<&str>) -> Result<Kernel, Problem> {
-    let kernels = live.handle().kernels().await?;
-    let main = live.kernels.first().map(|it| it.language.as_str());
-    let wanted = language.or(main).unwrap_or("python");
-    let mut kernels = kernels.into_iter();
-    let found = kernels.find(|(language, _)| language.eq_ignore_ascii_case(wanted));
-    let (_, kernel) = found.ok_or_else(|| {
-        Problem::new(
-            StatusCode::CONFLICT,
-            "no_kernel",
-            format!("the kernel for {wanted} does not run (yet)"),
-        )
-        .hint("it starts with its first cell; wait for `kernel_ready`")
-    })?;
-    Ok(kernel)
-}
-
-/// One at a time asks beside the cells.
-async fn turn(live: &LiveSession) -> Result<OwnedMutexGuard<()>, Problem> {
-    let turn = Arc::clone(&live.asides).lock_owned();
-    let turn = tokio::time::timeout(PATIENCE, turn).await;
-    turn.map_err(|_| busy())
-}
-
-/// A kernel says that it is idle a moment after the last answer has come.
-async fn until_idle(kernel: &Kernel) -> Result<(), Problem> {
-    for _ in 0..SETTLES_WITHIN {
-        if kernel.state() != KernelState::Busy {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    Err(busy())
-}
-
-fn busy() -> Problem {
-    Problem::new(StatusCode::CONFLICT, "busy", "the kernel is running a cell")
-        .hint("wait for its end, or interrupt it")
-}
-
-fn no_answer() -> Problem {
-    Problem::new(
-        StatusCode::BAD_GATEWAY,
-        "no_answer",
-        "the kernel did not answer",
-    )
 }
 
 impl From<KernelError> for Problem {
     fn from(error: KernelError) -> Self {
         let message = error.to_string();
         match error {
-            KernelError::Unsupported { what, .. } if what.contains("while a cell runs") => busy(),
             KernelError::Unsupported { .. } => {
                 Self::new(StatusCode::NOT_IMPLEMENTED, "unsupported", message)
             }

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::compaction::{self, Measure, SentResult, SentResults};
 use super::sent::folded;
+use super::sql;
 use super::summarize::{self, Budget};
 use super::transcript::{Author, Cell, CellKind, CodeCell, CodeStatus, Transcript};
 use crate::llm::types::{Message, Native, Part, ToolCall};
@@ -99,6 +100,7 @@ pub fn exchanges<'a>(
             // An empty cell of a notebook says nothing, and providers refuse empty text.
             _ if first.is_foreign() && first.source.trim().is_empty() => continue,
             CellKind::Cut => continue,
+            CellKind::Code(_) if step.is_none() && sql::is_setup(&first.source) => continue,
             CellKind::User | CellKind::Note => vec![said(&first.source)],
             CellKind::Compaction(compaction) => match compaction.measure {
                 Measure::Outputs => vec![said(&first.source)],
@@ -220,6 +222,9 @@ fn model(reply: &[Cell], native: Option<Native>, tool: &str, teller: Teller<'_>)
                 parts,
                 is_error: reading.is_error,
             });
+            continue;
+        }
+        if sql::is_setup(&cell.source) {
             continue;
         }
         let CellKind::Code(code) = &cell.kind else {

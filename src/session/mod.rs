@@ -20,6 +20,7 @@ pub mod parameters;
 pub mod percent;
 mod sent;
 pub mod shown_text;
+pub mod sql;
 pub mod summarize;
 pub mod transcript;
 pub mod visual;

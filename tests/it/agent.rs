@@ -71,6 +71,7 @@ pub(crate) fn start_with(
         at_limit: sponde::agent::AtLimit::End,
         cell_timeout: Some(Duration::from_mins(1)),
         stdin: StdinPolicy::Ask,
+        sql: None,
         installs: None,
         output_budget: 4000,
         limits: sponde::session::OutputLimits::default(),

@@ -574,6 +574,7 @@ pub(crate) fn confined(tier: Tier, home: &Path, limits: Limits) -> Sandbox {
         network_context: NetworkContext::default(),
         add_dirs: Vec::new(),
         reads: Vec::new(),
+        services: Vec::new(),
         home: Some(home.to_owned()),
         sockets: std::env::temp_dir(),
         hidden: vec![home.join("config")],

@@ -56,6 +56,12 @@ pub(super) fn of(kernel: &KernelSource) -> String {
     found.join(", ")
 }
 
+/// Whether the environment of `kernel`, which is one of Python, has this library.
+pub fn has_library(kernel: &KernelSource, name: &str) -> bool {
+    let found = python(&python_packages(kernel));
+    found.iter().any(|it| it.split(' ').next() == Some(name))
+}
+
 /// Where Debian and R itself put packages.
 const R_LIBRARIES: [&str; 4] = [
     "/usr/local/lib/R/site-library",

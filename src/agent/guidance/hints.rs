@@ -20,7 +20,7 @@ const MESSAGES: [(&[&str], &str); 8] = [
     ),
     (
         &["No module named"],
-        "This module is not installed: use pandas and matplotlib only.",
+        "This module is not installed: do it with those that are, such as pandas and matplotlib.",
     ),
     (
         &["not a valid plot kind"],

@@ -48,6 +48,7 @@ mod tests {
             kind: "str".to_owned(),
             shape: String::new(),
             head: head.to_owned(),
+            bytes: None,
         };
         let mut passwords = Passwords::default();
         passwords.keep("hunter22");

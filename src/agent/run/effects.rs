@@ -150,6 +150,7 @@ impl Session {
                     timeout: self.options.cell_timeout,
                     ..ExecuteOptions::cell(source)
                 };
+                self.teach_sql(&kernel, &options.code).await;
                 match kernel.execute(options).await {
                     Ok(execution) => {
                         running.execution = Some(execution);
@@ -385,14 +386,14 @@ impl Session {
         {
             self.tell_died(&reason.to_string());
         }
-        let nudge = self.check_cell(&verdict).await;
+        let nudge = self.check_cell(&cell, &verdict).await;
         self.drive(Input::Ran { verdict, nudge }).await;
     }
 
-    /// What a small model is told after a cell, and what it must reply.
-    async fn check_cell(&mut self, verdict: &Verdict) -> Option<String> {
+    /// What a model is told after a cell; a small one more, and what it must reply.
+    async fn check_cell(&mut self, cell: &str, verdict: &Verdict) -> Option<String> {
         if self.options.coaching == Coaching::Off {
-            return None;
+            return self.live_hint(cell, verdict).await;
         }
         let failed = matches!(verdict, Verdict::Error { .. });
         let kernel = self

@@ -10,6 +10,7 @@ use crate::agent::budget::Budgets;
 use crate::agent::guidance::Coaching;
 use crate::agent::install::Installs;
 use crate::agent::models::Models;
+use crate::agent::sql::SqlOptions;
 use crate::agent::stdin::StdinPolicy;
 use crate::agent::store::Opened;
 use crate::agent::undo::UndoOptions;
@@ -57,6 +58,8 @@ pub struct AgentOptions {
     pub cell_timeout: Option<Duration>,
     /// Who answers `input()`.
     pub stdin: StdinPolicy,
+    /// What SQL has in the Python kernel; `None` where the model is offered none.
+    pub sql: Option<SqlOptions>,
     /// What is done where code lacks a module; nothing without.
     pub installs: Option<Installs>,
     /// Bytes of a cell's text outputs that the model gets.

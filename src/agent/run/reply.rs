@@ -65,6 +65,7 @@ impl Session {
                 call_id: call.id,
                 broken: raw,
             };
+            self.before_sql(&source, language.as_deref(), &author);
             self.edit(Edit::Propose {
                 cell: call.cell.clone(),
                 author,

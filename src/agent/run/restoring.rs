@@ -230,6 +230,7 @@ impl Session {
                 timeout: self.options.cell_timeout,
                 ..ExecuteOptions::cell(step.source.clone())
             };
+            self.teach_sql(&kernel, &options.code).await;
             match kernel.execute(options).await {
                 Ok(execution) => {
                     if let Some(Restoring::Replaying(replay)) = &mut self.restoring {

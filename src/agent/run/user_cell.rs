@@ -6,6 +6,7 @@ use crate::kernel::ExecutionEvent;
 impl Session {
     pub(super) async fn run_own(&mut self, code: String, language: Option<&str>) {
         let offers = self.kernels.offers();
+        let (code, language) = self.sql_of_person(code, language);
         let Some(offer) = self.kernels.find(language).and_then(|at| offers.get(at)) else {
             let known: Vec<&str> = offers.iter().map(|offer| &*offer.language).collect();
             let asked = language.unwrap_or_default();
@@ -27,6 +28,7 @@ impl Session {
             self.turn_begins(&cell);
         }
         let language = (offer.language != self.language()).then(|| offer.language.clone());
+        self.before_sql(&code, language.as_deref(), &Author::Person);
         self.edit_by(Edit::Propose {
             cell: cell.clone(),
             author: Author::Person,

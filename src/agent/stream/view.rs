@@ -8,6 +8,7 @@ use crate::agent::event::{Command, Event, EventKind, KernelOffer, OutputChange};
 use crate::agent::stream::snapshot::TurnPhase;
 use crate::session::limits::Place;
 use crate::session::notebook::status_name;
+use crate::session::sql;
 use crate::session::transcript::Author;
 use crate::session::{CodeStatus, Edit, Transcript};
 
@@ -220,6 +221,11 @@ impl View {
                 },
                 ..
             } => {
+                self.broken.insert(cell.clone());
+                return;
+            }
+            // What lets SQL cells run elsewhere is for the notebook.
+            Edit::Propose { cell, source, .. } if sql::is_setup(source) => {
                 self.broken.insert(cell.clone());
                 return;
             }

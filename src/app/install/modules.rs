@@ -50,6 +50,24 @@ pub fn installs(
     })
 }
 
+/// The interpreter of a kernel.
+pub fn interpreter(kernel: &KernelSource, context: &Context) -> Option<PathBuf> {
+    let program = kernel.spec.argv.first()?;
+    let prefix = kernel.prefix.as_deref();
+    let program = match prefix {
+        Some(prefix) => program.replace("{prefix}", &prefix.to_string_lossy()),
+        None => program.clone(),
+    };
+    let path = PathBuf::from(&program);
+    if path.is_absolute() {
+        return path.exists().then_some(path);
+    }
+    // Jupyter takes the environment's own for a bare name.
+    let own = prefix.map(|prefix| prefix.join("bin/python"));
+    own.filter(|own| program.starts_with("python") && own.exists())
+        .or_else(|| on_path(&program, &context.paths.environment))
+}
+
 /// Directories in which a confined kernel can write all there is: only the stronger tier keeps environments in them
 /// read-only. One that is not confined needs no help of ours to do what it wants.
 fn open_to_kernels(main: &LaunchOptions) -> Vec<PathBuf> {
@@ -141,22 +159,8 @@ impl Pip {
         })
     }
 
-    /// The interpreter of a kernel.
     fn interpreter(&self, kernel: &KernelSource) -> Option<PathBuf> {
-        let program = kernel.spec.argv.first()?;
-        let prefix = kernel.prefix.as_deref();
-        let program = match prefix {
-            Some(prefix) => program.replace("{prefix}", &prefix.to_string_lossy()),
-            None => program.clone(),
-        };
-        let path = PathBuf::from(&program);
-        if path.is_absolute() {
-            return path.exists().then_some(path);
-        }
-        // Jupyter takes the environment's own for a bare name.
-        let own = prefix.map(|prefix| prefix.join("bin/python"));
-        own.filter(|own| program.starts_with("python") && own.exists())
-            .or_else(|| on_path(&program, &self.context.paths.environment))
+        interpreter(kernel, &self.context)
     }
 
     async fn add(&self, offer: &Offer) -> Result<(), String> {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::watch::{Activity, Watch};
 use super::{Slot, lock};
 use crate::agent::KernelOffer;
+use crate::agent::asides::Asides;
 use crate::agent::stream::SessionHandle;
 use crate::app::Session;
 
@@ -23,8 +24,8 @@ pub struct LiveSession {
     pub kernels: Vec<KernelOffer>,
     /// What the model's code may do, in words.
     pub sandbox: String,
-    /// Held by who asks a kernel something beside the cells: one at a time.
-    pub asides: Arc<tokio::sync::Mutex<()>>,
+    /// Asks its kernels beside the cells.
+    pub asides: Asides,
     /// When it was opened here.
     pub started: jiff::Timestamp,
     handle: SessionHandle,
@@ -43,7 +44,7 @@ impl LiveSession {
             notebook: session.notebook.clone(),
             kernels: session.kernels.clone(),
             sandbox: session.sandbox.words().to_owned(),
-            asides: Arc::default(),
+            asides: session.asides(),
             started: jiff::Timestamp::now(),
             handle: session.agent.handle().clone(),
             watch: Mutex::new(Watch::new(title)),

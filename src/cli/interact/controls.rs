@@ -84,6 +84,7 @@ impl Controls {
             other @ (LineMeaning::Command(_)
             | LineMeaning::Model(_)
             | LineMeaning::Past(_)
+            | LineMeaning::Look(_)
             | LineMeaning::End) => {
                 return Err(other);
             }

@@ -294,7 +294,7 @@ fn prompt(messages: Vec<Message>) -> Prompt {
     Prompt {
         system: "You are being tested. Be brief.".to_owned(),
         messages,
-        tools: vec![tools::run_code(&[offer()])],
+        tools: vec![tools::run_code(&[offer()], tools::SqlOffer::None)],
         tool_choice: ToolChoice::Auto,
         max_output_tokens: None,
         temperature: None,

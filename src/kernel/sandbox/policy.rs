@@ -130,6 +130,8 @@ pub struct Confinement {
     pub add_dirs: Vec<PathBuf>,
     /// More files and directories that can be read.
     pub reads: Vec<PathBuf>,
+    /// Directories with sockets of ours that code may connect to.
+    pub services: Vec<PathBuf>,
     /// The person's home directory: never visible as a whole.
     pub home: Option<PathBuf>,
     /// Where the sockets of all kernels are: those of others stay hidden.
@@ -265,7 +267,7 @@ impl Confinement {
             .chain(kernel.prefix.clone())
             .chain([kernel.resource_dir.clone()])
             .chain(scripts.flat_map(|(dir, roots)| std::iter::once(dir).chain(roots)))
-            .chain(self.reads.iter().cloned())
+            .chain(self.reads.iter().chain(&self.services).cloned())
             .filter(|dir| self.may_be_seen(dir))
             .collect();
         view.readable.extend(own);
@@ -423,6 +425,7 @@ mod tests {
             network_context: NetworkContext::default(),
             add_dirs: Vec::new(),
             reads: Vec::new(),
+            services: Vec::new(),
             home: Some(home.to_owned()),
             sockets: "/run".into(),
             hidden: vec![home.join("project/data")],

@@ -283,6 +283,8 @@ impl Lines {
             self.push(line + 1, cell(language, body));
         } else if matches!(name, "writefile" | "file") {
             self.push(line, MagicKind::Write(path(rest)));
+        } else if name == "sql" {
+            self.push(line, cell("sql", &format!("--{rest}\n{body}")));
         } else if !SHOWN.contains(&name) {
             self.push(line + 1, cell(name, body));
         }
@@ -500,7 +502,11 @@ mod tests {
             ("%%bash\nrm x\n", "bash", "rm x\n"),
             ("\n%%script perl -w\nunlink 1\n", "perl", "unlink 1\n"),
             ("%%time\nx = 1\n", "python", "x = 1\n"),
-            ("%%sql\nDROP TABLE x", "sql", "DROP TABLE x"),
+            (
+                "%%sql x --in y\nDROP TABLE x",
+                "sql",
+                "--x --in y\nDROP TABLE x",
+            ),
         ] {
             let (_, magics) = split(code);
             let kind = MagicKind::Cell(language.to_owned(), body.to_owned());

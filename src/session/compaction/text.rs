@@ -196,6 +196,7 @@ impl Inventory {
                 kind,
                 shape,
                 head,
+                bytes: _,
             } = variable;
             let mut line = format!("{name}: {kind}");
             if !shape.is_empty() {
@@ -234,6 +235,7 @@ mod tests {
             kind: kind.to_owned(),
             shape: shape.to_owned(),
             head: head.to_owned(),
+            bytes: None,
         }
     }
 

@@ -1,0 +1,49 @@
+//! Facts from the live kernel about a cell that failed, or that may be wrong without failing, for every model: which columns there
+//! are that are called like the missing one, which values are no numbers, that a merge has multiplied rows.
+
+use std::time::Duration;
+
+use super::{ExecuteOptions, OutputEvent, Session, Verdict};
+use crate::session::sql;
+
+/// Prints one line of facts, or nothing.
+const LOOK: &str = include_str!("../prompts/hint.py");
+/// How long that may take.
+const WITHIN: Duration = Duration::from_secs(3);
+/// Bytes of it that a model gets.
+const MOST: usize = 800;
+
+impl Session {
+    /// What the kernel of the latest cell can say about it.
+    pub(super) async fn live_hint(&mut self, cell: &str, verdict: &Verdict) -> Option<String> {
+        let source = self.transcript.cell(cell)?.source.clone();
+        let failed = match verdict {
+            Verdict::Error { .. } => true,
+            Verdict::Ok if source.contains("merge(") => false,
+            _ => return None,
+        };
+        let language = self.transcript.code(cell)?.language.clone();
+        let language = language.unwrap_or_else(|| self.language());
+        if !language.eq_ignore_ascii_case("python") || sql::is_cell(&source) {
+            return None;
+        }
+        let kernel = self.kernels.ready(self.current)?.clone();
+        let request = serde_json::json!([source, failed]).to_string();
+        // A string of JSON is one of Python.
+        let request = serde_json::Value::String(request);
+        let code = format!("_sponde_request = {request}\n{LOOK}");
+        let options = ExecuteOptions::aside(code, WITHIN);
+        let (outputs, _) = kernel.execute(options).await.ok()?.collect().await;
+        let text: String = outputs
+            .into_iter()
+            .filter_map(|output| match output {
+                OutputEvent::Stream(stream) if stream.name == "stdout" => Some(stream.text),
+                _ => None,
+            })
+            .collect();
+        let text = text.trim();
+        let end = text.floor_char_boundary(MOST);
+        let words = text.get(..end).filter(|words| !words.is_empty())?;
+        Some(format!("From the kernel: {words}"))
+    }
+}

@@ -1,0 +1,126 @@
+//! Files that a question names with an at sign, `@weather.csv` or `@data/*.csv`: the model is told about them as about those named
+//! with `-f`.
+
+use std::path::{Path, PathBuf};
+
+use super::{Edit, Session, random_cell_id};
+use crate::agent::facts::{self, Language, glob};
+use crate::kernel::Sandbox;
+
+/// Files of one question.
+const MOST: usize = 70;
+
+impl Session {
+    /// What the model is told about the files in the question `text`, and what the person is: those that code cannot read.
+    pub(super) fn tell_of_files(&mut self, text: &str) {
+        // What is here says nothing about a kernel elsewhere.
+        if self.options.kernel.gateway.is_some() || self.options.kernel.existing.is_some() {
+            return;
+        }
+        let cwd = self.options.kernel.cwd.clone();
+        let (mut seen, mut unseen) = (Vec::new(), Vec::new());
+        for named in named(text) {
+            let path = PathBuf::from(&named);
+            let all = if cwd.join(&path).exists() {
+                vec![path]
+            } else if glob::is_pattern(&path) {
+                glob::expand(&path, &cwd)
+            } else {
+                Vec::new()
+            };
+            for path in all {
+                let list = if self.is_seen(&cwd.join(&path)) {
+                    &mut seen
+                } else {
+                    &mut unseen
+                };
+                list.push(path);
+            }
+        }
+        seen.truncate(MOST);
+        for path in unseen.iter().take(1) {
+            self.notice(&format!(
+                "code in this session cannot read `{}`: name it with --file when the session begins",
+                path.display()
+            ));
+        }
+        let files: Vec<PathBuf> = seen.iter().map(|path| cwd.join(path)).collect();
+        let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+        let language = Language::of(&self.language());
+        let Ok(facts) = facts::files(&files, &cwd, language) else {
+            return;
+        };
+        if !facts.is_empty() {
+            self.edit(Edit::Note {
+                cell: random_cell_id(),
+                text: facts::framed(&facts),
+            });
+        }
+    }
+
+    /// Whether code can read a file.
+    fn is_seen(&self, path: &Path) -> bool {
+        let Sandbox::Confined(confinement) = &self.options.kernel.sandbox else {
+            return true;
+        };
+        // A link of code's making names nothing outside.
+        let Ok(real) = path.canonicalize() else {
+            return false;
+        };
+        let dirs = std::iter::once(&self.options.kernel.cwd).chain(&confinement.add_dirs);
+        let mut places = dirs.chain(&confinement.reads);
+        places.any(|place| {
+            place
+                .canonicalize()
+                .is_ok_and(|place| real.starts_with(place))
+        })
+    }
+}
+
+/// What stands behind at signs that begin a word.
+fn named(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut before = ' ';
+    for (at, c) in text.char_indices() {
+        let begins = c == '@' && (before.is_whitespace() || before == '(');
+        before = c;
+        let Some(rest) = text.get(at + 1..).filter(|_| begins) else {
+            continue;
+        };
+        let name = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').map_or("", |it| it.0),
+            None => rest
+                .split(|c: char| {
+                    c.is_whitespace() || matches!(c, ',' | ';' | ')' | ':' | '?' | '!')
+                })
+                .next()
+                .unwrap_or_default()
+                .trim_end_matches('.'),
+        };
+        // A question mark ends a question more often than it stands for a letter.
+        if !name.is_empty() && !found.iter().any(|it| it == name) {
+            found.push(name.to_owned());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_in_a_question() {
+        for (text, names) in [
+            ("how many rows has @weather.csv?", vec!["weather.csv"]),
+            (
+                "compare @a.csv, @data/*.csv and (@\"my file.xlsx\").",
+                vec!["a.csv", "data/*.csv", "my file.xlsx"],
+            ),
+            ("write to ada@example.org at @", vec![]),
+            ("@a.csv @a.csv.", vec!["a.csv"]),
+        ] {
+            assert_eq!(named(text), names, "{text}");
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Answers `/vars`, `/table` and `/open`: what lives in the kernel, a table page by page, and an output in another program.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::agent::asides::{AsideError, Asides, Rows};
+use crate::cli::human;
+use crate::cli::look::{Look, TABLE, TableWish};
+use crate::cli::render::grid::{GridColumn, grid};
+use crate::cli::style::{columns, rows};
+use crate::kernel::Variable;
+
+/// Where a chat looks.
+pub(in crate::cli) struct Looker {
+    /// Of the session of this process; another's cannot be asked.
+    asides: Option<Asides>,
+    /// Where the outputs of the session are as files.
+    files: Option<PathBuf>,
+    /// The table that was shown last.
+    last: Option<TableWish>,
+}
+
+impl Looker {
+    /// Of a session of this process.
+    pub(in crate::cli) fn of(asides: Asides, files: PathBuf) -> Self {
+        Self {
+            asides: Some(asides),
+            files: Some(files),
+            last: None,
+        }
+    }
+
+    /// Of a session that another terminal runs.
+    pub(in crate::cli) fn elsewhere() -> Self {
+        Self {
+            asides: None,
+            files: None,
+            last: None,
+        }
+    }
+
+    /// The words that answer it; `Err` what is wrong.
+    pub(super) async fn look(&mut self, wish: Look) -> Result<String, String> {
+        let Some(asides) = self.asides.clone() else {
+            return Err(
+                "the session runs in another terminal, and only that can show this".to_owned(),
+            );
+        };
+        let told = match wish {
+            Look::Variables => asides.variables(None).await.map(|all| variables(&all)),
+            Look::Open(number) => return open(self.files.as_deref(), number),
+            Look::Table(wish) => {
+                let last = self.last.take();
+                let wish = wish.or_else(|| {
+                    last.map(|last| TableWish {
+                        page: last.page + 1,
+                        ..last
+                    })
+                });
+                let wish = wish.ok_or_else(|| format!("which table? {TABLE}"))?;
+                let told = table(&asides, &wish).await;
+                if told.is_ok() {
+                    self.last = Some(wish);
+                }
+                told
+            }
+        };
+        told.map_err(|error| words_of(&error))
+    }
+}
+
+fn words_of(error: &AsideError) -> String {
+    match error.hint() {
+        Some(hint) => format!("{error}: {hint}"),
+        None => error.to_string(),
+    }
+}
+
+fn width() -> usize {
+    usize::try_from(columns()).unwrap_or(80)
+}
+
+fn variables(all: &[Variable]) -> String {
+    if all.is_empty() {
+        return "there are no variables yet\n".to_owned();
+    }
+    let column = |name: &str, is_number, cell: fn(&Variable) -> String| GridColumn {
+        name: name.to_owned(),
+        cells: all.iter().map(cell).collect(),
+        is_number,
+    };
+    let plain = |text: &str| -> String {
+        text.chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect()
+    };
+    let mut shown = vec![
+        column("name", false, |it| it.name.clone()),
+        column("type", false, |it| it.kind.clone()),
+        column("shape", true, |it| it.shape.clone()),
+        column("size", true, |it| {
+            it.bytes.map(human::bytes).unwrap_or_default()
+        }),
+        column("value", false, |it| it.head.clone()),
+    ];
+    for column in &mut shown {
+        for cell in &mut column.cells {
+            *cell = plain(cell);
+        }
+    }
+    grid(&shown, width())
+}
+
+async fn table(asides: &Asides, wish: &TableWish) -> Result<String, AsideError> {
+    if let Some(column) = &wish.profile {
+        return Ok(profile(column, &asides.profile(&wish.name, column).await?));
+    }
+    // Names, the line below and the next prompt have to have room.
+    let limit = u64::from(rows()).saturating_sub(6).clamp(5, 200);
+    let rows = Rows {
+        offset: (wish.page - 1).saturating_mul(limit),
+        limit,
+        sort: wish.sort.clone(),
+        descending: wish.descending,
+        filter: wish.filter.clone(),
+    };
+    let window = asides.window(&wish.name, &rows).await?;
+    Ok(page(&window, wish.page, limit))
+}
+
+/// A window as it is shown.
+fn page(window: &Value, page: u64, limit: u64) -> String {
+    let list = |value: &Value, key: &str| {
+        value
+            .get(key)
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default()
+    };
+    let number = |key: &str| window.get(key).and_then(Value::as_u64).unwrap_or(0);
+    let rows = list(window, "rows");
+    let columns: Vec<GridColumn> = list(window, "columns")
+        .iter()
+        .enumerate()
+        .map(|(at, column)| {
+            let name = column
+                .get("name")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            let values: Vec<&Value> = rows
+                .iter()
+                .map(|row| row.get(at).unwrap_or(&Value::Null))
+                .collect();
+            let kind = column
+                .get("type")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            let mut column = GridColumn::of(name, &values);
+            column.is_number |= is_number(kind);
+            column
+        })
+        .collect();
+    let (total, offset) = (number("total"), number("offset"));
+    let mut text = grid(&columns, width());
+    let end = offset + u64::try_from(rows.len()).unwrap_or(0);
+    let pages = total.div_ceil(limit).max(1);
+    let first = if rows.is_empty() { offset } else { offset + 1 };
+    let _ = write!(
+        text,
+        "rows {first} to {end} of {total}, {} columns, page {page} of {pages}",
+        columns.len()
+    );
+    text.push_str(if end < total {
+        "; /table for the next one\n"
+    } else {
+        "\n"
+    });
+    text
+}
+
+/// Whether pandas or polars call a type of numbers so.
+fn is_number(kind: &str) -> bool {
+    const NAMES: [&str; 4] = ["int", "uint", "float", "decimal"];
+    let kind = kind.to_lowercase();
+    NAMES.iter().any(|name| kind.starts_with(name))
+}
+
+fn profile(column: &str, told: &Value) -> String {
+    let mut text = format!("{}\n", column.replace(char::is_control, " "));
+    let shown = |value: &Value| match value {
+        Value::String(text) => text.replace(char::is_control, " "),
+        other => other.to_string(),
+    };
+    let facts: Vec<String> = ["count", "missing", "distinct", "min", "max", "mean"]
+        .into_iter()
+        .filter_map(|key| {
+            told.get(key)
+                .filter(|it| !it.is_null())
+                .map(|it| format!("{key} {}", shown(it)))
+        })
+        .collect();
+    let _ = writeln!(text, "{}", facts.join(", "));
+    let list = |key: &str| {
+        told.get(key)
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default()
+    };
+    let bars: Vec<(String, u64)> = if told.get("histogram").is_some() {
+        let bar = |it: &Value| {
+            let edge = |key: &str| it.get(key).and_then(Value::as_f64).unwrap_or(0.0);
+            let count = it.get("count").and_then(Value::as_u64).unwrap_or(0);
+            (format!("{:.4} to {:.4}", edge("from"), edge("to")), count)
+        };
+        list("histogram").iter().map(bar).collect()
+    } else {
+        let bar = |it: &Value| {
+            let count = it.get("count").and_then(Value::as_u64).unwrap_or(0);
+            (
+                human::shortened(&it.get("value").map(shown).unwrap_or_default(), 30),
+                count,
+            )
+        };
+        list("top").iter().map(bar).collect()
+    };
+    let most = bars
+        .iter()
+        .map(|(_, count)| *count)
+        .max()
+        .unwrap_or(0)
+        .max(1);
+    let names = GridColumn {
+        name: "value".to_owned(),
+        cells: bars.iter().map(|(name, _)| name.clone()).collect(),
+        is_number: told.get("histogram").is_some(),
+    };
+    let counts = GridColumn {
+        name: "count".to_owned(),
+        cells: bars.iter().map(|(_, count)| count.to_string()).collect(),
+        is_number: true,
+    };
+    let drawn = GridColumn {
+        name: String::new(),
+        cells: bars
+            .iter()
+            .map(|(_, count)| "█".repeat(usize::try_from(count * 30 / most).unwrap_or(0)))
+            .collect(),
+        is_number: false,
+    };
+    text + &grid(&[names, counts, drawn], width())
+}
+
+/// Opens an output file of the session.
+fn open(files: Option<&Path>, number: Option<u32>) -> Result<String, String> {
+    let found = files.map(outputs).unwrap_or_default();
+    let known = || match (found.first(), found.last()) {
+        (Some((first, _)), Some((last, _))) => format!("there are {first} to {last}"),
+        _ => "this session has no plots or pages yet".to_owned(),
+    };
+    let chosen = match number {
+        Some(number) => found.iter().find(|(it, _)| *it == number),
+        None => found.last(),
+    };
+    let (_, path) = chosen.ok_or_else(|| match number {
+        Some(number) if !found.is_empty() => format!("there is no output {number}: {}", known()),
+        _ => known(),
+    })?;
+    let opener = if cfg!(target_os = "macos") {
+        "open"
+    } else {
+        "xdg-open"
+    };
+    let started = std::process::Command::new(opener)
+        .arg(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    match started {
+        Ok(mut child) => {
+            // It goes on by itself; its end is waited for where nobody waits.
+            std::thread::spawn(move || child.wait());
+            Ok(format!("opened {}\n", path.display()))
+        }
+        Err(error) => Err(format!(
+            "`{opener}` could not be started: {error}; the file is {}",
+            path.display()
+        )),
+    }
+}
+
+/// The files of outputs with their numbers, in order.
+fn outputs(dir: &Path) -> Vec<(u32, PathBuf)> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut found: Vec<(u32, PathBuf)> = entries
+        .filter_map(|entry| {
+            let path = entry.path();
+            let stem = path.file_stem()?.to_str()?.to_owned();
+            let number = stem.rsplit_once('-')?.1.parse().ok()?;
+            // What opens it runs unconfined, so a link that code has made leads nowhere.
+            entry.file_type().ok()?.is_file().then_some((number, path))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_page_says_where_it_is() {
+        let window = json!({"columns": [{"name": "n", "type": "int64"}], "rows": [[1], [2]], "total": 5, "offset": 2});
+        assert_eq!(
+            page(&window, 2, 2),
+            "n\n1\n2\nrows 3 to 4 of 5, 1 columns, page 2 of 3; /table for the next one\n"
+        );
+    }
+
+    #[test]
+    fn outputs_are_found_by_number() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["plot-2.png", "plot-10.svg", "page-3.html", "notes.txt"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        std::os::unix::fs::symlink("/etc/passwd", dir.path().join("plot-4.png")).unwrap();
+        let numbers: Vec<u32> = outputs(dir.path())
+            .into_iter()
+            .map(|(number, _)| number)
+            .collect();
+        assert_eq!(numbers, [2, 3, 10]);
+        assert_eq!(
+            open(Some(dir.path()), Some(7)),
+            Err("there is no output 7: there are 2 to 10".to_owned())
+        );
+        assert_eq!(
+            open(None, None),
+            Err("this session has no plots or pages yet".to_owned())
+        );
+    }
+}

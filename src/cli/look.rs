@@ -1,0 +1,97 @@
+//! What `/vars`, `/table` and `/open` are asked for, as values.
+
+/// What a person wants to see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::cli) enum Look {
+    /// The variables of the kernel.
+    Variables,
+    /// A table; `None` is the next page of the last one.
+    Table(Option<TableWish>),
+    /// An output file of the session; `None` is the latest.
+    Open(Option<u32>),
+}
+
+/// Which part of a table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::cli) struct TableWish {
+    pub(in crate::cli) name: String,
+    /// From 1.
+    pub(in crate::cli) page: u64,
+    pub(in crate::cli) sort: Option<String>,
+    pub(in crate::cli) descending: bool,
+    pub(in crate::cli) filter: Option<String>,
+    /// A column that is described instead.
+    pub(in crate::cli) profile: Option<String>,
+}
+
+/// How `/table` is written.
+pub(in crate::cli) const TABLE: &str = "`/table NAME [page N] [sort COLUMN [desc]] [filter TEXT]` or `/table NAME profile COLUMN`; \"..\" for names with spaces";
+
+impl TableWish {
+    /// What stands behind `/table`, if that is right.
+    pub(in crate::cli) fn parse(text: &str) -> Option<Self> {
+        let mut words = words(text)?.into_iter().peekable();
+        let mut wish = Self {
+            name: words.next()?,
+            page: 1,
+            ..Self::default()
+        };
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "page" => wish.page = words.next()?.parse().ok().filter(|page| *page > 0)?,
+                "sort" => {
+                    wish.sort = Some(words.next()?);
+                    wish.descending = words.next_if(|word| word == "desc").is_some();
+                    words.next_if(|word| word == "asc");
+                }
+                "filter" => wish.filter = Some(words.next()?),
+                "profile" => wish.profile = Some(words.next()?),
+                _ => return None,
+            }
+        }
+        Some(wish)
+    }
+}
+
+/// Words, and what stands in double quotes as one.
+fn words(text: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let (word, after) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"')?,
+            None => rest.split_once(char::is_whitespace).unwrap_or((rest, "")),
+        };
+        words.push(word.to_owned());
+        rest = after.trim_start();
+    }
+    Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_behind_table() {
+        let wish = |text: &str| TableWish::parse(text);
+        assert_eq!(
+            wish("df sort \"a b\" desc filter \"x y\" page 3"),
+            Some(TableWish {
+                name: "df".to_owned(),
+                page: 3,
+                sort: Some("a b".to_owned()),
+                descending: true,
+                filter: Some("x y".to_owned()),
+                profile: None,
+            })
+        );
+        assert_eq!(
+            wish("df profile rain").unwrap().profile.as_deref(),
+            Some("rain")
+        );
+        for wrong in ["", "df page 0", "df page", "df by x", "df sort", "df \"a"] {
+            assert_eq!(wish(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Findings in SQL: statements that write files or change a database, files of the network, extensions.
+//!
+//! By words outside of strings and comments: no grammar knows all dialects. `%%sql --in NAME` is a database that the
+//! configuration names; without it DuckDB runs the code, whose own tables end with the cell.
+
+use super::finding::FindingKind;
+use super::sink::{Sink, Writing};
+
+/// Words with which a statement changes something.
+const CHANGES: [&str; 15] = [
+    "alter", "call", "comment", "create", "delete", "do", "drop", "grant", "insert", "merge",
+    "replace", "revoke", "truncate", "update", "vacuum",
+];
+/// How addresses begin.
+const REMOTE: [&str; 9] = [
+    "http://", "https://", "s3://", "gs://", "gcs://", "r2://", "az://", "abfss://", "hf://",
+];
+
+/// Reads SQL; a first line that begins with `--` has the arguments of the magic.
+pub(super) fn script(code: &str, sink: &mut Sink<'_>) {
+    let arguments = code.lines().next().and_then(|line| line.strip_prefix("--"));
+    // In a kernel of its own, who knows what it is connected to.
+    let is_in_database =
+        arguments.is_none_or(|it| it.split_whitespace().any(|word| word == "--in"));
+    let tokens = tokens(code);
+    let words = |at: usize| match tokens.get(at) {
+        Some(Token::Word(word)) => word.as_str(),
+        _ => "",
+    };
+    let mut begins = true;
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Text(text)
+                if REMOTE
+                    .iter()
+                    .any(|start| text.to_lowercase().starts_with(start)) =>
+            {
+                sink.whole(
+                    FindingKind::Network,
+                    "reads or writes what is behind an address",
+                );
+            }
+            Token::Text(text) => {
+                let before = words(at.wrapping_sub(1));
+                if matches!(before, "to" | "attach")
+                    || before == "database" && words(at.wrapping_sub(2)) == "attach"
+                {
+                    sink.write_by_magic(text, Writing::Replace);
+                }
+            }
+            Token::Word(word) => {
+                let in_with = words(at.wrapping_sub(1)) == "as"
+                    || at > 0 && matches!(tokens.get(at - 1), Some(Token::Mark('(')));
+                if is_in_database && (begins || in_with) && CHANGES.contains(&word.as_str()) {
+                    sink.whole(FindingKind::Database, FindingKind::Database.words());
+                }
+                if begins && matches!(word.as_str(), "install" | "load") {
+                    sink.whole(FindingKind::Install, "loads an extension of DuckDB");
+                }
+            }
+            Token::Mark(_) => {}
+        }
+        begins = matches!(token, Token::Mark(';'));
+    }
+}
+
+enum Token {
+    /// In small letters.
+    Word(String),
+    /// In single quotes.
+    Text(String),
+    Mark(char),
+}
+
+fn tokens(code: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let mut rest = code;
+    while let Some(first) = rest.chars().next() {
+        let length = if let Some(comment) = rest.strip_prefix("--") {
+            2 + comment.find('\n').unwrap_or(comment.len())
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            2 + comment.find("*/").map_or(comment.len(), |at| at + 2)
+        } else if first == '\'' {
+            let (text, length) = quoted(rest, '\'');
+            tokens.push(Token::Text(text));
+            length
+        } else if first == '"' {
+            quoted(rest, '"').1
+        } else if first.is_alphanumeric() || first == '_' {
+            let end = rest
+                .find(|c: char| !(c.is_alphanumeric() || c == '_'))
+                .unwrap_or(rest.len());
+            tokens.push(Token::Word(
+                rest.get(..end).unwrap_or_default().to_lowercase(),
+            ));
+            end
+        } else {
+            if !first.is_whitespace() {
+                tokens.push(Token::Mark(first));
+            }
+            first.len_utf8()
+        };
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    tokens
+}
+
+/// What stands in quotes at the beginning of `text`, in which two are one, and its length with them.
+fn quoted(text: &str, mark: char) -> (String, usize) {
+    let mut inside = String::new();
+    let mut chars = text.char_indices().skip(1).peekable();
+    while let Some((at, c)) = chars.next() {
+        if c != mark {
+            inside.push(c);
+        } else if chars.peek().is_some_and(|(_, next)| *next == mark) {
+            inside.push(c);
+            chars.next();
+        } else {
+            return (inside, at + 1);
+        }
+    }
+    (inside, text.len())
+}

@@ -1,0 +1,151 @@
+//! What the live kernel says about a cell that failed or that multiplied rows, to a model that needs no coach; and files named in a
+//! question.
+
+use sponde::agent::approval::Approval;
+use sponde::llm::scripted::Reply;
+
+use crate::agent::{call, start_with};
+use crate::support::{NOBODY, Sponde, ipykernel};
+
+const MADE: &str = "import pandas as pd, polars as pl
+df = pd.DataFrame({'city': ['a', 'b', 'b'], 'Rain_mm': [1., 2, 3], 'price': ['1.5', '2,5', 'n/a'], 'day': ['2024-01-01'] * 3})
+other = pd.DataFrame({'city': ['b', 'b', 'a'], 'z': [1, 2, 3]})
+times = pd.DataFrame({'t': pd.to_datetime(['2024-01-01'], utc=True), 'u': pd.to_datetime(['2024-01-01'])})
+table = pl.from_pandas(df)
+known = {'alpha': 1}";
+
+/// Code, and what the model is told of it; nothing where there is nothing to say.
+const CASES: [(&str, Option<&str>); 15] = [
+    (
+        "df['rain_mm']",
+        Some(
+            "`df` has no column 'rain_mm'; near: 'Rain_mm'. Its columns: 'city', 'Rain_mm', 'price', 'day'.",
+        ),
+    ),
+    (
+        "df[['city', 'rain']]",
+        Some("`df` has no column 'rain'; near: 'Rain_mm'."),
+    ),
+    (
+        "df.groupby('town').sum()",
+        Some("`df` has no column 'town'. Its columns:"),
+    ),
+    (
+        "df.drop(columns=['prices'])",
+        Some("`df` has no column 'prices'; near: 'price'."),
+    ),
+    (
+        "df.query('rain > 1')",
+        Some("`df` has no column 'rain'; near: 'Rain_mm'."),
+    ),
+    (
+        "df.set_index('city').loc['c']",
+        Some("The index has no 'c'; it has 3 labels such as 'a', 'b', 'b'."),
+    ),
+    (
+        "table.select('rain')",
+        Some("has no column 'rain'; near: 'Rain_mm'."),
+    ),
+    (
+        "known['alpa']",
+        Some("The dictionary has no 'alpa'; near: 'alpha'."),
+    ),
+    (
+        "df['price'].astype(float)",
+        Some("'price' is text (str); values that are no numbers: '2,5', 'n/a'."),
+    ),
+    (
+        "df['day'].dt.year",
+        Some("'day' is str, not dates; its values are like '2024-01-01'"),
+    ),
+    (
+        "times['t'] > times['u']",
+        Some("times['t'] (datetime64[us, UTC]), times['u'] (datetime64[us])."),
+    ),
+    ("dff", Some("There is no `dff`; near: `df`.")),
+    (
+        "m = df.merge(other, on='city')",
+        Some("`m` has 5 rows, `df` 3 and `other` 3: 'city' repeats in both"),
+    ),
+    (
+        "m = df.merge(other.drop_duplicates('city'), on='city')",
+        None,
+    ),
+    ("1 / 0", None),
+];
+
+#[tokio::test]
+async fn the_kernel_says_what_is_near() {
+    let replies = CASES.iter().map(|(code, _)| call(code));
+    let replies = std::iter::once(call(MADE)).chain(replies).chain([
+        call("print([it for it in globals() if 'sponde' in it])"),
+        Reply::text("Done."),
+    ]);
+    let mut session = start_with(ipykernel(), Approval::Never, replies, |options, _| {
+        options.max_steps = 30;
+    });
+    session.submit("go").await;
+    session.turn().await;
+    let prompts = session.model.prompts();
+    assert_eq!(prompts.len(), CASES.len() + 3);
+    for ((code, expected), prompt) in CASES.iter().zip(prompts.iter().skip(2)) {
+        let told = format!("{:?}", prompt.messages.last().unwrap());
+        let told = told.replace("\\'", "'");
+        match expected {
+            Some(words) => assert!(
+                told.contains(words) && told.contains("From the kernel: "),
+                "{code}: {told}"
+            ),
+            None => assert!(!told.contains("From the kernel"), "{code}: {told}"),
+        }
+    }
+    // Nothing of it stays.
+    let last = format!("{:?}", prompts.last().unwrap().messages.last().unwrap());
+    assert!(last.contains("Text(\"[]\")"), "{last}");
+}
+
+#[tokio::test]
+async fn files_in_a_question_are_told() {
+    let replies = [Reply::text("One."), Reply::text("Two.")];
+    let mut session = start_with(ipykernel(), Approval::Never, replies, |_, dir| {
+        std::fs::write(dir.join("rain.csv"), "city,rain\nOslo,3\n").unwrap();
+        std::fs::create_dir(dir.join("more")).unwrap();
+        std::fs::write(dir.join("more/a.csv"), "a\n1\n").unwrap();
+        std::fs::write(dir.join("more/b.csv"), "b\n1\n").unwrap();
+    });
+    session
+        .submit("what is in @rain.csv and @more/*.csv? Write to ada@example.org")
+        .await;
+    session.turn().await;
+    session.submit("and now, @nothing.csv?").await;
+    session.turn().await;
+    let prompts = session.model.prompts();
+    let first = format!("{:?}", prompts[0].messages);
+    for words in [
+        "File rain.csv: 1 rows",
+        "File more/a.csv: 1 rows",
+        "File more/b.csv",
+        "never instructions",
+    ] {
+        assert!(first.contains(words), "{words}: {first}");
+    }
+    // The second question adds itself and nothing else.
+    assert_eq!(prompts[1].messages.len(), prompts[0].messages.len() + 2);
+}
+
+#[test]
+fn patterns_name_files() {
+    let sponde = Sponde::new().with("OPENAI_BASE_URL", NOBODY);
+    sponde.write("a.csv", "x\n1\n");
+    let ended = sponde.run(&["ask", "x", "--model", "m", "-f", "*.parquet"]);
+    assert_eq!(
+        (
+            ended.code,
+            ended.stderr.contains("no file is called like `*.parquet`")
+        ),
+        (Some(2), true),
+        "{ended}"
+    );
+    let ended = sponde.run(&["ask", "x", "--model", "m", "-f", "*.csv"]);
+    assert!(!ended.stderr.contains("no file"), "{ended}");
+}
