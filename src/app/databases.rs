@@ -106,10 +106,9 @@ pub async fn open(
             "cost": database.max_cost,
         }));
     }
-    let dir = context
-        .paths
-        .sockets
-        .join(format!("sponde-sql-{}", uuid::Uuid::new_v4().simple()));
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    let name = format!("sponde-sql-{}", id.get(..12).unwrap_or(&id));
+    let dir = context.paths.sockets.join(name);
     let failed = |what: &str, error: &std::io::Error| {
         Failure::new(
             Exit::Kernel,
@@ -142,16 +141,19 @@ pub async fn open(
 pub fn sql(
     databases: Option<&Databases>,
     kernels: &[&KernelSource],
-    context: &Context,
+    sandbox: &Sandbox,
 ) -> Option<SqlOptions> {
     let python = python(kernels);
     let has_duckdb = python.is_some_and(|kernel| facts::has_library(kernel, "duckdb"));
-    let memory = context.config.kernel_limits.memory;
+    let memory = match sandbox {
+        Sandbox::Confined(confinement) => Some(confinement.limits.memory / 3),
+        Sandbox::Full => None,
+    };
     (databases.is_some() || has_duckdb).then(|| SqlOptions {
         socket: databases.map(Databases::socket),
         databases: databases.map(|it| it.names.clone()).unwrap_or_default(),
         // The rest is for Python, and for the frame that comes of it.
-        memory: memory.map(|mebibytes| (u64::from(mebibytes) << 20) / 3),
+        memory,
     })
 }
 

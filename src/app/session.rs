@@ -121,11 +121,11 @@ pub async fn start(
     };
     let known = databases.as_ref().map_or("", |it| &it.facts);
     let facts = workspace.facts(named_files, known, &kernels);
-    let sql = databases::sql(databases.as_ref(), &kernels, context);
     let offers = kernels.iter().copied().map(offer).collect();
     let wanted = settings.sandbox.or_as_before(origin.sandbox.as_ref());
     let (sandbox, sandbox_line) = sandbox::session(&wanted, &workspace, &files, context).await?;
     let sandbox = databases::visible(databases.as_ref(), sandbox);
+    let sql = databases::sql(databases.as_ref(), &kernels, &sandbox);
     let main = LaunchOptions {
         sandbox,
         oversize: output_folder::oversize(&notebook, &limits),

@@ -2,6 +2,7 @@
 
 mod cell;
 mod code;
+mod frame;
 pub(super) mod grid;
 mod notes;
 mod output;

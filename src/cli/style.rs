@@ -70,6 +70,11 @@ pub(super) fn character() -> (u32, u32) {
     }
 }
 
+/// How wide the terminal is, if there is one.
+pub(super) fn terminal_width() -> Option<usize> {
+    size(|size| size.ws_col).and_then(|width| usize::try_from(width).ok())
+}
+
 fn size(part: impl Fn(&Winsize) -> u16) -> Option<u32> {
     let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok()?;
     Some(u32::from(part(&size))).filter(|&part| part > 0)

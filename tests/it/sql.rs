@@ -378,6 +378,57 @@ fn files_with(dir: &Path, words: &[&str]) -> Vec<PathBuf> {
     found
 }
 
+/// What the configuration allows, and what it limits.
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_and_permission_to_write() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    fill(&server);
+    let mock = model(&[
+        ("%%sql x --in shop\nSELECT id FROM orders", Some("sql")),
+        ("%%sql x\nSELECT max(id) FROM shop.orders", Some("sql")),
+        ("%%sql y\nSELECT count(*) AS n, sum(amount) AS total FROM shop.orders WHERE id < 50 AND at < '2030-01-01'", Some("sql")),
+        ("%%sql x --in dear\nSELECT count(*) FROM orders a, orders b", Some("sql")),
+        ("%%sql x --in open\nDELETE FROM orders WHERE id > 49000", Some("sql")),
+        ("%%sql x --in gone\nSELECT 1", Some("sql")),
+    ])
+    .await;
+    let sponde = Sponde::new()
+        .with_model(&mock)
+        .with("SHOP_URL", &server.url());
+    sponde.configure(
+        "[databases.shop]\nurl-env = \"SHOP_URL\"\nrows = 100\nalways = true\n\
+         [databases.dear]\nurl-env = \"SHOP_URL\"\nmax-cost = 100000\nalways = true\n\
+         [databases.open]\nurl-command = \"printenv SHOP_URL\"\nwrite = true\nalways = true\n",
+    );
+    let began = Instant::now();
+    let ended = sponde.run(&["ask", "go", "--model", "gpt-4o", "--yes"]);
+    mock.stop().await;
+    assert_eq!(ended.code, Some(0), "{ended}");
+    for words in [
+        "x: the first 100 rows, there are more",
+        "SqlError: shop.orders: this needs more than 100 rows of it; run that part in the database first",
+        "y: 1 rows, 2 columns",
+        "0  49   98.0",
+        "SqlError: dear: the planner expects a cost of",
+        "UsageError: there is no database `gone` in this session, only dear, open, shop",
+    ] {
+        assert!(ended.stderr.contains(words), "{words}: {ended}");
+    }
+    assert!(
+        began.elapsed() < Duration::from_secs(40),
+        "{:?}",
+        began.elapsed()
+    );
+    assert_eq!(
+        server
+            .python("print(connection.execute('SELECT count(*) FROM orders').fetchone())")
+            .unwrap(),
+        "(49000,)\n"
+    );
+}
+
 /// A notebook with SQL cells runs in Jupyter's own tools, which know nothing of us, and once more with us.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notebook_with_sql_runs_elsewhere() {

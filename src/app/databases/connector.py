@@ -663,6 +663,11 @@ def main():
     # Whoever started this is gone when nothing more can come.
     while sys.stdin.readline():
         pass
+    try:
+        os.unlink(order["socket"])
+        os.rmdir(os.path.dirname(order["socket"]))
+    except OSError:
+        pass
     os._exit(0)
 
 

@@ -8,7 +8,11 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::VecDeque;
 
+use unicode_width::UnicodeWidthStr as _;
+
 use super::super::filter::Filter;
+use super::super::style;
+use super::frame;
 use crate::agent::OutputChange;
 use crate::jupyter::mime::MimeBundle;
 use crate::jupyter::nbformat::Output;
@@ -307,7 +311,18 @@ fn shown(data: &MimeBundle, colours: bool) -> Shown {
             ..Picture::default()
         });
     }
-    Shown::Lines(lines_of(&shown_text(data), colours))
+    let text = shown_text(data);
+    let frame = style::terminal_width().and_then(|width| fitted(data, &text, width));
+    Shown::Lines(lines_of(frame.as_ref().unwrap_or(&text), colours))
+}
+
+/// A data frame whose `text` does not fit into a terminal of `width` columns, or was cut into blocks for another one.
+fn fitted(data: &MimeBundle, text: &str, width: usize) -> Option<String> {
+    let fits = |line: &str| line.width() <= width && !line.ends_with('\\');
+    let html = data
+        .text_of("text/html")
+        .filter(|_| !text.lines().all(fits))?;
+    frame::fitted(&html, width)
 }
 
 fn lines_of(text: &str, colours: bool) -> Lines {

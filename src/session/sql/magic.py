@@ -148,6 +148,7 @@ def _define_sql(settings):
                     # Not in /tmp, which may be memory.
                     spill = tempfile.mkdtemp(prefix=".sql-", dir=".")
                     connection.execute(f"SET temp_directory = '{spill}'")
+                connection.execute("SET enable_progress_bar = false")
                 if "memory" in settings:
                     connection.execute(f"SET memory_limit = '{settings['memory']}MiB'")
                 frames(connection, set(re.findall(r"[A-Za-z_]\w*", bare)))

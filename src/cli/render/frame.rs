@@ -1,0 +1,112 @@
+//! A data frame that pandas has shown as HTML, as a table that fits the terminal: pandas breaks what is wider than 80 columns into
+//! blocks, and hides columns without naming them.
+
+use super::grid::{GridColumn, grid};
+
+/// Rows and columns of HTML that are read.
+const ROWS: usize = 200;
+const COLUMNS: usize = 500;
+
+/// The table in `html`, if it is one of pandas with one row of names, in `width` columns of a terminal.
+pub(super) fn fitted(html: &str, width: usize) -> Option<String> {
+    let (_, table) = html.split_once("class=\"dataframe\"")?;
+    let (head, body) = table.split_once("<tbody>")?;
+    let (body, after) = body.split_once("</tbody>")?;
+    let mut heads = rows(head);
+    let (names, more) = (heads.next()?, heads.next());
+    // Names of an index, or of several levels, are pandas' own to show.
+    if more.is_some() || html.contains("colspan") || html.contains("rowspan") {
+        return None;
+    }
+    let rows: Vec<Vec<String>> = rows(body).take(ROWS).collect();
+    let columns: Vec<GridColumn> = names
+        .into_iter()
+        .take(COLUMNS)
+        .enumerate()
+        .map(|(at, name)| {
+            let cells: Vec<String> = rows
+                .iter()
+                .map(|row| row.get(at).cloned().unwrap_or_default())
+                .collect();
+            let is_number = cells
+                .iter()
+                .all(|cell| cell == "..." || cell.parse::<f64>().is_ok());
+            GridColumn {
+                name,
+                is_number: is_number && !cells.is_empty(),
+                cells,
+            }
+        })
+        .collect();
+    let mut text = grid(&columns, width);
+    if let Some((size, _)) = after
+        .split_once("<p>")
+        .and_then(|(_, size)| size.split_once("</p>"))
+    {
+        text.push_str(&plain(size));
+    }
+    Some(text)
+}
+
+/// The cells of each row.
+fn rows(html: &str) -> impl Iterator<Item = Vec<String>> {
+    html.split("<tr").skip(1).map(|row| {
+        let cells = row.split("<t").skip(1);
+        let cells = cells.filter(|cell| cell.starts_with("h>") || cell.starts_with("d>"));
+        cells
+            .map(|cell| {
+                plain(
+                    cell.get(2..)
+                        .unwrap_or_default()
+                        .split("</t")
+                        .next()
+                        .unwrap_or_default(),
+                )
+            })
+            .collect()
+    })
+}
+
+/// Without entities, on one line, and without what a terminal would obey.
+fn plain(text: &str) -> String {
+    let text = text
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&quot;", "\"")
+        .replace("&#x27;", "'");
+    let text = text.replace("&nbsp;", " ").replace("&amp;", "&");
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect::<String>()
+        .trim()
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HTML: &str = "<div><style scoped>x</style><table border=\"1\" class=\"dataframe\">\n<thead>\n<tr style=\"text-align: right;\">\n\
+        <th></th>\n<th>city</th>\n<th>n &lt; 3</th>\n<th>note</th>\n</tr>\n</thead>\n<tbody>\n\
+        <tr>\n<th>0</th>\n<td>Oslo</td>\n<td>1.5</td>\n<td>a\u{1b}[2Jb</td>\n</tr>\n\
+        <tr>\n<th>1</th>\n<td>Rome</td>\n<td>NaN</td>\n<td>x</td>\n</tr>\n</tbody>\n</table>\n<p>2 rows × 3 columns</p></div>";
+
+    #[test]
+    fn a_frame_fits_the_terminal() {
+        assert_eq!(
+            fitted(HTML, 80).unwrap(),
+            "   city  n < 3  note\n0  Oslo    1.5  a [2Jb\n1  Rome    NaN  x\n2 rows × 3 columns"
+        );
+        assert_eq!(
+            fitted(HTML, 16).unwrap(),
+            "   city  n < 3\n0  Oslo    1.5\n1  Rome    NaN\nand 1 more columns: note\n2 rows × 3 columns"
+        );
+        for other in [
+            "<table><tr><td>1</td></tr></table>",
+            &HTML.replace("<th></th>", "<th colspan=\"2\"></th>"),
+            "",
+        ] {
+            assert_eq!(fitted(other, 80), None, "{other}");
+        }
+    }
+}
