@@ -17,7 +17,7 @@ use super::{Context, SessionSettings};
 use crate::agent::facts::{self, DatabaseFacts};
 use crate::agent::sql::SqlOptions;
 use crate::config::databases::{Database, DatabaseName};
-use crate::error::{Exit, Failure};
+use crate::error::{Failure, FailureKind};
 use crate::kernel::{KernelSource, LaunchOptions, Redactor, Sandbox, folder};
 use crate::llm::key_command;
 
@@ -89,7 +89,7 @@ pub async fn open(
     let python = python(kernels).and_then(|kernel| modules::interpreter(kernel, context));
     let python = python.ok_or_else(|| {
         Failure::new(
-            Exit::Kernel,
+            FailureKind::Kernel,
             "databases need a Python kernel on this machine",
         )
         .hint("get one with `sponde kernels install python3`")
@@ -111,7 +111,7 @@ pub async fn open(
     let dir = context.paths.sockets.join(name);
     let failed = |what: &str, error: &std::io::Error| {
         Failure::new(
-            Exit::Kernel,
+            FailureKind::Kernel,
             format!("the databases cannot be opened: {what}: {error}"),
         )
     };

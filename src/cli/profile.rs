@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use clap::Parser as _;
 
 use super::args::{Cli, Command, ProfileArgs};
+use super::exit::Exit;
 use super::{Context, eprint, filter, run};
 use crate::agent::facts;
 use crate::app::place;
-use crate::error::{Exit, Failure};
+use crate::error::Failure;
 use crate::jupyter::nbformat::{Cell, Notebook, random_cell_id};
 
 /// Cells in the percent format, after the one that loads the data frame `df`.
