@@ -19,8 +19,9 @@ use tokio_util::either::Either;
 
 use super::inside::{self, PROXY_PORT};
 use super::policy::Policy;
-use super::proxy::{self, Proxy};
+use super::proxy::Proxy;
 use super::record::{Book, Refusals};
+use super::serve;
 use crate::kernel::sandbox::policy::Confinement;
 use crate::kernel::sandbox::probe::Tier;
 use crate::kernel::task::{self, Task};
@@ -266,7 +267,7 @@ async fn serve(listener: Listener, proxy: Arc<Proxy>) {
     loop {
         tokio::select! {
             accepted = listener.accept(), if served.len() < CONNECTIONS => match accepted {
-                Ok(stream) => served.push(proxy::serve(stream, Arc::clone(&proxy))),
+                Ok(stream) => served.push(serve::serve(stream, Arc::clone(&proxy))),
                 Err(error) => {
                     tracing::debug!(%error, "no connection of a confined kernel was accepted");
                     tokio::time::sleep(AGAIN).await;

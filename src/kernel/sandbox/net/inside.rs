@@ -23,8 +23,8 @@ use tokio::task::LocalSet;
 use tokio::time::timeout;
 
 use super::dns::{self, Answer};
-use super::proxy::LOOKUP;
 use super::rule::{self, Rule, WEB};
+use super::serve::LOOKUP;
 
 /// Where programs find the proxy.
 pub(super) const PROXY_PORT: u16 = 3128;

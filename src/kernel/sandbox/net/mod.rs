@@ -16,6 +16,7 @@ mod policy;
 mod proxy;
 mod record;
 mod rule;
+mod serve;
 mod sni;
 mod tunnel;
 
