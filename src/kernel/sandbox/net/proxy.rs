@@ -14,12 +14,11 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::policy::{NOT_LISTED, No, Policy, Target, Way};
-use super::record::{Book, Made, Meter, Metered};
+use super::policy::{No, Policy, Target, Way};
+use super::record::{Book, Made, Metered};
 use crate::kernel::task;
 
 /// How long a client may take for the head of a request.
