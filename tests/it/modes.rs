@@ -402,7 +402,7 @@ fn profiles_are_listed_with_what_is_wrong() {
           |
         2 | max-step = 3
           | ^^^^^^^^
-        unknown field `max-step`, expected one of `profile`, `description`, `prompt`, `model`, `code-mode`, `stdin`, `install`, `kernel`, `gateway`, `approval`, `sandbox`, `network`, `add-dirs`, `max-steps`, `budget`, `cell-timeout`, `limits`, `kernel-limits`, `providers`, `undo`
+        unknown field `max-step`, expected one of `profile`, `description`, `prompt`, `model`, `code-mode`, `stdin`, `install`, `kernel`, `gateway`, `approval`, `sandbox`, `network`, `add-dirs`, `max-steps`, `budget`, `cell-timeout`, `limits`, `kernel-limits`, `providers`, `undo`, `databases`
     ");
     insta::assert_snapshot!(sponde.run(&["ask", "hi", "--profile", "nosuch"]), @"
     exit: 2

@@ -67,7 +67,7 @@ def _define_sql(settings):
         return found
 
     def tests_of(filters):
-        test = r"\((\w+) (=|<|>|<=|>=) ('(?:[^']|'')*'(?:::\w+)?|-?[\d.]+(?:[eE][-+]?\d+)?)\)"
+        test = r"\((\w+) (=|<|>|<=|>=) ('(?:[^']|'')*'(?:::[\w ]+)?|-?[\d.]+(?:[eE][-+]?\d+)?)\)"
         for text in filters:
             if re.sub(r"[()\s]|AND", "", re.sub(test, "", text)):
                 continue
@@ -152,6 +152,8 @@ def _define_sql(settings):
                 if "memory" in settings:
                     connection.execute(f"SET memory_limit = '{settings['memory']}MiB'")
                 frames(connection, set(re.findall(r"[A-Za-z_]\w*", bare)))
+                # What is no SQL costs no rows.
+                duckdb.extract_statements(code)
                 refused = attach(connection, code, bare)
                 if seconds:
                     timer = threading.Timer(seconds, connection.interrupt)
