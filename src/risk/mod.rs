@@ -100,7 +100,7 @@ impl Dialect {
     fn longest(self) -> usize {
         match self {
             Self::Shell => LONGEST_SHELL,
-            Self::Python | Self::JavaScript | Self::R => LONGEST,
+            Self::Python | Self::JavaScript | Self::R | Self::Sql => LONGEST,
         }
     }
 }
