@@ -12,7 +12,7 @@ use crate::agent::StdinPolicy;
 use crate::agent::approval;
 use crate::agent::budget::Cap;
 use crate::agent::install::InstallPolicy;
-use crate::kernel::{Level, Network};
+use crate::kernel::{LevelChoice, Network};
 use crate::llm::mode::CodeMode;
 use crate::llm::providers::AllSettings;
 use crate::session::OutputLimits;
@@ -41,8 +41,8 @@ pub struct Config {
     pub gateway: Option<String>,
     /// When a person is asked before code runs: `always`, `on-risk` or `never`; and rules.
     pub approval: approval::Settings,
-    /// What a model's code may do: `read-only`, `workspace` or `full`.
-    pub sandbox: Option<Level>,
+    /// What a model's code may do: `read-only`, `workspace`, `full`, `gvisor` or `gvisor-read-only`.
+    pub sandbox: Option<LevelChoice>,
     /// What it reaches over the network: `off`, `on`, or `{ allow = ["HOST", ..] }`.
     pub network: Option<Network>,
     /// Directories that it can write besides the working directory.

@@ -37,6 +37,8 @@ struct SetUp {
     urls: Vec<String>,
     /// Variables that tell the same to the tool in a kernel.
     env: Vec<(String, String)>,
+    /// What tells it to R.
+    r_profile: Option<String>,
 }
 
 /// What belongs to the allow-list of `network`, for code that works in `cwd`.
@@ -73,9 +75,9 @@ pub(super) async fn context(
             if rules.is_empty() {
                 return Err("it is set up for no server".to_owned());
             }
-            Ok((rules, set_up.env))
+            Ok((rules, set_up))
         });
-        let (rules, env) = set_up.map_err(|reason| {
+        let (rules, set_up) = set_up.map_err(|reason| {
             let name = registry.name();
             Failure::usage(format!(
                 "the hosts of `{name}` were not found out: {reason}"
@@ -88,7 +90,8 @@ pub(super) async fn context(
                 found.registries.push(rule);
             }
         }
-        found.env.extend(env);
+        found.env.extend(set_up.env);
+        found.r_profile = found.r_profile.or(set_up.r_profile);
     }
     Ok(found)
 }
@@ -167,22 +170,16 @@ impl Tools<'_> {
         Ok(SetUp {
             urls: vec![registry.to_owned()],
             env,
+            r_profile: None,
         })
     }
 
     async fn r(&self) -> Result<SetUp, String> {
         let r = self.find("Rscript").ok_or("there is no R")?;
-        let code = "cat(getOption('repos'), sep = '\\n')";
+        let code = "r <- getOption('repos'); cat(paste0(names(r), '\\t', r), sep = '\\n')";
         let said = self.said(&r, &["-e", code]).await?;
-        let urls: Vec<String> = said.lines().map(|line| line.trim().to_owned()).collect();
-        if urls.iter().all(|url| Rule::of_url(url).is_none()) {
-            return Err(
-                "R has no mirror: set `options(repos = ..)` in its Rprofile.site".to_owned(),
-            );
-        }
-        Ok(SetUp {
-            urls,
-            env: Vec::new(),
+        r_set_up(&said).ok_or_else(|| {
+            "R has no mirror: set `options(repos = ..)` in ~/.Rprofile or Rprofile.site".to_owned()
         })
     }
 
@@ -257,6 +254,7 @@ fn pip_set_up(index: &str, list: &str) -> SetUp {
             ("PIP_INDEX_URL".to_owned(), without_password(index)),
             ("UV_DEFAULT_INDEX".to_owned(), without_password(index)),
         ],
+        r_profile: None,
     };
     for line in list.lines() {
         let Some((key, value)) = line.split_once('=') else {
@@ -279,6 +277,37 @@ fn pip_set_up(index: &str, list: &str) -> SetUp {
         }
     }
     set_up
+}
+
+/// R's mirrors, from lines of name and URL. A kernel's R reads no settings of a home directory, so it gets them by a
+/// profile that goes on with the site's own.
+fn r_set_up(said: &str) -> Option<SetUp> {
+    let lines = said.lines().filter_map(|line| line.split_once('\t'));
+    let repositories: Vec<(&str, &str)> = lines
+        .map(|(name, url)| (name.trim(), url.trim()))
+        .filter(|(_, url)| Rule::of_url(url).is_some())
+        .collect();
+    if repositories.is_empty() {
+        return None;
+    }
+    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    let options: Vec<String> = repositories
+        .iter()
+        .map(|(name, url)| format!("{} = {}", quoted(name), quoted(&without_password(url))))
+        .collect();
+    let profile = format!(
+        "local({{\n  site <- file.path(R.home(\"etc\"), \"Rprofile.site\")\n  if (file.exists(site)) sys.source(site, envir = globalenv())\n  \
+         options(repos = c({}))\n}})\n",
+        options.join(", ")
+    );
+    Some(SetUp {
+        urls: repositories
+            .iter()
+            .map(|(_, url)| (*url).to_owned())
+            .collect(),
+        env: Vec::new(),
+        r_profile: Some(profile),
+    })
 }
 
 /// All URLs of conda's settings for channels.
@@ -317,7 +346,11 @@ fn conda_set_up(json: &str) -> Option<SetUp> {
     } else {
         vec![("CONDA_CHANNELS".to_owned(), channels.join(","))]
     };
-    Some(SetUp { urls, env })
+    Some(SetUp {
+        urls,
+        env,
+        r_profile: None,
+    })
 }
 
 /// A kernel gets no password: its code could read it.
@@ -437,6 +470,17 @@ mod tests {
             ["https://index.corp", "https://files.corp:8443"]
         );
         assert_eq!(links(&base, "no page"), ["https://index.corp"]);
+    }
+
+    #[test]
+    fn mirrors_of_r_are_told_to_it_without_passwords() {
+        let said = "CRAN\thttps://u:p@cran.corp/x\nown \"one\"\thttps://own.corp\nBioC\t@BIOC@\n";
+        let set_up = r_set_up(said).unwrap();
+        assert_eq!(set_up.urls, ["https://u:p@cran.corp/x", "https://own.corp"]);
+        let profile = set_up.r_profile.unwrap();
+        let options = "options(repos = c(\"CRAN\" = \"https://cran.corp/x\", \"own \\\"one\\\"\" = \"https://own.corp\"))";
+        assert!(profile.contains(options), "{profile}");
+        assert_eq!(r_set_up("CRAN\t@CRAN@\n"), None);
     }
 
     #[test]

@@ -11,16 +11,17 @@ use super::workspace::{KernelAt, Workspace};
 use crate::config::KernelLimits;
 use crate::error::{Failure, FailureKind};
 use crate::kernel::sandbox::limits::Limits;
-use crate::kernel::sandbox::probe::{Found, Tier, probe};
+pub use crate::kernel::sandbox::probe::NoGvisor;
+use crate::kernel::sandbox::probe::{self, Found, Tier, probe};
 use crate::kernel::sandbox::together;
 use crate::kernel::sandbox::{CONFINE, confine};
-use crate::kernel::{Confinement, Extent, Level, Network, Sandbox};
+use crate::kernel::{Confinement, Extent, Level, LevelChoice, Network, Sandbox};
 
 /// What code in a kernel may do; what is `None` is the configuration's, or usual.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SandboxSettings {
     /// What it may write and read.
-    pub level: Option<Level>,
+    pub level: Option<LevelChoice>,
     /// What it reaches over the network.
     pub network: Option<Network>,
     /// Directories that it can write besides the working directory.
@@ -34,7 +35,10 @@ impl SandboxSettings {
     pub(super) fn or_as_before(&self, before: Option<&Extent>) -> Self {
         let mut settings = self.clone();
         if let Some(before) = before {
-            settings.level = settings.level.or(Some(before.level));
+            settings.level = settings.level.or(Some(LevelChoice {
+                level: before.level,
+                gvisor: before.gvisor,
+            }));
             // Of one that was not confined nobody said what it may reach.
             if before.level != Level::Full {
                 let reads = before.reads.iter().filter(|file| file.exists());
@@ -83,31 +87,21 @@ pub async fn sandbox(
     context: &Context,
 ) -> Result<Sandbox, Failure> {
     let config = &context.config;
-    let level = settings.level.unwrap_or(match code {
-        CodeOf::Model => config.sandbox.unwrap_or(Level::Workspace),
-        CodeOf::Person => Level::Full,
+    let choice = settings.level.unwrap_or(match code {
+        CodeOf::Model => config.sandbox.unwrap_or(Level::Workspace.into()),
+        CodeOf::Person => Level::Full.into(),
     });
+    let level = choice.level;
     if level == Level::Full {
         return Ok(Sandbox::Full);
     }
-    let found = found(cwd, context)?;
-    let Some(tier) = found.tier else {
-        let reasons: Vec<&str> = found
-            .missing
-            .iter()
-            .map(|(reason, _)| reason.as_str())
-            .collect();
-        let hint = found.missing.first().map_or("", |(_, hint)| *hint);
-        return Err(Failure::new(
-            FailureKind::Kernel,
-            format!(
-                "code cannot be confined on this machine: {}",
-                reasons.join("; ")
-            ),
-        )
-        .hint(format!(
-            "{hint}; or let code do all that you may with `--sandbox full`"
-        )));
+    let tier = if choice.gvisor {
+        gvisor(cwd, context)?.map_err(|missing| {
+            let message = format!("code cannot be confined by gVisor: {missing}");
+            Failure::new(FailureKind::Kernel, message).hint(missing.hint())
+        })?
+    } else {
+        usual_tier(cwd, context)?
     };
     let here = current_dir(context)?;
     let dirs = if settings.add_dirs.is_empty() {
@@ -157,6 +151,29 @@ pub async fn sandbox(
         .into(),
         limits: limits_of(&config.kernel_limits),
     })))
+}
+
+/// The best of what works on this machine.
+fn usual_tier(cwd: &Path, context: &Context) -> Result<Tier, Failure> {
+    let found = found(cwd, context)?;
+    found.tier.ok_or_else(|| {
+        let reasons: Vec<&str> = found
+            .missing
+            .iter()
+            .map(|(reason, _)| reason.as_str())
+            .collect();
+        let hint = found.missing.first().map_or("", |(_, hint)| *hint);
+        Failure::new(
+            FailureKind::Kernel,
+            format!(
+                "code cannot be confined on this machine: {}",
+                reasons.join("; ")
+            ),
+        )
+        .hint(format!(
+            "{hint}; or let code do all that you may with `--sandbox full`"
+        ))
+    })
 }
 
 /// The file that a person named. A link in the working directory may have been made by code, so it names nothing outside.
@@ -210,6 +227,16 @@ pub fn found(cwd: &Path, context: &Context) -> Result<Found, Failure> {
     let path = context.paths.environment.get("PATH").unwrap_or_default();
     let own = packaged(&context.paths.python_env());
     Ok(probe(&program()?, own.as_deref(), path, cwd))
+}
+
+/// Whether gVisor works on this machine.
+///
+/// # Errors
+/// Our own program cannot be found.
+pub fn gvisor(cwd: &Path, context: &Context) -> Result<Result<Tier, NoGvisor>, Failure> {
+    let path = context.paths.environment.get("PATH").unwrap_or_default();
+    let place = &context.paths.sockets;
+    Ok(probe::gvisor(&program()?, path, cwd, place))
 }
 
 /// Whether memory and processes of a confined kernel are limited together here.
@@ -281,6 +308,16 @@ impl SandboxLine {
             Self::Full => "sandbox: full, code can do all that you may",
             Self::Confined(words) => words,
         }
+    }
+}
+
+/// What is said of the sandbox in which a person's own code runs.
+pub fn of_own_code(sandbox: &Sandbox) -> String {
+    match sandbox {
+        Sandbox::Full => {
+            "sandbox: full, for it is your own code; `--sandbox workspace` confines it".to_owned()
+        }
+        Sandbox::Confined(confinement) => words(confinement),
     }
 }
 

@@ -383,7 +383,11 @@ pub fn usual_approval(settings: &SessionSettings, context: &Context) -> Approval
     let level = settings.sandbox.level.or(context.config.sandbox);
     // Kernels that others started are not confined.
     let is_ours = settings.gateway.is_none() && settings.existing.is_none();
-    approval(settings, is_ours && level != Some(Level::Full), context)
+    approval(
+        settings,
+        is_ours && level.map(|choice| choice.level) != Some(Level::Full),
+        context,
+    )
 }
 
 /// What may be spent: arguments go before the configuration. Dollars can only be counted where prices are known.

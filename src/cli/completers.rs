@@ -53,7 +53,13 @@ pub(super) fn networks() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| candidates(typed, &network))
 }
 
-const LEVELS: [&str; 3] = ["read-only", "workspace", "full"];
+const LEVELS: [&str; 5] = [
+    "read-only",
+    "workspace",
+    "full",
+    "gvisor",
+    "gvisor-read-only",
+];
 
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()

@@ -7,7 +7,7 @@ use super::style::{BAD, GOOD, HINT, WARN, paint, stdout_colours};
 use super::{Context, print};
 use crate::app::place::current_dir;
 use crate::app::remote_kernels::{self, RemoteKernels};
-use crate::app::sandbox::{self, CodeOf, SandboxSettings};
+use crate::app::sandbox::{self, CodeOf, NoGvisor, SandboxSettings};
 use crate::app::{kernels, model};
 use crate::cli::exit::Exit;
 use crate::error::Failure;
@@ -35,7 +35,7 @@ pub(super) async fn doctor(context: &Context) -> Result<Exit, Failure> {
     if matches!(kernel, Finding::Bad(..)) {
         exit = Exit::Kernel;
     }
-    let findings = [
+    let mut findings = vec![
         Finding::Good(format!(
             "sponde {}, data in {}",
             env!("CARGO_PKG_VERSION"),
@@ -44,10 +44,9 @@ pub(super) async fn doctor(context: &Context) -> Result<Exit, Failure> {
         writable(context),
         python(context),
         sandboxed(context),
-        limited(context),
-        kernel,
-        models,
     ];
+    findings.extend(gvisor(context));
+    findings.extend([limited(context), kernel, models]);
     let colours = stdout_colours();
     let mut text = String::new();
     for finding in findings {
@@ -95,7 +94,7 @@ fn sandboxed(context: &Context) -> Finding {
     const OPEN: &str = "set `sandbox = \"workspace\"` in config.toml, or leave it out";
     const NOTHING: &str = "until then sessions need `--sandbox full`";
     let config = &context.config;
-    let level = match config.sandbox {
+    let level = match config.sandbox.map(|choice| choice.level) {
         Some(Level::Full) => {
             return Finding::Poor(
                 "sandbox: full, a model's code can do all that you may".to_owned(),
@@ -137,11 +136,24 @@ fn sandboxed(context: &Context) -> Finding {
     }
 }
 
+/// Whether gVisor works, where it is there or wanted.
+fn gvisor(context: &Context) -> Option<Finding> {
+    let wanted = context.config.sandbox.is_some_and(|choice| choice.gvisor);
+    let found = current_dir(context).and_then(|here| sandbox::gvisor(&here, context));
+    Some(match found {
+        Ok(Ok(_)) => Finding::Good("gVisor works, for `--sandbox gvisor`".to_owned()),
+        Ok(Err(missing)) if wanted => Finding::Bad(missing.to_string(), missing.hint()),
+        Ok(Err(NoGvisor::Missing)) => return None,
+        Ok(Err(missing)) => Finding::Poor(missing.to_string(), missing.hint()),
+        Err(failure) => Finding::Bad(failure.message, "set `sandbox` to another level"),
+    })
+}
+
 /// Whether a confined kernel's processes are limited together.
 fn limited(context: &Context) -> Finding {
     const HINT: &str = "run Sponde as `systemd-run --user --scope sponde`, or in a container with a cgroup of its own; \
         without it memory is limited for each process, and processes are not for root";
-    if context.config.sandbox == Some(Level::Full) {
+    if context.config.sandbox == Some(Level::Full.into()) {
         return Finding::Good("limits: none, for nothing is confined".to_owned());
     }
     match sandbox::limited_together() {

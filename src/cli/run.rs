@@ -19,7 +19,7 @@ use std::path::Path;
 
 use super::args::RunArgs;
 use super::picture::PictureFiles;
-use super::{Context, print, signals, style};
+use super::{Context, eprint, print, signals, style};
 use crate::app::{place, remote_kernels};
 use crate::cli::exit::Exit;
 use crate::error::{Failure, FailureKind};
@@ -86,6 +86,10 @@ async fn one(job: &Job, settings: &Settings<'_>) -> Result<Exit, Failure> {
     } else {
         None
     };
+    if let Some(line) = prepared.sandbox_line(settings) {
+        let line = style::paint(style::DIM, &line, style::stderr_colours());
+        eprint(&format!("{line}\n"));
+    }
     let (mut signals, _listening) = signals::listen();
     let kernel = tokio::select! {
         kernel = prepared.start(job, settings) => kernel?,

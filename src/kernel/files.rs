@@ -23,6 +23,8 @@ const MAX_SOCKET_PATH: usize = 107;
 const SHARED: &str = "k";
 /// The directory in there for the network of a confined kernel.
 const GATE: &str = "n";
+/// The directory in there with the bundle of a kernel in gVisor.
+const BUNDLE: &str = "v";
 /// The longest path in there.
 const LONGEST: &str = "/k/w9999/k-5";
 
@@ -249,6 +251,11 @@ impl KernelFiles {
     /// What a confined kernel shares with us.
     pub(super) fn shared(&self) -> PathBuf {
         self.dir.shared()
+    }
+
+    /// What is written for gVisor, and what that keeps; the kernel does not see it.
+    pub(super) fn bundle(&self) -> PathBuf {
+        self.dir.path.join(BUNDLE)
     }
 
     /// Of a confined kernel: where copies of it can be reached.

@@ -150,10 +150,11 @@ pub(super) async fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host
                 kernel: kernel.name.clone(),
                 reason,
             })?;
-            if confined.is_caged {
-                Process::spawn_caged(&confined.command, &confined.env, end).await
-            } else {
-                Process::spawn(&confined.command, &confined.env, &options.cwd, end)
+            match confined.cage {
+                Some(kind) => {
+                    Process::spawn_caged(kind, &confined.command, &confined.env, end).await
+                }
+                None => Process::spawn(&confined.command, &confined.env, &options.cwd, end),
             }
         }
     };
@@ -169,9 +170,13 @@ pub(super) async fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host
     Ok((files, Host::Local(Box::new(process))))
 }
 
-/// Whether a kernel that we start can copy itself (`checkpoint`): ipykernel, on Linux.
-pub(super) fn can_be_copied(spec: &KernelSpec) -> bool {
-    cfg!(target_os = "linux") && ipykernel_at(&spec.argv).is_some()
+/// Whether a kernel that we start can copy itself (`checkpoint`): ipykernel, as a process of this Linux.
+pub(super) fn can_be_copied(spec: &KernelSpec, sandbox: &Sandbox) -> bool {
+    let is_process = match sandbox {
+        Sandbox::Full => true,
+        Sandbox::Confined(confinement) => confinement.runs_processes(),
+    };
+    cfg!(target_os = "linux") && is_process && ipykernel_at(&spec.argv).is_some()
 }
 
 /// Where a command says that Python shall run ipykernel.

@@ -60,8 +60,8 @@ pub use proxy::{Proxy, ProxyAsk, ProxyEnd, ProxyError};
 pub use redact::Redactor;
 pub use requests::{Completeness, Completions, Usage, Variable};
 pub use sandbox::{
-    AllowList, Confinement, Connection, ConnectionEnd, Connections, Extent, Level, Network,
-    NetworkContext, Registry, Resolve, Resolver, Rule, Sandbox,
+    AllowList, Confinement, Connection, ConnectionEnd, Connections, Extent, Level, LevelChoice,
+    Network, NetworkContext, Registry, Resolve, Resolver, Rule, Sandbox,
 };
 pub use tap::{Tap, TapSender};
 

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use tree_sitter::{Language, Node};
 
 use super::finding::FindingKind;
+use super::reading::{Reads, Texts, read};
 use super::shell;
 use super::sink::Sink;
 use super::site::UNKNOWN;
-use super::tree::{Next, children, code_of, parse, walk};
+use super::tree::{Next, children, code_of};
 use super::{Dialect, nested};
 use api::{Api, function, method};
 use values::{module_name, plain};
@@ -19,39 +20,39 @@ use values::{module_name, plain};
 /// A cell of JavaScript or TypeScript: the grammar of the one takes the other.
 pub(super) fn script(code: &str, sink: &mut Sink<'_>) {
     let language: Language = tree_sitter_typescript::LANGUAGE_TYPESCRIPT.into();
-    let Some(tree) = parse(code, &language) else {
-        return sink.unanalysed("the code takes too long to parse");
-    };
-    let root = tree.root_node();
     let mut reader = Reader {
         code,
         sink,
         names: BTreeMap::new(),
-        texts: BTreeMap::new(),
+        texts: Texts::default(),
         covered: 0,
         handled: None,
-        is_broken: false,
     };
-    let mut is_whole = walk(root, |node, _| {
-        reader.learn(node);
-        Next::Inside
-    });
-    is_whole &= walk(root, |node, above| reader.visit(node, above));
-    if !is_whole {
-        reader
-            .sink
-            .unanalysed("there is more in this code than is analysed");
-    }
+    read(code, &language, "JavaScript", &mut reader);
 }
 
 struct Reader<'r, 's, 'c> {
     code: &'c str,
     sink: &'r mut Sink<'s>,
     names: BTreeMap<&'c str, String>,
-    texts: BTreeMap<&'c str, Option<String>>,
+    texts: Texts<'c>,
     covered: usize,
     handled: Option<usize>,
-    is_broken: bool,
+}
+
+impl<'s> Reads<'s> for Reader<'_, 's, '_> {
+    fn learn(&mut self, node: Node<'_>) {
+        self.take_in(node);
+    }
+
+    fn look<'t>(&mut self, node: Node<'t>, above: &[Node<'t>]) -> Next {
+        self.visit(node, above);
+        Next::Inside
+    }
+
+    fn sink(&mut self) -> &mut Sink<'s> {
+        self.sink
+    }
 }
 
 impl<'t, 'c> Reader<'_, '_, 'c> {
@@ -59,7 +60,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
         code_of(node, self.code)
     }
 
-    fn learn(&mut self, node: Node<'t>) {
+    fn take_in(&mut self, node: Node<'t>) {
         match node.kind() {
             "variable_declarator" => {
                 if let (Some(name), Some(value)) = (
@@ -113,15 +114,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
             self.names.insert(name, full);
         }
         let text = self.text(value, 0);
-        match self.texts.get(name) {
-            None => {
-                self.texts.insert(name, text);
-            }
-            Some(before) if *before == text => {}
-            Some(_) => {
-                self.texts.insert(name, None);
-            }
-        }
+        self.texts.set(name, text);
     }
 
     /// `import fs, { rm as r } from "node:fs"`, `import * as cp from "child_process"`.
@@ -159,16 +152,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
         }
     }
 
-    fn visit(&mut self, node: Node<'t>, above: &[Node<'t>]) -> Next {
-        if node.is_error() || node.is_missing() {
-            if !self.is_broken {
-                self.is_broken = true;
-                let reason = "cannot be parsed as JavaScript";
-                self.sink
-                    .find_because(FindingKind::Unparseable, node, self.code, reason);
-            }
-            return Next::Inside;
-        }
+    fn visit(&mut self, node: Node<'t>, above: &[Node<'t>]) {
         match node.kind() {
             "import_statement" | "export_statement" => {
                 self.fetched(node.child_by_field_name("source"), node);
@@ -189,7 +173,6 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
             self.sink.string(&text, node, self.code);
             self.covered = node.end_byte();
         }
-        Next::Inside
     }
 
     /// A module from the network, or one that is installed by being named.

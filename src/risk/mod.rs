@@ -18,6 +18,7 @@ mod finding;
 mod javascript;
 mod python;
 mod r;
+mod reading;
 mod secrets;
 mod shell;
 mod sink;
@@ -35,7 +36,9 @@ use sink::Sink;
 pub use site::Site;
 
 /// Bytes of code that are analysed.
-pub const LONGEST: usize = 16 << 10;
+pub const LONGEST: usize = 128 << 10;
+/// The same of a shell's, whose grammar takes hostile code with the square of its length.
+const LONGEST_SHELL: usize = 32 << 10;
 /// How deep code in code is followed.
 const DEEPEST: u32 = 4;
 
@@ -53,7 +56,7 @@ pub fn analyse(code: &str, language: &str, site: &Site<'_>, memory: &mut Memory)
         sink.obfuscated("has characters that nobody sees");
     }
     match dialect {
-        Some(_) if code.len() > LONGEST => {
+        Some(dialect) if code.len() > dialect.longest() => {
             sink.unanalysed("the code is too long to be analysed");
         }
         Some(Dialect::Python) => python::cell(code, &mut memory.names, &mut sink),
@@ -92,6 +95,14 @@ impl Dialect {
             _ => return None,
         })
     }
+
+    /// Bytes of code that are analysed.
+    fn longest(self) -> usize {
+        match self {
+            Self::Shell => LONGEST_SHELL,
+            Self::Python | Self::JavaScript | Self::R | Self::Sql => LONGEST,
+        }
+    }
 }
 
 /// Code in code, as deep as that is followed.
@@ -99,6 +110,9 @@ fn nested(code: &str, dialect: Dialect, sink: &mut Sink<'_>) {
     if sink.depth >= DEEPEST {
         sink.obfuscated("hides code in code in code");
         return;
+    }
+    if code.len() > dialect.longest() {
+        return sink.is_too_much();
     }
     sink.depth += 1;
     match dialect {

@@ -9,8 +9,9 @@ mod values;
 use tree_sitter::{Language, Node};
 
 use super::finding::FindingKind;
+use super::reading::{Reads, read};
 use super::sink::{Sink, Writing};
-use super::tree::{Next, code_of, parse, walk};
+use super::tree::{Next, code_of};
 use super::{Dialect, nested, text};
 use magics::{Magic, MagicKind};
 pub use names::Names;
@@ -55,36 +56,22 @@ fn do_magic(magic: Magic, names: &mut Names, sink: &mut Sink<'_>) {
 
 fn plain_python(code: &str, names: &mut Names, sink: &mut Sink<'_>) {
     let language: Language = tree_sitter_python::LANGUAGE.into();
-    let Some(tree) = parse(code, &language) else {
-        return sink.unanalysed("the code takes too long to parse");
-    };
-    let root = tree.root_node();
-    let mut values = Values::new(code, names);
-    let mut is_whole = walk(root, |node, _| {
-        values.learn(node);
-        Next::Inside
-    });
     let mut reader = Reader {
         code,
-        values: &values,
+        values: Values::new(code, names),
         sink,
         covered: 0,
         no_text: None,
         handled: Vec::new(),
-        is_broken: false,
     };
-    is_whole &= walk(root, |node, above| reader.visit(node, above));
-    if !is_whole {
-        sink.unanalysed("there is more in this code than is analysed");
-    }
-    let learnt = values.into_names();
-    names.take(learnt);
+    read(code, &language, "Python", &mut reader);
+    names.take(reader.values.into_names());
 }
 
 /// Looks at each node of a tree once.
 struct Reader<'r, 's, 'c> {
     code: &'c str,
-    values: &'r Values<'c>,
+    values: Values<'c>,
     sink: &'r mut Sink<'s>,
     /// Strings before this byte were looked at as a part of a longer one.
     covered: usize,
@@ -92,20 +79,14 @@ struct Reader<'r, 's, 'c> {
     no_text: Option<usize>,
     /// Nodes that a call has dealt with.
     handled: Vec<usize>,
-    is_broken: bool,
 }
 
-impl<'t> Reader<'_, '_, '_> {
-    fn visit(&mut self, node: Node<'t>, above: &[Node<'t>]) -> Next {
-        if node.is_error() || node.is_missing() {
-            if !self.is_broken {
-                self.is_broken = true;
-                let reason = "cannot be parsed as Python";
-                self.sink
-                    .find_because(FindingKind::Unparseable, node, self.code, reason);
-            }
-            return Next::Inside;
-        }
+impl<'s> Reads<'s> for Reader<'_, 's, '_> {
+    fn learn(&mut self, node: Node<'_>) {
+        self.values.learn(node);
+    }
+
+    fn look<'t>(&mut self, node: Node<'t>, above: &[Node<'t>]) -> Next {
         match node.kind() {
             "import_statement" | "import_from_statement" | "future_import_statement" => {
                 self.imported(node);
@@ -134,6 +115,12 @@ impl<'t> Reader<'_, '_, '_> {
         Next::Inside
     }
 
+    fn sink(&mut self) -> &mut Sink<'s> {
+        self.sink
+    }
+}
+
+impl<'t> Reader<'_, '_, '_> {
     /// A string, or what makes one out of several.
     fn text(&mut self, node: Node<'t>) {
         let (start, kind) = (node.start_byte(), node.kind());

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use tree_sitter::{Language, Node};
 
 use super::finding::FindingKind;
+use super::reading::{Reads, Texts, read};
 use super::shell;
 use super::sink::{Sink, Writing};
 use super::site::{MADE_UP, UNKNOWN, join};
 use super::text::unescaped;
-use super::tree::{Next, children, code_of, parse, walk};
+use super::tree::{Next, children, code_of};
 use super::{Dialect, nested};
 
 /// How deep an expression is followed.
@@ -18,29 +19,15 @@ const DEEPEST: u32 = 40;
 /// A cell of R.
 pub(super) fn script(code: &str, sink: &mut Sink<'_>) {
     let language: Language = tree_sitter_r::LANGUAGE.into();
-    let Some(tree) = parse(code, &language) else {
-        return sink.unanalysed("the code takes too long to parse");
-    };
-    let root = tree.root_node();
     let mut reader = Reader {
         code,
         sink,
         names: BTreeMap::new(),
-        texts: BTreeMap::new(),
+        texts: Texts::default(),
         covered: 0,
         handled: None,
-        is_broken: false,
     };
-    let mut is_whole = walk(root, |node, _| {
-        reader.learn(node);
-        Next::Inside
-    });
-    is_whole &= walk(root, |node, above| reader.visit(node, above));
-    if !is_whole {
-        reader
-            .sink
-            .unanalysed("there is more in this code than is analysed");
-    }
+    read(code, &language, "R", &mut reader);
 }
 
 struct Reader<'r, 's, 'c> {
@@ -48,11 +35,10 @@ struct Reader<'r, 's, 'c> {
     sink: &'r mut Sink<'s>,
     /// What names of the code's own stand for.
     names: BTreeMap<&'c str, String>,
-    texts: BTreeMap<&'c str, Option<String>>,
+    texts: Texts<'c>,
     covered: usize,
     /// The function of the call that was looked at last.
     handled: Option<usize>,
-    is_broken: bool,
 }
 
 /// What a function does.
@@ -111,12 +97,27 @@ fn function(name: &str) -> Option<Api> {
     })
 }
 
+impl<'s> Reads<'s> for Reader<'_, 's, '_> {
+    fn learn(&mut self, node: Node<'_>) {
+        self.take_in(node);
+    }
+
+    fn look<'t>(&mut self, node: Node<'t>, above: &[Node<'t>]) -> Next {
+        self.visit(node, above);
+        Next::Inside
+    }
+
+    fn sink(&mut self) -> &mut Sink<'s> {
+        self.sink
+    }
+}
+
 impl<'t, 'c> Reader<'_, '_, 'c> {
     fn of(&self, node: Node<'_>) -> &'c str {
         code_of(node, self.code)
     }
 
-    fn learn(&mut self, node: Node<'t>) {
+    fn take_in(&mut self, node: Node<'t>) {
         if node.kind() != "binary_operator" {
             return;
         }
@@ -142,15 +143,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
             self.names.insert(name, full);
         }
         let text = self.text(value, 0);
-        match self.texts.get(name) {
-            None => {
-                self.texts.insert(name, text);
-            }
-            Some(before) if *before == text => {}
-            Some(_) => {
-                self.texts.insert(name, None);
-            }
-        }
+        self.texts.set(name, text);
     }
 
     /// A function's name, without its package.
@@ -195,7 +188,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
                 Some(unescaped(inner))
             }
             "parenthesized_expression" => self.text(node.named_child(0)?, depth + 1),
-            "identifier" => self.texts.get(self.of(node))?.clone(),
+            "identifier" => self.texts.get(self.of(node)),
             "call" => {
                 let name = self.name(node.child_by_field_name("function")?)?;
                 let parts = || {
@@ -243,16 +236,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
             .collect()
     }
 
-    fn visit(&mut self, node: Node<'t>, above: &[Node<'t>]) -> Next {
-        if node.is_error() || node.is_missing() {
-            if !self.is_broken {
-                self.is_broken = true;
-                let reason = "cannot be parsed as R";
-                self.sink
-                    .find_because(FindingKind::Unparseable, node, self.code, reason);
-            }
-            return Next::Inside;
-        }
+    fn visit(&mut self, node: Node<'t>, above: &[Node<'t>]) {
         match node.kind() {
             "call" => self.call(node, above),
             "identifier" => self.reference(node, above),
@@ -266,7 +250,6 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
             self.sink.string(&text, node, self.code);
             self.covered = node.end_byte();
         }
-        Next::Inside
     }
 
     fn call(&mut self, node: Node<'t>, above: &[Node<'t>]) {
@@ -348,9 +331,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
                 if let Some(text) = self.text(what, 0).filter(|text| !text.contains(UNKNOWN)) {
                     self.called_by_name(&text, node);
                 } else if what.kind() == "call" {
-                    let reason = "picks a function by a computed name";
-                    let kind = FindingKind::Obfuscation;
-                    self.sink.find_because(kind, node, code, reason);
+                    self.hides(node, "picks a function by a computed name");
                 }
             }
             Api::Reads => {
@@ -364,10 +345,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
                     self.sink.write(Some(&path), Writing::Replace, node, code);
                 }
             }
-            Api::Hides(reason) => {
-                let kind = FindingKind::Obfuscation;
-                self.sink.find_because(kind, node, code, reason);
-            }
+            Api::Hides(reason) => self.hides(node, reason),
         }
     }
 
@@ -381,9 +359,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
                 Some(text) => self
                     .sink
                     .within(node, code, |sink| nested(&text, Dialect::Python, sink)),
-                None => self
-                    .sink
-                    .find_because(FindingKind::Obfuscation, node, code, reason),
+                None => self.hides(node, reason),
             }
             return;
         }
@@ -408,10 +384,13 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
             Some(text) => self
                 .sink
                 .within(node, code, |sink| nested(&text, Dialect::R, sink)),
-            None => self
-                .sink
-                .find_because(FindingKind::Obfuscation, node, code, reason),
+            None => self.hides(node, reason),
         }
+    }
+
+    fn hides(&mut self, node: Node<'t>, reason: &str) {
+        self.sink
+            .find_because(FindingKind::Obfuscation, node, self.code, reason);
     }
 
     /// A function that is known by a string.
@@ -420,10 +399,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
             Some(Api::Delete) => self.sink.delete(None, node, self.code),
             Some(Api::Command) => self.sink.find(FindingKind::Shell, node, self.code),
             Some(Api::Plain(kind)) => self.sink.find(kind, node, self.code),
-            Some(Api::Hides(reason)) => {
-                let kind = FindingKind::Obfuscation;
-                self.sink.find_because(kind, node, self.code, reason);
-            }
+            Some(Api::Hides(reason)) => self.hides(node, reason),
             _ => {}
         }
     }

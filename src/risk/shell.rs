@@ -6,8 +6,9 @@ mod words;
 use tree_sitter::{Language, Node};
 
 use super::finding::FindingKind;
+use super::reading::{Reads, read};
 use super::sink::{Sink, Writing};
-use super::tree::{Next, children, code_of, parse, walk};
+use super::tree::{Next, children, code_of};
 use super::{Dialect, nested};
 pub(super) use commands::words;
 use words::Words;
@@ -15,25 +16,12 @@ use words::Words;
 /// A script, or a cell of bash.
 pub(super) fn script(code: &str, sink: &mut Sink<'_>) {
     let language: Language = tree_sitter_bash::LANGUAGE.into();
-    let Some(tree) = parse(code, &language) else {
-        return sink.unanalysed("the code takes too long to parse");
-    };
-    let root = tree.root_node();
-    let mut words = Words::new(code);
-    let mut is_whole = walk(root, |node, _| {
-        words.learn(node);
-        Next::Inside
-    });
     let mut reader = Reader {
         code,
-        words: &words,
+        words: Words::new(code),
         sink,
-        is_broken: false,
     };
-    is_whole &= walk(root, |node, above| reader.visit(node, above));
-    if !is_whole {
-        sink.unanalysed("there is more in this code than is analysed");
-    }
+    read(code, &language, "a shell's code", &mut reader);
 }
 
 /// Code in another language goes to a shell: that is a finding, and so is what is in it.
@@ -55,22 +43,16 @@ pub(super) fn inner(code: &str, sink: &mut Sink<'_>) {
 
 struct Reader<'r, 's, 'c> {
     code: &'c str,
-    words: &'r Words<'c>,
+    words: Words<'c>,
     sink: &'r mut Sink<'s>,
-    is_broken: bool,
 }
 
-impl<'t> Reader<'_, '_, '_> {
-    fn visit(&mut self, node: Node<'t>, above: &[Node<'t>]) -> Next {
-        if node.is_error() || node.is_missing() {
-            if !self.is_broken {
-                self.is_broken = true;
-                let reason = "cannot be parsed as a shell's code";
-                self.sink
-                    .find_because(FindingKind::Unparseable, node, self.code, reason);
-            }
-            return Next::Inside;
-        }
+impl<'s> Reads<'s> for Reader<'_, 's, '_> {
+    fn learn(&mut self, node: Node<'_>) {
+        self.words.learn(node);
+    }
+
+    fn look<'t>(&mut self, node: Node<'t>, above: &[Node<'t>]) -> Next {
         match node.kind() {
             "command" => self.command(node, above),
             "file_redirect" => self.redirect(node),
@@ -90,6 +72,12 @@ impl<'t> Reader<'_, '_, '_> {
         Next::Inside
     }
 
+    fn sink(&mut self) -> &mut Sink<'s> {
+        self.sink
+    }
+}
+
+impl<'t> Reader<'_, '_, '_> {
     fn command(&mut self, node: Node<'t>, above: &[Node<'t>]) {
         let mut words = Vec::new();
         let mut heredoc = None;

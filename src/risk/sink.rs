@@ -1,5 +1,7 @@
 //! Gathers what is found, with lines as a person counts them.
 
+use std::cell::Cell;
+
 use tree_sitter::Node;
 
 use super::finding::{Analysis, Finding, FindingKind, Mention, Where};
@@ -10,9 +12,12 @@ use super::tree::code_of;
 /// Findings of one cell.
 const MOST: usize = 200;
 /// Mentions of either kind of one cell.
-const MOST_MENTIONS: usize = 5000;
+const MOST_MENTIONS: usize = 20_000;
+/// Bytes of all code that is read of one cell, that in strings with it.
+const MOST_CODE: usize = 4 * super::LONGEST;
 /// Characters of code that a finding shows.
 const SHOWN: usize = 100;
+const TOO_MUCH: &str = "there is more in this code than is analysed";
 /// Characters of a path.
 const LONGEST_PATH: usize = 1024;
 
@@ -46,6 +51,10 @@ pub(super) struct Sink<'a> {
     base: Base,
     found: Analysis,
     first_line: String,
+    /// Bytes of code that were read.
+    read: usize,
+    /// Where the column of a place was counted last: code, byte, and characters before it in its line.
+    counted: Cell<(*const u8, usize, usize)>,
 }
 
 impl<'a> Sink<'a> {
@@ -61,7 +70,19 @@ impl<'a> Sink<'a> {
                 .next()
                 .unwrap_or_default()
                 .to_owned(),
+            read: 0,
+            counted: Cell::new((std::ptr::null(), 0, 0)),
         }
+    }
+
+    /// Whether so many bytes more are read: code can run itself again and again.
+    pub(super) fn may_read(&mut self, bytes: usize) -> bool {
+        self.read = self.read.saturating_add(bytes);
+        let may_read = self.read <= MOST_CODE;
+        if !may_read {
+            self.is_too_much();
+        }
+        may_read
     }
 
     /// All of it, by line.
@@ -99,9 +120,7 @@ impl<'a> Sink<'a> {
             Base::At { line, column, text } => (*line, *column, text.clone()),
             Base::Line(base) => {
                 let start = node.start_position();
-                let begin = node.start_byte();
-                let line = code.get(begin.saturating_sub(start.column)..begin);
-                let column = line.map_or(start.column, |line| line.chars().count()) + 1;
+                let column = self.characters_before(node, code) + 1;
                 let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
                 (
                     number(base + start.row + 1),
@@ -110,6 +129,21 @@ impl<'a> Sink<'a> {
                 )
             }
         }
+    }
+
+    /// Those in its line. From the place before, where that is in the same line: a line can be as long as the code.
+    fn characters_before(&self, node: Node<'_>, code: &str) -> usize {
+        let (begin, column) = (node.start_byte(), node.start_position().column);
+        let line = begin.saturating_sub(column);
+        let (of, from, before) = self.counted.get();
+        let goes_on = of == code.as_ptr() && (line..=begin).contains(&from);
+        let (from, before) = if goes_on { (from, before) } else { (line, 0) };
+        let Some(between) = code.get(from..begin) else {
+            return column;
+        };
+        let count = before + between.chars().count();
+        self.counted.set((code.as_ptr(), begin, count));
+        count
     }
 
     fn add(&mut self, finding: Finding) {
@@ -123,14 +157,10 @@ impl<'a> Sink<'a> {
     /// A flood of small findings must not hide a large one.
     fn is_flooded(&mut self) {
         if self.found.findings.len() < MOST {
-            let reason = "there is more in this code than is analysed";
-            let findings = &mut self.found.findings;
-            if findings.last().is_none_or(|last| last.reason != reason) {
-                self.unanalysed(reason);
-            }
+            self.is_too_much();
         } else if let Some(last) = self.found.findings.last_mut() {
             last.kind = FindingKind::Unanalysed;
-            "there is more in this code than is analysed".clone_into(&mut last.reason);
+            TOO_MUCH.clone_into(&mut last.reason);
         }
     }
 
@@ -147,17 +177,8 @@ impl<'a> Sink<'a> {
         code: &str,
         reason: &str,
     ) {
-        let (line, column, text) = self.at(node, code);
-        self.add(Finding {
-            kind,
-            line,
-            column,
-            text,
-            reason: reason.to_owned(),
-            path: None,
-            place: None,
-            command: None,
-        });
+        let found = found(kind, self.at(node, code), reason);
+        self.add(found);
     }
 
     /// The same of the program `command`.
@@ -168,16 +189,10 @@ impl<'a> Sink<'a> {
         code: &str,
         command: &str,
     ) {
-        let (line, column, text) = self.at(node, code);
+        let found = found(kind, self.at(node, code), kind.words());
         self.add(Finding {
-            kind,
-            line,
-            column,
-            text,
-            reason: kind.words().to_owned(),
-            path: None,
-            place: None,
             command: Some(command.to_owned()),
+            ..found
         });
     }
 
@@ -313,23 +328,26 @@ impl<'a> Sink<'a> {
         node: Node<'_>,
         code: &str,
     ) {
-        let (line, column, text) = self.at(node, code);
         let known = path.filter(|path| !path.contains([UNKNOWN, MADE_UP]));
+        let found = found(kind, self.at(node, code), kind.words());
         self.add(Finding {
-            kind,
-            line,
-            column,
-            text,
-            reason: kind.words().to_owned(),
             path: known.map(str::to_owned),
             place: Some(place),
-            command: None,
+            ..found
         });
     }
 
     /// The whole code is not analysed, or no more of it.
     pub(super) fn unanalysed(&mut self, reason: &str) {
         self.whole(FindingKind::Unanalysed, reason);
+    }
+
+    /// There is more than we look at.
+    pub(super) fn is_too_much(&mut self) {
+        let last = self.found.findings.last();
+        if last.is_none_or(|last| last.reason != TOO_MUCH) {
+            self.unanalysed(TOO_MUCH);
+        }
     }
 
     /// The whole code hides what it does.
@@ -352,7 +370,7 @@ impl<'a> Sink<'a> {
 
     /// Something that the whole code does.
     pub(super) fn whole(&mut self, kind: FindingKind, reason: &str) {
-        let (line, column, text) = match &self.base {
+        let at = match &self.base {
             Base::At { line, column, text } => (*line, *column, text.clone()),
             Base::Line(line) => (
                 u32::try_from(line + 1).unwrap_or(u32::MAX),
@@ -360,16 +378,22 @@ impl<'a> Sink<'a> {
                 shown(&self.first_line),
             ),
         };
-        self.add(Finding {
-            kind,
-            line,
-            column,
-            text,
-            reason: reason.to_owned(),
-            path: None,
-            place: None,
-            command: None,
-        });
+        self.add(found(kind, at, reason));
+    }
+}
+
+/// One that is about no path and no program.
+fn found(kind: FindingKind, at: (u32, u32, String), reason: &str) -> Finding {
+    let (line, column, text) = at;
+    Finding {
+        kind,
+        line,
+        column,
+        text,
+        reason: reason.to_owned(),
+        path: None,
+        place: None,
+        command: None,
     }
 }
 

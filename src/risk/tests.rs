@@ -142,11 +142,84 @@ fn a_finding_says_where_it_is() {
 
 #[test]
 fn code_that_is_too_long_is_a_finding() {
-    let code = "x".repeat(LONGEST + 1);
     for language in ["python", "bash", "javascript", "r"] {
+        let code = "x".repeat(Dialect::of(language).unwrap().longest() + 1);
         let found = found(&code, language, &mut Memory::default());
         assert_eq!(found, ["1 unanalysed"], "{language}");
     }
+}
+
+/// What people and models write, as long as a long notebook in one cell: read to its end.
+#[test]
+fn long_cells_are_analysed() {
+    let python = |n: usize| {
+        format!(
+            "def step_{n}(frame, limit={n}):\n    \"\"\"Groups and sums.\"\"\"\n    kept = frame[frame['x'] > limit].copy()\n    \
+             kept['share'] = kept['x'] / kept['x'].sum()\n    print(f'{{len(kept)}} rows', kept.describe())\n    \
+             return kept.groupby(['city', 'year'], as_index=False).agg(total=('x', 'sum'), mean=('y', 'mean'))\n\n"
+        )
+    };
+    let shell = |n: usize| {
+        format!("for file in data/{n}-*.csv; do\n  wc -l \"$file\" | awk '{{ print $1 }}'\ndone\n")
+    };
+    let javascript = |n: usize| {
+        format!(
+            "const rows{n} = data.filter((row) => row.x > {n}).map(({{ x, y }}) => ({{ x, y, z: `${{x}}/${{y}}` }}));\n"
+        )
+    };
+    let r = |n: usize| {
+        format!(
+            "kept{n} <- data[data$x > {n}, c(\"x\", \"y\")]\nprint(summary(lm(y ~ x, data = kept{n})))\n"
+        )
+    };
+    let long = |unit: &dyn Fn(usize) -> String, end: &str| {
+        let mut code = String::new();
+        for n in 0.. {
+            let is_shell = end.starts_with("rm ");
+            if code.len() > if is_shell { 30 << 10 } else { 100 << 10 } {
+                break;
+            }
+            code.push_str(&unit(n));
+        }
+        code + end
+    };
+    let literal = |unit: &dyn Fn(usize) -> String| {
+        format!("rows = [{}]\nimport os\nos.remove('x')\n", long(unit, ""))
+    };
+    for (language, code, line) in [
+        ("python", long(&python, "import os\nos.remove('x')\n"), 0),
+        ("bash", long(&shell, "rm x\n"), 0),
+        (
+            "javascript",
+            long(&javascript, "require('fs').rmSync('x')\n"),
+            0,
+        ),
+        ("r", long(&r, "unlink('x')\n"), 0),
+        // Data in one line.
+        (
+            "python",
+            literal(&|n| format!("({n}, 'name of {n}', {n}.5), ")),
+            3,
+        ),
+        ("python", literal(&|n| format!("{n},")), 3),
+    ] {
+        let line = if line == 0 {
+            code.lines().count()
+        } else {
+            line
+        };
+        let found = found(&code, language, &mut Memory::default());
+        assert_eq!(found, [format!("{line} delete x")], "{language}");
+    }
+}
+
+/// Code that a cell runs again and again is read as often as is reasonable.
+#[test]
+fn code_that_is_run_again_and_again_is_bounded() {
+    let text = "y = 1; ".repeat(4_000);
+    let code = format!("x = '{text}'\n{}", "exec(x)\n".repeat(10_000));
+    let found = found(&code, "python", &mut Memory::default());
+    assert_eq!(found, ["16 unanalysed"]);
 }
 
 #[test]
@@ -211,14 +284,22 @@ fn hostile_code_neither_hangs_nor_crashes() {
         staircase,
         quotes,
     ];
-    for mut code in hostile {
-        let mut end = code.len().min(LONGEST);
-        while !code.is_char_boundary(end) {
-            end -= 1;
-        }
-        code.truncate(end);
+    // The slowest of them at full length.
+    let full = [
+        deep("f(os,", ")", 40_000),
+        deep("`", "`", 60_000),
+        many("a()", 60_000),
+        many("a+", 100_000),
+    ];
+    let short = hostile.map(|code| (code, LONGEST_SHELL));
+    for (code, most) in short.into_iter().chain(full.map(|code| (code, LONGEST))) {
         for language in ["python", "bash", "javascript", "r"] {
-            let found = found(&code, language, &mut Memory::default());
+            let longest = Dialect::of(language).unwrap().longest().min(most);
+            let mut end = code.len().min(longest);
+            while !code.is_char_boundary(end) {
+                end -= 1;
+            }
+            let found = found(&code[..end], language, &mut Memory::default());
             assert!(found.len() <= 201, "{}", found.len());
         }
     }

@@ -6,9 +6,11 @@ use tree_sitter::{Language, Node, ParseOptions, Parser, Tree};
 
 /// How often the parser may report progress, which it does every 100 steps: hostile code keeps it busy, and no clock is
 /// needed to say when it is enough.
-const MOST_REPORTS: u32 = 5_000;
+const MOST_REPORTS: u32 = 6_000;
+/// The same once it has met an error: looking for a way on takes it longer with each step.
+const MOST_REPORTS_BROKEN: u32 = 300;
 /// Nodes of one tree that are looked at.
-const MOST_NODES: usize = 200_000;
+const MOST_NODES: usize = 250_000;
 
 /// The tree of `code`; `None` if that takes too much.
 pub(super) fn parse(code: &str, language: &Language) -> Option<Tree> {
@@ -17,10 +19,11 @@ pub(super) fn parse(code: &str, language: &Language) -> Option<Tree> {
     }
     let mut parser = Parser::new();
     parser.set_language(language).ok()?;
-    let mut reports = 0;
-    let mut progress = |_: &tree_sitter::ParseState| {
+    let (mut reports, mut broken) = (0, 0);
+    let mut progress = |state: &tree_sitter::ParseState| {
         reports += 1;
-        if reports > MOST_REPORTS {
+        broken += u32::from(state.has_error());
+        if reports > MOST_REPORTS || broken > MOST_REPORTS_BROKEN {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())

@@ -307,6 +307,7 @@ fn the_sessions_of_real_models_need_no_question() {
             add_dirs: vec![],
             reads: vec![],
             landlock: false,
+            gvisor: false,
         },
     };
     let policy = Policy::new(Approval::OnRisk, vec![], ground);

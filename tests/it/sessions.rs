@@ -329,6 +329,31 @@ fn a_session_that_goes_on_is_confined_as_before_and_takes_no_looser_kernel() {
     sponde.assert_nothing_is_left();
 }
 
+#[test]
+fn a_session_that_goes_on_has_the_allow_list_that_it_began_with() {
+    let sponde = sponde();
+    let words = "network only to example.org, *.example.com:8443";
+    let begun = ["--network", "allow:example.org,*.example.com:8443"];
+    let show = "!import os; print('HTTPS_PROXY' in os.environ)\n";
+    let first = chat_and_leave(&sponde, &begun, show);
+    assert!(text(&first).contains(words), "{}", text(&first));
+    let id = list(&sponde)[0]["id"].as_str().unwrap().to_owned();
+    let forked = sponde.run(&["fork", &id]);
+    let fork = forked.stdout.trim();
+    for arguments in [["resume", &id], ["resume", fork]] {
+        let output = chat_and_leave(&sponde, &arguments, show);
+        let said = text(&output);
+        assert!(said.contains(words), "{arguments:?}: {said}");
+        assert!(said.contains("True"), "{arguments:?}: {said}");
+    }
+    let off = chat_and_leave(&sponde, &["resume", "--network", "off"], show);
+    let said = text(&off);
+    assert!(
+        said.contains("no network") && said.contains("False"),
+        "{said}"
+    );
+}
+
 const PROMPT: &str = "\r\n> ";
 
 /// A kernel that was kept may still run what it was given: the person is told at once, can interrupt it, and is not held by

@@ -381,7 +381,7 @@ const RULES: &[Rule] = &[
             "agent::budget",
             "agent::install",
             "config",
-            "kernel::Level",
+            "kernel::LevelChoice",
             "kernel::Network",
             "llm::mode",
             "llm::providers",

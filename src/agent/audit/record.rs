@@ -55,7 +55,9 @@ impl Confined {
             };
         };
         let is_full = extent.level == Level::Full;
-        let tier = if extent.landlock {
+        let tier = if extent.gvisor {
+            "gvisor"
+        } else if extent.landlock {
             "landlock"
         } else {
             "bubblewrap"

@@ -22,6 +22,7 @@ fn policy(approval: Approval, rules: &[Rule]) -> Policy {
         add_dirs: vec![],
         reads: vec![],
         landlock: false,
+        gvisor: false,
     };
     let ground = Ground {
         cwd: "/w".into(),

@@ -6,15 +6,16 @@ use clap::Args;
 
 use crate::app::sandbox::SandboxSettings;
 use crate::cli::completers;
-use crate::kernel::{Level, Network};
+use crate::kernel::{LevelChoice, Network};
 
 /// What code in a kernel may do.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct SandboxArgs {
     /// What code may do (docs/sandbox.md): write only temporary files, write in the working directory, or all that you
-    /// may. Default is `workspace` for code of a model, and `full` for `sponde run` and `sponde kernels test`.
-    #[arg(long, env = "SPONDE_SANDBOX", value_name = "read-only|workspace|full", add = completers::levels())]
-    pub sandbox: Option<Level>,
+    /// may. `gvisor` is `workspace` in gVisor's `runsc`, and `gvisor-read-only` `read-only`. Default is `workspace` for code
+    /// of a model, and `full` for `sponde run` and `sponde kernels test`.
+    #[arg(long, env = "SPONDE_SANDBOX", value_name = "read-only|workspace|full|gvisor", add = completers::levels())]
+    pub sandbox: Option<LevelChoice>,
     /// What code in the sandbox reaches over the network; default is off. `allow:` takes hosts (`example.org`,
     /// `*.example.org`, `example.org:8443`) and the registries `pypi`, `cran`, `npm` and `conda`, with commas between.
     #[arg(long, value_name = "off|allow:HOST,..|on", add = completers::networks())]

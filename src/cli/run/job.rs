@@ -1,5 +1,6 @@
 //! One notebook from its file to its executed copy.
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -127,6 +128,14 @@ pub(super) async fn prepare(job: &Job, settings: &Settings<'_>) -> Result<Prepar
 }
 
 impl Prepared {
+    /// What is said first of the sandbox: where its level was named, and of a notebook to a person who looks on.
+    pub(super) fn sandbox_line(&self, settings: &Settings<'_>) -> Option<String> {
+        let is_ours = self.existing.is_none() && settings.far.is_none();
+        let is_named = settings.args.sandbox.sandbox.is_some();
+        let is_watched = matches!(self.exits, Exits::AsJupyter) && std::io::stderr().is_terminal();
+        (is_ours && (is_named || is_watched)).then(|| sandbox::of_own_code(&self.sandbox))
+    }
+
     /// Starts the kernel.
     pub(super) async fn start(
         &self,

@@ -83,7 +83,7 @@ impl Target {
     /// Whether its kernel can make copies of itself.
     pub(super) fn can_be_copied(&self) -> bool {
         match self {
-            Self::Launch(options, _) => can_be_copied(&options.kernel.spec),
+            Self::Launch(options, _) => can_be_copied(&options.kernel.spec, &options.sandbox),
             Self::Gateway { .. } | Self::Attach(_) => false,
         }
     }

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStderr, Command};
 
 use super::{Adopted, ExitReason};
-use crate::kernel::sandbox::{Cage, start_caged};
+use crate::kernel::sandbox::{Cage, CageKind};
 use crate::kernel::spawner;
 use crate::kernel::task::{self, Task};
 
@@ -134,8 +134,9 @@ impl Process {
         })
     }
 
-    /// The same for a command that makes namespaces and starts the kernel in them.
+    /// The same for a command that makes a cage and starts the kernel in it.
     pub(in crate::kernel) async fn spawn_caged(
+        kind: CageKind,
         command: &[String],
         env: &[(String, String)],
         end: EndOf,
@@ -143,7 +144,7 @@ impl Process {
         let kept = end != EndOf::Parent;
         // Where it works is among its arguments.
         let command = prepare(command, env, Path::new("/"), &end)?;
-        let (member, pid, stderr) = start_caged(command, kept)
+        let (member, pid, stderr) = Cage::start(command, kept, kind)
             .await
             .map_err(std::io::Error::other)?;
         Ok(Self {
@@ -174,10 +175,16 @@ impl Process {
 
     /// SIGKILL to the whole group.
     pub(in crate::kernel) fn kill(&self) {
-        self.signal(Signal::KILL);
+        self.signal_group(Signal::KILL);
     }
 
     fn signal(&self, signal: Signal) {
+        if !self.cage().is_some_and(|cage| cage.order(signal)) {
+            self.signal_group(signal);
+        }
+    }
+
+    fn signal_group(&self, signal: Signal) {
         if let Some(group) = self.group {
             // A group that is gone is what we want.
             let _ = kill_process_group(group, signal);

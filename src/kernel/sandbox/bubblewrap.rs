@@ -26,7 +26,7 @@ pub(super) struct Inside<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mount {
+pub(super) enum Mount {
     ReadOnly,
     Writable,
     Hidden,
@@ -107,7 +107,7 @@ fn by_depth(path: &Path) -> (usize, PathBuf) {
 }
 
 /// What is mounted where, the deepest last; what a mount above shows in the same way needs none of its own.
-fn mounts(view: &View) -> BTreeMap<(usize, PathBuf), Mount> {
+pub(super) fn mounts(view: &View) -> BTreeMap<(usize, PathBuf), Mount> {
     let mut mounts = BTreeMap::new();
     let real = view
         .readable
@@ -139,7 +139,7 @@ fn mounts(view: &View) -> BTreeMap<(usize, PathBuf), Mount> {
 }
 
 /// Where a link leads that stays a link: into what is shown anyway, as `/bin` does.
-fn link_within(path: &Path, shown: &[PathBuf]) -> Option<PathBuf> {
+pub(super) fn link_within(path: &Path, shown: &[PathBuf]) -> Option<PathBuf> {
     let target = std::fs::read_link(path).ok()?;
     let real = path.canonicalize().ok()?;
     shown

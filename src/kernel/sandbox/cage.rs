@@ -3,15 +3,16 @@
 
 use std::collections::HashMap;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::{oneshot, watch};
 
+use super::tier::CageKind;
 use crate::kernel::host::ExitReason;
 use crate::kernel::spawner;
 use crate::kernel::task::{self, Task};
@@ -26,6 +27,8 @@ pub(in crate::kernel) struct Cage {
     /// Their first process, as we see it.
     first: Pid,
     kept: AtomicBool,
+    /// Where the first process takes signals for the kernel, if nobody else can send them.
+    orders: Option<Mutex<ChildStdin>>,
     _reader: Task,
     // Killed with the cage, and collected.
     _bubblewrap: Child,
@@ -54,11 +57,15 @@ impl Cage {
     ///
     /// # Errors
     /// In words, with all that bubblewrap or the program inside said.
-    pub(super) async fn start(
+    pub(in crate::kernel) async fn start(
         mut command: Command,
         kept: bool,
-    ) -> Result<(Arc<Self>, Pid, Option<ChildStderr>), String> {
+        kind: CageKind,
+    ) -> Result<(Member, Pid, Option<ChildStderr>), String> {
         command.stdout(Stdio::piped());
+        if kind == CageKind::Gvisor {
+            command.stdin(Stdio::piped());
+        }
         let mut child = spawner::spawn(command).map_err(|error| error.to_string())?;
         let mut starting = Starting(child.id());
         let mut stderr = child.stderr.take();
@@ -70,21 +77,47 @@ impl Cage {
         let Ok(Ok(inside)) = started else {
             return Err(complaint(&mut child, &mut stderr).await);
         };
-        let first = child.id().and_then(|id| children(id).into_iter().next());
-        let first = first.ok_or("its processes cannot be found in /proc")?;
-        let kernel = children(first.as_raw_nonzero().get().unsigned_abs())
-            .into_iter()
-            .find(|&pid| number_inside(pid) == Some(inside))
-            .ok_or("the kernel ended at once")?;
+        let (first, kernel) = match kind {
+            CageKind::Namespaces => {
+                let first = child.id().and_then(|id| children(id).into_iter().next());
+                let first = first.ok_or("its processes cannot be found in /proc")?;
+                let kernel = children(first.as_raw_nonzero().get().unsigned_abs())
+                    .into_iter()
+                    .find(|&pid| number_inside(pid) == Some(inside));
+                (first, kernel.ok_or("the kernel ended at once")?)
+            }
+            // All in there ends with `runsc`, which stands for the kernel.
+            CageKind::Gvisor => {
+                let own = child.id().and_then(|id| i32::try_from(id).ok());
+                let own = own.and_then(Pid::from_raw).ok_or("it ended at once")?;
+                (own, own)
+            }
+        };
         starting.0 = None;
-        let cage = Self {
+        let cage = Arc::new(Self {
             ended,
             first,
             kept: AtomicBool::new(kept),
+            orders: child.stdin.take().map(Mutex::new),
             _reader: reader,
             _bubblewrap: child,
+        });
+        let member = match kind {
+            CageKind::Namespaces => cage.member(kernel).ok_or("the kernel ended at once")?,
+            CageKind::Gvisor => cage.watch(inside),
         };
-        Ok((Arc::new(cage), kernel, stderr))
+        Ok((member, kernel, stderr))
+    }
+
+    /// Sends a signal to the kernel and all of its group, if that cannot be done from outside.
+    pub(in crate::kernel) fn order(&self, signal: Signal) -> bool {
+        let Some(orders) = &self.orders else {
+            return false;
+        };
+        let stdin = orders.lock().unwrap_or_else(PoisonError::into_inner);
+        // Where it does not fit into the pipe nobody reads it any more.
+        let line = format!("signal {}\n", signal.as_raw());
+        rustix::io::write(&*stdin, line.as_bytes()).is_ok()
     }
 
     /// Its first process, as we see it: with it all end.
@@ -99,16 +132,20 @@ impl Cage {
 
     /// The process `pid`, as we see it, if it is in there and runs.
     pub(in crate::kernel) fn member(self: &Arc<Self>, pid: Pid) -> Option<Member> {
-        let inside = number_inside(pid)?;
+        let inside = number_inside(pid).filter(|_| self.orders.is_none())?;
+        let member = self.watch(inside);
+        // One that had ended before it was watched is not there any more.
+        (number_inside(pid) == Some(inside) && member.is_alive()).then_some(member)
+    }
+
+    fn watch(self: &Arc<Self>, inside: i32) -> Member {
         self.ended.send_modify(|ended| {
             ended.watched.insert(inside, None);
         });
-        let member = Member {
+        Member {
             cage: Arc::clone(self),
             inside,
-        };
-        // One that had ended before it was watched is not there any more.
-        (number_inside(pid) == Some(inside) && member.is_alive()).then_some(member)
+        }
     }
 }
 

@@ -1,15 +1,18 @@
 //! What `sponde __confine ORDER COMMAND...` does: it takes rights away from itself, and starts a kernel with what is left.
 //!
 //! In namespaces it is the first process, which Linux ends all others with: it starts the kernel, collects what ends,
-//! and reports that on its stdout, a line each: `started PID`, `PID exited STATUS`, `PID signalled NUMBER`. Without
-//! namespaces it becomes the kernel, so that nothing else about the process changes.
+//! and reports that on its stdout, a line each: `started PID`, `PID exited STATUS`, `PID signalled NUMBER`. Where nobody
+//! outside can signal the kernel it takes lines `signal NUMBER` on its stdin. Without namespaces it becomes the kernel, so
+//! that nothing else about the process changes.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use rustix::process::{DumpableBehavior, WaitOptions, set_dumpable_behavior, wait};
+use rustix::process::{
+    DumpableBehavior, Pid, Signal, WaitOptions, kill_process_group, set_dumpable_behavior, wait,
+};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use serde::{Deserialize, Serialize};
 
@@ -132,6 +135,7 @@ pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, Stri
                 .map_err(|error| failed(&program, &error))?
                 .id();
             report(&format!("started {kernel}"));
+            std::thread::spawn(move || pass_signals(kernel));
             Ok(collect(kernel))
         }
     }
@@ -139,6 +143,22 @@ pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, Stri
 
 fn failed(program: &OsString, error: &std::io::Error) -> String {
     format!("`{}`: {error}", program.to_string_lossy())
+}
+
+/// Passes signals on to the kernel's group, to the end of stdin.
+fn pass_signals(kernel: u32) -> Option<()> {
+    let group = Pid::from_raw(i32::try_from(kernel).ok()?)?;
+    for line in std::io::stdin().lines() {
+        let line = line.ok()?;
+        let number = line
+            .strip_prefix("signal ")
+            .and_then(|number| number.parse().ok());
+        if let Some(signal) = number.and_then(Signal::from_named_raw) {
+            // A group that is gone is what was wanted.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+    Some(())
 }
 
 /// Waits for all that ends, until nothing is left; the kernel's status.

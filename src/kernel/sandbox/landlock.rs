@@ -1,6 +1,6 @@
 //! Confinement without namespaces: Landlock says which files, which TCP ports and which processes can be reached.
 //!
-//! What it cannot do is said by [`super::probe::Tier::gaps`]. A path inside of a tree that can be written cannot be taken
+//! What it cannot do is said by [`super::tier::Tier::gaps`]. A path inside of a tree that can be written cannot be taken
 //! out again.
 
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! Confinement of kernels that we start: what code in them can read, write and reach (docs/sandbox.md, ADR 0020).
 //!
 //! [`policy`] says what is permitted, [`probe`] which tier enforces it here: [`bubblewrap`] makes namespaces, in which
-//! our own program is the first process and starts the kernel ([`confine`]); [`landlock`] does without. [`net`] lets the
-//! names through that are allowed. Both have the
-//! same [`seccomp`] filters and [`limits`]. A [`cage`] is what we hold of running namespaces.
+//! our own program is the first process and starts the kernel ([`confine`]); [`landlock`] does without; [`gvisor`] is used
+//! where a person asks for it, [`seatbelt`] on macOS. [`net`] lets the names through that are allowed. All of Linux have
+//! the same [`seccomp`] filters and [`limits`]. A [`cage`] is what we hold of running namespaces.
 //!
 //! Invariants: a kernel that is to be confined never starts unconfined; everything in a cage ends with its last holder.
 //!
@@ -14,6 +14,7 @@ mod bubblewrap;
 mod cage;
 pub(super) mod cgroup;
 mod confine;
+mod gvisor;
 mod interpreter;
 mod landlock;
 pub mod limits;
@@ -21,7 +22,10 @@ mod net;
 mod open;
 mod policy;
 pub mod probe;
+mod seatbelt;
 mod seccomp;
+mod tier;
+mod trial;
 
 pub(super) use cage::{Cage, Member};
 pub use cgroup::together;
@@ -31,5 +35,6 @@ pub use net::{
     AllowList, Connection, ConnectionEnd, Connections, Network, NetworkContext, Registry, Resolve,
     Resolver, Rule,
 };
-pub(super) use open::{open, start_caged};
-pub use policy::{Confinement, Extent, Level, Sandbox};
+pub(super) use open::open;
+pub use policy::{Confinement, Extent, Level, LevelChoice, Sandbox};
+pub(super) use tier::CageKind;

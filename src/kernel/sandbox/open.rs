@@ -2,19 +2,17 @@
 
 use std::path::Path;
 
-use rustix::process::Pid;
-use tokio::process::ChildStderr;
-
 use super::bridge::Bridge;
 use super::bubblewrap::{self, Inside, PROGRAM};
-use super::cage::{Cage, Member};
 use super::cgroup::Group;
 use super::confine::{How, Order};
+use super::gvisor;
 use super::landlock::Reach;
 use super::net::{Gate, Network};
 use super::policy::{Confinement, View};
-use super::probe::Tier;
+use super::seatbelt;
 use super::seccomp::Internet;
+use super::tier::{CageKind, Tier};
 use crate::jupyter::connection::Transport;
 use crate::kernel::KernelSource;
 use crate::kernel::files::KernelFiles;
@@ -51,6 +49,8 @@ const NOT_INSIDE: [&str; 28] = [
     "SSH_TTY",
 ];
 const NOT_INSIDE_PREFIXES: [&str; 3] = ["SPONDE_", "XDG_", "SYSTEMD_"];
+/// What R reads in the place of its site's profile.
+const R_PROFILE: &str = "R_PROFILE";
 /// The first process inside.
 const PARENT_INSIDE: &str = "1";
 
@@ -60,8 +60,8 @@ pub(in crate::kernel) struct Confined {
     pub(in crate::kernel) command: Vec<String>,
     /// Its whole environment.
     pub(in crate::kernel) env: Vec<(String, String)>,
-    /// Whether it makes namespaces, so that the kernel is not our child.
-    pub(in crate::kernel) is_caged: bool,
+    /// What it makes around the kernel, which is not our child then.
+    pub(in crate::kernel) cage: Option<CageKind>,
 }
 
 /// What has to run so that `command` runs confined. Its sockets and connection files are in what it shares with us
@@ -92,94 +92,124 @@ pub(in crate::kernel) fn open(
     let shared = files.shared();
     let home = shared.join("home");
     make_private(&home)?;
-    let is_caged = matches!(confinement.tier, Tier::Bubblewrap { .. });
-    let temporary = if is_caged {
+    let cage = confinement.tier.cage();
+    if cage == Some(CageKind::Gvisor) && kept {
+        return Err(
+            "a kernel in gVisor cannot be kept: it is no process of this machine, which the next session could take over"
+                .to_owned(),
+        );
+    }
+    let temporary = if cage.is_some() {
         "/tmp".into()
     } else {
+        make_private(&shared.join("tmp"))?;
+        seed(&view, &home);
         shared.join("tmp")
     };
     let gate = files.gate();
-    let mut env = environment(env, &view, &home, &temporary, confinement, is_caged);
+    let mut env = environment(env, &view, &home, &temporary, confinement, cage);
     env.extend(gate.map(Gate::env).unwrap_or_default());
+    if let Some(profile) = &confinement.network_context.r_profile {
+        let path = shared.join("Rprofile");
+        std::fs::write(&path, profile).map_err(|error| format!("`{}`: {error}", path.display()))?;
+        env.retain(|(name, _)| name != R_PROFILE);
+        env.push((R_PROFILE.to_owned(), words(&path)));
+    }
+    let inside = Inside {
+        shared: &shared,
+        home: &home,
+        cwd: &cwd.canonicalize().unwrap_or_else(|_| "/".into()),
+        gate,
+        kept,
+    };
+    let command = fence(confinement, view, &inside, files, (command, &env))?;
+    let command = joined(confinement, command)?;
+    Ok(Confined { command, env, cage })
+}
+
+/// The command that fences the kernel's own in.
+fn fence(
+    confinement: &Confinement,
+    view: View,
+    inside: &Inside<'_>,
+    files: &KernelFiles,
+    (command, env): (&[String], &[(String, String)]),
+) -> Result<Vec<String>, String> {
     let ports = files.ports();
-    let (internet, how) = match &confinement.tier {
-        Tier::Bubblewrap { .. } => {
-            let bridged = ports.filter(|_| files.info.transport == Transport::Ipc);
-            let bridge = bridged.map(|ports| Bridge {
-                prefix: files.info.ip.clone().into(),
-                ports,
-            });
-            let network = gate.and_then(Gate::inside);
-            (Internet::Any, How::First { bridge, network })
+    let (gate, own) = (inside.gate, &confinement.program);
+    let ordered = |how, internet| {
+        let limits = confinement.limits.clone();
+        Order {
+            how,
+            limits,
+            internet,
+        }
+        .arguments(command)
+    };
+    let first = |kind| {
+        let bridged = ports.filter(|_| files.info.transport == Transport::Ipc);
+        let bridge = bridged.map(|ports| Bridge {
+            prefix: files.info.ip.clone().into(),
+            ports,
+        });
+        let network = gate.and_then(|gate| gate.inside(kind));
+        let how = How::First { bridge, network };
+        let mut first = vec![PROGRAM.to_owned()];
+        first.extend(ordered(how, Internet::Any)?);
+        Ok::<_, String>(first)
+    };
+    Ok(match &confinement.tier {
+        Tier::Bubblewrap { program } => {
+            let mut command = vec![words(program)];
+            command.extend(bubblewrap::options(confinement, &view, inside));
+            command.push("--".to_owned());
+            command.extend(first(CageKind::Namespaces)?);
+            command
+        }
+        Tier::Gvisor { program } => {
+            let (bundle, first) = (files.bundle(), first(CageKind::Gvisor)?);
+            let limits = &confinement.limits;
+            gvisor::write(&bundle, &view, inside, own, limits, (&first, env))?;
+            gvisor::command(program, &confinement.network, gate.is_some(), &bundle)
+        }
+        Tier::Seatbelt => {
+            let port = gate.and_then(Gate::port);
+            seatbelt::command(confinement, &view, inside.shared, ports, port, command)
         }
         Tier::Landlock => {
-            make_private(&temporary)?;
-            seed(&view, &home);
-            (
-                match confinement.network {
-                    Network::Off | Network::Allow(_) => Internet::TcpOnly,
-                    Network::On => Internet::Any,
-                },
-                How::InPlace(Reach {
-                    proxy: gate.and_then(Gate::port),
-                    ..reach(confinement, view.clone(), &shared, ports)
-                }),
-            )
-        }
-    };
-    let order = Order {
-        how,
-        limits: confinement.limits.clone(),
-        internet,
-    };
-    let confined = order.arguments(command)?;
-    let words = |path: &Path| path.to_string_lossy().into_owned();
-    let mut command = Vec::new();
-    match &confinement.tier {
-        Tier::Bubblewrap { program } => {
-            let inside = Inside {
-                shared: &shared,
-                home: &home,
-                cwd: &cwd.canonicalize().unwrap_or_else(|_| "/".into()),
-                gate,
-                kept,
+            let internet = match confinement.network {
+                Network::Off | Network::Allow(_) => Internet::TcpOnly,
+                Network::On => Internet::Any,
             };
-            command.push(words(program));
-            command.extend(bubblewrap::options(confinement, &view, &inside));
-            command.extend(["--".to_owned(), PROGRAM.to_owned()]);
+            let how = How::InPlace(Reach {
+                proxy: gate.and_then(Gate::port),
+                ..reach(confinement, view, inside.shared, ports)
+            });
+            let mut command = vec![words(own)];
+            command.extend(ordered(how, internet)?);
+            command
         }
-        Tier::Landlock => command.push(words(&confinement.program)),
-    }
-    command.extend(confined);
-    let groups = Group::make(&confinement.limits);
-    if !groups.is_empty() {
-        let order = Order {
-            how: How::Join(groups),
-            limits: confinement.limits.clone(),
-            internet,
-        };
-        let mut joining = vec![words(&confinement.program)];
-        joining.extend(order.arguments(&command)?);
-        command = joining;
-    }
-    Ok(Confined {
-        command,
-        env,
-        is_caged,
     })
 }
 
-/// Runs what [`open`] made where that makes namespaces.
-///
-/// # Errors
-/// In words.
-pub(in crate::kernel) async fn start_caged(
-    command: tokio::process::Command,
-    kept: bool,
-) -> Result<(Member, Pid, Option<ChildStderr>), String> {
-    let (cage, kernel, stderr) = Cage::start(command, kept).await?;
-    let member = cage.member(kernel).ok_or("the kernel ended at once")?;
-    Ok((member, kernel, stderr))
+/// The same in a control group, where one can be made.
+fn joined(confinement: &Confinement, command: Vec<String>) -> Result<Vec<String>, String> {
+    let groups = Group::make(&confinement.limits);
+    if groups.is_empty() {
+        return Ok(command);
+    }
+    let order = Order {
+        how: How::Join(groups),
+        limits: confinement.limits.clone(),
+        internet: Internet::Any,
+    };
+    let mut joining = vec![words(&confinement.program)];
+    joining.extend(order.arguments(&command)?);
+    Ok(joining)
+}
+
+fn words(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 fn make_private(dir: &Path) -> Result<(), String> {
@@ -221,7 +251,7 @@ fn environment(
     home: &Path,
     temporary: &Path,
     confinement: &Confinement,
-    is_caged: bool,
+    cage: Option<CageKind>,
 ) -> Vec<(String, String)> {
     env.retain(|(name, _)| {
         let is_proxy = name.to_ascii_uppercase().ends_with("_PROXY");
@@ -231,11 +261,11 @@ fn environment(
                 .any(|prefix| name.starts_with(prefix));
         !(is_outside || is_proxy && confinement.network != Network::On)
     });
-    if is_caged && let Some((_, parent)) = env.iter_mut().find(|(name, _)| name == "JPY_PARENT_PID")
+    if cage.is_some()
+        && let Some((_, parent)) = env.iter_mut().find(|(name, _)| name == "JPY_PARENT_PID")
     {
         PARENT_INSIDE.clone_into(parent);
     }
-    let words = |path: &Path| path.to_string_lossy().into_owned();
     env.extend([
         ("HOME".to_owned(), words(home)),
         ("TMPDIR".to_owned(), words(temporary)),

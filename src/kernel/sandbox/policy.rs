@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::interpreter;
 use super::limits::Limits;
 use super::net::{Network, NetworkContext, Policy};
-use super::probe::Tier;
+use super::tier::Tier;
 use crate::kernel::KernelSource;
 use crate::kernel::file_names::PREFIX;
 
@@ -37,8 +37,51 @@ impl FromStr for Level {
             "read-only" => Ok(Self::ReadOnly),
             "workspace" => Ok(Self::Workspace),
             "full" => Ok(Self::Full),
-            _ => Err("it has to be `read-only`, `workspace` or `full`"),
+            _ => {
+                Err("it has to be `read-only`, `workspace`, `full`, `gvisor` or `gvisor-read-only`")
+            }
         }
+    }
+}
+
+/// What a person says of a level: it, and whether gVisor has to enforce it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct LevelChoice {
+    /// The level.
+    pub level: Level,
+    /// Whether it is to be gVisor.
+    pub gvisor: bool,
+}
+
+impl From<Level> for LevelChoice {
+    fn from(level: Level) -> Self {
+        let gvisor = false;
+        Self { level, gvisor }
+    }
+}
+
+impl FromStr for LevelChoice {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let level = match text {
+            "gvisor" => Level::Workspace,
+            "gvisor-read-only" => Level::ReadOnly,
+            _ => return text.parse().map(Level::into),
+        };
+        Ok(Self {
+            level,
+            gvisor: true,
+        })
+    }
+}
+
+impl TryFrom<String> for LevelChoice {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
     }
 }
 
@@ -70,6 +113,17 @@ pub struct Extent {
     /// Whether it is confined by the weaker tier.
     #[serde(default)]
     pub landlock: bool,
+    /// Whether it is confined by gVisor.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub gvisor: bool,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
+fn is_not(said: &bool) -> bool {
+    !said
 }
 
 impl Extent {
@@ -82,6 +136,7 @@ impl Extent {
                 add_dirs: Vec::new(),
                 reads: Vec::new(),
                 landlock: false,
+                gvisor: false,
             },
             Sandbox::Confined(confinement) => Self {
                 level: if confinement.writes {
@@ -93,6 +148,7 @@ impl Extent {
                 add_dirs: confinement.add_dirs.clone(),
                 reads: confinement.reads.clone(),
                 landlock: confinement.tier == Tier::Landlock,
+                gvisor: matches!(confinement.tier, Tier::Gvisor { .. }),
             },
         }
     }
@@ -108,6 +164,7 @@ impl Extent {
             || self.level <= wanted.level
                 && self.network.is_within(&wanted.network)
                 && self.landlock <= wanted.landlock
+                && self.gvisor >= wanted.gvisor
                 && self.reads.iter().all(|file| wanted.reads.contains(file))
                 && dirs()
     }
@@ -229,7 +286,12 @@ const REPOSITORY_DIRS: usize = 4000;
 impl Confinement {
     /// Whether ports that a kernel listens at are out of our reach.
     pub(in crate::kernel) fn hides_ports(&self) -> bool {
-        matches!(self.tier, Tier::Bubblewrap { .. }) && self.network != Network::On
+        self.tier.cage().is_some() && self.network != Network::On
+    }
+
+    /// Whether what runs in it is a process of this machine.
+    pub(in crate::kernel) fn runs_processes(&self) -> bool {
+        !matches!(self.tier, Tier::Gvisor { .. })
     }
 
     /// The rules by which connections are judged.

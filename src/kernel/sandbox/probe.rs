@@ -5,7 +5,7 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Mutex;
 
 use super::confine::{How, Order};
@@ -13,53 +13,8 @@ use super::landlock::Reach;
 use super::limits::Limits;
 use super::net::Network;
 use super::seccomp::Internet;
-
-/// What enforces a policy.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Tier {
-    /// Namespaces made by bubblewrap, with seccomp.
-    Bubblewrap {
-        /// Which program.
-        program: PathBuf,
-    },
-    /// Landlock with seccomp.
-    Landlock,
-}
-
-impl Tier {
-    /// Its name, for people.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Bubblewrap { .. } => "bubblewrap",
-            Self::Landlock => "Landlock",
-        }
-    }
-
-    /// What it cannot stop, of what the better one can; one sentence part each.
-    pub fn gaps(&self) -> &'static [&'static str] {
-        match self {
-            Self::Bubblewrap { .. } => &[],
-            Self::Landlock => &[
-                "code can connect to unix sockets that have a path, such as Docker's, where its user may",
-                "names, sizes and modes of files anywhere can be seen, and modes of the person's own changed",
-                "`.git` and `SPONDE.md` in the working directory can be changed",
-                "names and command lines of other processes can be seen",
-                "`/dev/shm` is shared and has no limit of its own",
-            ],
-        }
-    }
-
-    /// The same where the network has an allow-list.
-    pub fn network_gaps(&self) -> &'static [&'static str] {
-        match self {
-            Self::Bubblewrap { .. } => &[],
-            Self::Landlock => &[
-                "code can connect to any machine at the one port of Sponde's proxy",
-                "programs that know of no HTTP_PROXY have no network",
-            ],
-        }
-    }
-}
+pub use super::tier::Tier;
+use super::trial::run;
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +23,35 @@ pub struct Found {
     pub tier: Option<Tier>,
     /// Why a better one does not, in words; with what helps.
     pub missing: Vec<(String, &'static str)>,
+}
+
+const GVISOR: &str = "install gVisor's `runsc` (`apt install runsc`), or leave `gvisor` out to use bubblewrap or Landlock";
+/// Why gVisor cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoGvisor {
+    /// It is not there.
+    #[error("there is no gVisor (`runsc`)")]
+    Missing,
+    /// It was tried.
+    #[error("`{}` does not work: {reason}", .runsc.display())]
+    Fails {
+        /// The program.
+        runsc: PathBuf,
+        /// What it said.
+        reason: String,
+    },
+}
+
+impl NoGvisor {
+    /// What helps.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Missing => GVISOR,
+            Self::Fails { .. } => {
+                "it needs user namespaces, or root; leave `gvisor` out to use bubblewrap or Landlock"
+            }
+        }
+    }
 }
 
 const INSTALL: &str = "install bubblewrap: `apt install bubblewrap`, `dnf install bubblewrap`, or `pacman -S bubblewrap`";
@@ -94,9 +78,42 @@ pub fn probe(program: &Path, own: Option<&Path>, path: &str, workspace: &Path) -
     found
 }
 
+/// Whether gVisor works for our program `program`: `runsc` on `path`, but not inside of `workspace`. `place` is where a
+/// directory can be made.
+///
+/// # Errors
+/// [`NoGvisor`].
+pub fn gvisor(
+    program: &Path,
+    path: &str,
+    workspace: &Path,
+    place: &Path,
+) -> Result<Tier, NoGvisor> {
+    static KNOWN: Mutex<Option<PathBuf>> = Mutex::new(None);
+    let runsc = find_program("runsc", None, path, workspace).ok_or(NoGvisor::Missing)?;
+    let tier = Tier::Gvisor {
+        program: runsc.clone(),
+    };
+    let mut known = KNOWN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    if known.as_ref() != Some(&runsc) {
+        super::gvisor::runs(&runsc, program, place).map_err(|reason| NoGvisor::Fails {
+            runsc: runsc.clone(),
+            reason,
+        })?;
+        *known = Some(runsc);
+    }
+    Ok(tier)
+}
+
 fn find(program: &Path, own: Option<&Path>, path: &str, workspace: &Path) -> Found {
     let mut missing = Vec::new();
-    match bubblewrap(own, path, workspace) {
+    if super::seatbelt::runs() {
+        let tier = Some(Tier::Seatbelt);
+        return Found { tier, missing };
+    }
+    match find_program("bwrap", own, path, workspace) {
         None => missing.push(("there is no bubblewrap (`bwrap`)".to_owned(), INSTALL)),
         Some(bwrap) => match runs_bubblewrap(&bwrap, program) {
             Ok(()) => {
@@ -119,17 +136,17 @@ fn find(program: &Path, own: Option<&Path>, path: &str, workspace: &Path) -> Fou
     Found { tier, missing }
 }
 
-/// The first `bwrap` that is a program and not in the workspace.
-fn bubblewrap(own: Option<&Path>, path: &str, workspace: &Path) -> Option<PathBuf> {
+/// The first program of this name that is not in the workspace.
+fn find_program(name: &str, own: Option<&Path>, path: &str, workspace: &Path) -> Option<PathBuf> {
     let workspace = workspace.canonicalize().ok();
     let dirs = path
         .split(':')
         .filter(|dir| dir.starts_with('/'))
         .map(Path::new);
     dirs.chain(own)
-        .map(|dir| dir.join("bwrap"))
-        .find_map(|bwrap| {
-            let real = bwrap.canonicalize().ok()?;
+        .map(|dir| dir.join(name))
+        .find_map(|program| {
+            let real = program.canonicalize().ok()?;
             let is_program = real
                 .metadata()
                 .is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0);
@@ -200,21 +217,4 @@ fn runs_landlock(program: &Path) -> Result<(), String> {
     let mut command = Command::new(program);
     command.args(order(How::InPlace(reach))?);
     run(command)
-}
-
-fn run(mut command: Command) -> Result<(), String> {
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| error.to_string())?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.trim().trim_start_matches("bwrap: ");
-    Err(if said.is_empty() {
-        output.status.to_string()
-    } else {
-        said.to_owned()
-    })
 }

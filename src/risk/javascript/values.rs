@@ -83,7 +83,7 @@ impl Reader<'_, '_, '_> {
             "parenthesized_expression" | "as_expression" => {
                 self.text(node.named_child(0)?, depth + 1)
             }
-            "identifier" => self.texts.get(self.of(node))?.clone(),
+            "identifier" => self.texts.get(self.of(node)),
             "binary_expression" if self.of(node.child_by_field_name("operator")?) == "+" => {
                 let left = self.text(node.child_by_field_name("left")?, depth + 1);
                 let right = self.text(node.child_by_field_name("right")?, depth + 1);

@@ -3,11 +3,12 @@
 //! Names count for the whole cell, whatever the scope: whoever reads `r` where `r = shutil.rmtree` stands somewhere is on
 //! the safe side.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use tree_sitter::Node;
 
 use super::names::Names;
+use crate::risk::reading::Texts;
 use crate::risk::site::{MADE_UP, UNKNOWN, join};
 use crate::risk::text::unescaped;
 use crate::risk::tree::{children, code_of};
@@ -24,7 +25,7 @@ pub(super) struct Values<'c> {
     code: &'c str,
     names: Names,
     /// Texts of names that have only one; `None` of those that have several.
-    texts: BTreeMap<&'c str, Option<String>>,
+    texts: Texts<'c>,
     /// Names that are something of the code's own.
     own: BTreeSet<&'c str>,
 }
@@ -34,7 +35,7 @@ impl<'c> Values<'c> {
         Self {
             code,
             names: before.clone(),
-            texts: BTreeMap::new(),
+            texts: Texts::default(),
             own: BTreeSet::new(),
         }
     }
@@ -87,7 +88,7 @@ impl<'c> Values<'c> {
             "augmented_assignment" | "for_statement" | "for_in_clause" => {
                 if let Some(left) = node.child_by_field_name("left") {
                     for name in std::iter::once(left).chain(children(left)) {
-                        self.texts.insert(self.of(name), None);
+                        self.texts.forget(self.of(name));
                     }
                 }
             }
@@ -160,15 +161,7 @@ impl<'c> Values<'c> {
             self.own.insert(name);
         }
         let text = self.text(right);
-        match self.texts.get(name) {
-            None => {
-                self.texts.insert(name, text);
-            }
-            Some(before) if *before == text => {}
-            Some(_) => {
-                self.texts.insert(name, None);
-            }
-        }
+        self.texts.set(name, text);
     }
 
     /// Whether `name` is something that this code made, and no module.
@@ -248,7 +241,7 @@ impl<'c> Values<'c> {
                 parts.map(|it| self.text_at(it, depth + 1)).collect()
             }
             "parenthesized_expression" => self.text_at(node.named_child(0)?, depth + 1),
-            "identifier" => self.texts.get(self.of(node))?.clone(),
+            "identifier" => self.texts.get(self.of(node)),
             "binary_operator" => {
                 let operator = self.of(node.child_by_field_name("operator")?);
                 let part = |field| {

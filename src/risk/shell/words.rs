@@ -1,28 +1,29 @@
 //! Words of a shell as the text that a program gets.
 
-use std::collections::BTreeMap;
-
 use tree_sitter::Node;
 
+use crate::risk::reading::Texts;
 use crate::risk::site::UNKNOWN;
 use crate::risk::text::unescaped;
 use crate::risk::tree::{children, code_of};
 
 /// How deep a word is followed.
 const DEEPEST: u32 = 20;
+/// Bytes of a program's name; a longer one has code in it.
+const LONGEST_NAME: usize = 1024;
 
 /// The words of one script.
 pub(super) struct Words<'c> {
     code: &'c str,
     /// What variables hold, if they hold one thing only.
-    variables: BTreeMap<&'c str, Option<String>>,
+    variables: Texts<'c>,
 }
 
 impl<'c> Words<'c> {
     pub(super) fn new(code: &'c str) -> Self {
         Self {
             code,
-            variables: BTreeMap::new(),
+            variables: Texts::default(),
         }
     }
 
@@ -39,21 +40,16 @@ impl<'c> Words<'c> {
             let value = node.child_by_field_name("value");
             value.map_or_else(String::new, |value| self.text(value))
         });
-        match self.variables.get(name) {
-            None => {
-                self.variables.insert(name, value);
-            }
-            Some(before) if *before == value => {}
-            Some(_) => {
-                self.variables.insert(name, None);
-            }
-        }
+        self.variables.set(name, value);
     }
 
     /// The words that a command begins with: a variable can hold several.
     pub(super) fn name(&self, node: Node<'_>) -> Vec<String> {
-        let text = self.text(node);
         let code = code_of(node, self.code);
+        if code.len() > LONGEST_NAME {
+            return vec![UNKNOWN.to_string()];
+        }
+        let text = self.text(node);
         let is_odd =
             code.starts_with("$'") || code.contains(['*', '?', '[', '{']) && !code.contains("${");
         if is_odd && code != "[" && code != "[[" {
@@ -132,12 +128,14 @@ impl<'c> Words<'c> {
     }
 
     fn variable(&self, name: &str) -> String {
-        match (name, self.variables.get(name)) {
-            (_, Some(Some(value))) => value.clone(),
-            (_, Some(None)) => UNKNOWN.to_string(),
-            ("HOME", None) => "~".to_owned(),
-            ("PWD", None) => ".".to_owned(),
-            _ => UNKNOWN.to_string(),
+        let is_known = self.variables.has(name);
+        match name {
+            "HOME" if !is_known => "~".to_owned(),
+            "PWD" if !is_known => ".".to_owned(),
+            _ => self
+                .variables
+                .get(name)
+                .unwrap_or_else(|| UNKNOWN.to_string()),
         }
     }
 }

@@ -62,7 +62,7 @@ fn request(kernel: &str, directory: PathBuf, who: &str) -> OpenRequest {
             model: Some("openai-compatible/nobody".to_owned()),
             kernels: vec![kernel.to_owned()],
             sandbox: SandboxSettings {
-                level: Some(Level::Full),
+                level: Some(Level::Full.into()),
                 ..SandboxSettings::default()
             },
             ..SessionSettings::default()

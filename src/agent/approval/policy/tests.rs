@@ -13,6 +13,7 @@ fn ground(level: Level, network: Network) -> Ground {
             add_dirs: vec!["/data".into()],
             reads: vec![],
             landlock: false,
+            gvisor: false,
         },
     }
 }

@@ -23,7 +23,7 @@ use super::proxy::Proxy;
 use super::record::{Book, Refusals};
 use super::serve;
 use crate::kernel::sandbox::policy::Confinement;
-use crate::kernel::sandbox::probe::Tier;
+use crate::kernel::sandbox::tier::{CageKind, Tier};
 use crate::kernel::task::{self, Task};
 
 /// Connections of a kernel at a time; more wait.
@@ -86,8 +86,8 @@ impl Gate {
             .recursive(true)
             .create(dir)?;
         match confinement.tier {
-            Tier::Bubblewrap { .. } => Self::at_socket(dir, policy, book),
-            Tier::Landlock => Self::at_port(dir, policy, book).await,
+            Tier::Bubblewrap { .. } | Tier::Gvisor { .. } => Self::at_socket(dir, policy, book),
+            Tier::Landlock | Tier::Seatbelt => Self::at_port(dir, policy, book).await,
         }
     }
 
@@ -147,13 +147,13 @@ impl Gate {
         })
     }
 
-    /// What the first process in the namespaces does for it.
-    pub(in crate::kernel::sandbox) fn inside(&self) -> Option<inside::Order> {
+    /// What the first process in there does for it. In gVisor it stays root: of nothing but gVisor.
+    pub(in crate::kernel::sandbox) fn inside(&self, kind: CageKind) -> Option<inside::Order> {
         match &self.place {
             Place::Socket { dir, rules } => Some(inside::Order {
                 socket: dir.join(SOCKET),
                 rules: rules.clone(),
-                person: person(),
+                person: person().filter(|_| kind == CageKind::Namespaces),
             }),
             Place::Port { .. } => None,
         }

@@ -33,6 +33,8 @@ pub struct NetworkContext {
     pub registries: Vec<Rule>,
     /// Variables that tell their tools of them, for files with settings are out of a kernel's sight.
     pub env: Vec<(String, String)>,
+    /// What R is told of them by: it has no variable for that.
+    pub r_profile: Option<String>,
     /// Who resolves names.
     pub resolver: Resolver,
     /// Where connections are written down.
