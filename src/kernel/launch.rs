@@ -27,20 +27,6 @@ const PARENT: &str = "JPY_PARENT_PID";
 /// Variables that say in which encoding a program writes (POSIX, section 8.2).
 const LOCALE: [&str; 3] = ["LC_ALL", "LC_CTYPE", "LANG"];
 
-/// Which kernel to run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct KernelSource {
-    /// The kernelspec's name.
-    pub name: String,
-    /// Its kernel.json.
-    pub spec: KernelSpec,
-    /// The folder of kernel.json (`{resource_dir}`).
-    pub resource_dir: PathBuf,
-    /// The environment it belongs to (`{prefix}`), where there is one: a bare `python` in argv means the
-    /// interpreter of this environment.
-    pub prefix: Option<PathBuf>,
-}
-
 /// How to run a kernel. Directories and environment are values: this floor reads neither.
 #[derive(Clone, PartialEq)]
 pub struct LaunchOptions {
@@ -236,16 +222,6 @@ fn command(kernel: &KernelSource, connection_file: &Path) -> Vec<String> {
         }
     }
     command
-}
-
-impl KernelSource {
-    /// The program that is started: a path, or a name that is looked for on `PATH`.
-    pub(super) fn program(&self) -> String {
-        command(self, Path::new(""))
-            .into_iter()
-            .next()
-            .unwrap_or_default()
-    }
 }
 
 /// The person's environment without secrets, then what the spec sets (`${NAME}` refers to the person's).

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::net::{Gate, Network};
-use super::policy::{Confinement, View};
+use super::policy::Confinement;
+use super::view::View;
 
 /// Where our own program is inside.
 pub(super) const PROGRAM: &str = "/run/sponde";

@@ -18,7 +18,7 @@ use super::bubblewrap::{Inside, Mount, PROGRAM, link_within, mounts};
 use super::confine::{How, Order};
 use super::limits::Limits;
 use super::net::{Gate, Network};
-use super::policy::View;
+use super::view::View;
 use super::seccomp::Internet;
 use super::trial;
 

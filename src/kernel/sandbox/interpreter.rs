@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::policy::View;
+use super::view::View;
 
 /// How many links and interpreters of scripts are followed.
 const HOPS: usize = 16;

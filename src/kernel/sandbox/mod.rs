@@ -26,6 +26,7 @@ mod seatbelt;
 mod seccomp;
 mod tier;
 mod trial;
+mod view;
 
 pub(super) use cage::{Cage, Member};
 pub use cgroup::together;

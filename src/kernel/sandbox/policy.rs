@@ -14,6 +14,7 @@ use super::interpreter;
 use super::limits::Limits;
 use super::net::{Network, NetworkContext, Policy};
 use super::tier::Tier;
+use super::view::View;
 use crate::kernel::KernelSource;
 use crate::kernel::file_names::PREFIX;
 
@@ -197,25 +198,6 @@ pub struct Confinement {
     pub hidden: Vec<PathBuf>,
     /// How much of the machine it may take.
     pub limits: Limits,
-}
-
-/// The paths that one kernel sees. Each exists, and a longer path stands above a shorter one.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct View {
-    /// Trees to read.
-    pub(super) readable: Vec<PathBuf>,
-    /// Trees to write.
-    pub(super) writable: Vec<PathBuf>,
-    /// Inside of `writable`: read-only.
-    pub(super) protected: Vec<PathBuf>,
-    /// Inside of `writable`: cannot be moved away, so that what is protected or hidden below stays where it is.
-    pub(super) pinned: Vec<PathBuf>,
-    /// Inside of trees: empty.
-    pub(super) hidden: Vec<PathBuf>,
-    /// Files of the home directory that save time and tell nothing, with where they are in the kernel's own home.
-    pub(super) seeds: Vec<(PathBuf, PathBuf)>,
-    /// Variables that say where libraries of the person are.
-    pub(super) env: Vec<(String, String)>,
 }
 
 /// What of the system is readable, where it is there.

@@ -10,7 +10,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::net::Network;
-use super::policy::{Confinement, View};
+use super::policy::Confinement;
+use super::view::View;
 use super::trial;
 
 /// Never another one that is first on a PATH.
