@@ -97,6 +97,13 @@ async fn a_notebook_is_made_saved_checkpointed_renamed_and_removed() {
         )
         .await;
     assert_eq!(gone.0, 204);
+    names(&server).await;
+    text_and_bytes(&server, &root).await;
+    assert_eq!(server.end().code, Some(0));
+}
+
+async fn names(server: &Server<'_>) {
+    let at = "contents/nb/Untitled.ipynb";
     // Another name, a copy, a listing without what is hidden, and the end.
     let (status, renamed) = server
         .ask(Method::PATCH, at, json!({"path": "nb/b.ipynb"}))
@@ -141,7 +148,10 @@ async fn a_notebook_is_made_saved_checkpointed_renamed_and_removed() {
             .0,
         404
     );
-    // Text, bytes, and a large file in pieces.
+}
+
+/// Text, bytes, and a large file in pieces.
+async fn text_and_bytes(server: &Server<'_>, root: &std::path::Path) {
     let text = json!({"type": "file", "format": "text", "content": "größe\n"});
     assert_eq!(server.ask(Method::PUT, "contents/t.txt", text).await.0, 201);
     let (_, opened) = server.ask(Method::GET, "contents/t.txt", json!(null)).await;
@@ -172,7 +182,6 @@ async fn a_notebook_is_made_saved_checkpointed_renamed_and_removed() {
         .await
         .unwrap();
     assert_eq!(raw.bytes().await.unwrap().as_ref(), [0, 1, 2, 2, 255, 255]);
-    assert_eq!(server.end().code, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -244,6 +253,13 @@ async fn no_path_leads_out_and_a_session_alone_writes_its_notebook() {
         std::fs::read_to_string(root.join("outside.txt")).unwrap(),
         "secret"
     );
+    sessions(&server).await;
+    settings(&server).await;
+    assert_eq!(server.end().code, Some(0));
+}
+
+/// Which notebook uses which kernel, and who writes it.
+async fn sessions(server: &Server<'_>) {
     // A session's notebook is open in a front end, with the session's kernel; saving it there is refused.
     let session = server.session(json!({"notebook": "s.ipynb"})).await;
     server.run(&session, "print 1").await;
@@ -300,8 +316,6 @@ async fn no_path_leads_out_and_a_session_alone_writes_its_notebook() {
     assert_eq!(server.ask(Method::DELETE, &path, json!(null)).await.0, 204);
     let (_, kernels) = server.get("/jupyter/api/kernels").await;
     assert_eq!(kernels.as_array().unwrap().len(), 1, "{kernels}");
-    settings(&server).await;
-    assert_eq!(server.end().code, Some(0));
 }
 
 async fn settings(server: &Server<'_>) {
