@@ -27,6 +27,7 @@ use super::tools;
 use super::turn::{Input, State, Turn};
 use crate::jupyter::content::InputRequest;
 use crate::jupyter::nbformat::random_cell_id;
+use crate::jupyter::raw::RawMessage;
 use crate::kernel::redact::TextStream;
 use crate::kernel::{
     ExecuteOptions, Execution, ExitReason, KernelError, Late, OutputEvent, Verdict, late_outputs,
@@ -110,6 +111,8 @@ struct Session {
     current: usize,
     sampling: Option<Sampling>,
     running: Option<Running>,
+    /// The request of another front end for a cell that is still to run.
+    sent: Option<(String, Box<RawMessage>)>,
     answering: Option<Answering>,
     /// The package that the running cell waits for, and the modules that it lacked.
     installing: Option<Installing>,
@@ -218,6 +221,7 @@ impl Session {
             current: MAIN,
             sampling: None,
             running: None,
+            sent: None,
             answering: None,
             installing: None,
             looked_for: Vec::new(),
@@ -331,7 +335,7 @@ impl Session {
         } else {
             wanted
         };
-        let Wanted { by, command } = wanted;
+        let Wanted { by, command, sent } = wanted;
         self.by = Some(by);
         match command {
             Command::Submit { text } if self.waits_for_model(&text) => {}
@@ -344,7 +348,7 @@ impl Session {
                 self.drive(Input::Submit).await;
             }
             Command::Run { code, language } => {
-                self.run_own(code, language.as_deref()).await;
+                self.run_own(code, language.as_deref(), sent).await;
             }
             Command::Compact => self.drive(Input::Compact).await,
             Command::Decide { cell, decision } => {

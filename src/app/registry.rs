@@ -3,7 +3,9 @@
 //! A front end with many sessions holds one [`Registry`]. The registry follows every session, so that a list costs
 //! nothing and a session that ended by itself is gone from it. Nothing here knows how clients reach a session.
 
+mod kernels;
 mod live;
+mod session_kernel;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -20,6 +22,7 @@ use crate::agent::sessions::{self, Found};
 use crate::agent::store::{OpenError, Opened};
 use crate::error::Failure;
 use crate::kernel::task;
+pub use kernels::{KernelRegistry, SharedKernel, StartError};
 pub use live::{ClientGuard, LiveSession};
 pub use watch::Activity;
 
@@ -123,19 +126,10 @@ impl Registry {
         &self,
         request: OpenRequest,
     ) -> Result<(Arc<LiveSession>, Vec<Notice>), RegistryError> {
-        let shared = &self.shared;
         if let Some(live) = request.resume.as_deref().and_then(|id| self.get(id)) {
             return Ok((live, Vec::new()));
         }
-        let slot = match Arc::clone(&shared.slots).try_acquire_owned() {
-            Ok(slot) => slot,
-            Err(tokio::sync::TryAcquireError::Closed) => return Err(RegistryError::Closing),
-            Err(tokio::sync::TryAcquireError::NoPermits) => {
-                return Err(RegistryError::Full {
-                    limit: shared.limits.sessions,
-                });
-            }
-        };
+        let slot = self.slot()?;
         let (context, heard) = self.context_in(request.directory, request.variables);
         let (resumed, title) = match &request.resume {
             None => (None, None),
@@ -155,6 +149,17 @@ impl Registry {
             .enter(LiveSession::new(session, title.as_deref(), slot))
             .await?;
         Ok((live, notices))
+    }
+
+    /// A place for one more.
+    fn slot(&self) -> Result<Slot, RegistryError> {
+        let slots = Arc::clone(&self.shared.slots);
+        slots.try_acquire_owned().map_err(|error| match error {
+            tokio::sync::TryAcquireError::Closed => RegistryError::Closing,
+            tokio::sync::TryAcquireError::NoPermits => RegistryError::Full {
+                limit: self.shared.limits.sessions,
+            },
+        })
     }
 
     /// A session that runs.

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::checkpoint::{CheckpointId, Checkpoints};
-use super::command::{About, Command, Tapped};
+use super::command::{About, Command, Hearer};
 use super::execution::{Events, ExecutionEvent, Outcome, Verdict};
 use super::host::ExitReason;
 use super::{KernelError, KernelState};
@@ -126,7 +126,7 @@ async fn live(
     target: &Target,
     inbox: &mut Inbox,
     state: &watch::Sender<KernelState>,
-) -> (End, Option<mpsc::Sender<Tapped>>) {
+) -> (End, Option<Hearer>) {
     loop {
         let end = life.serve(inbox, state).await;
         let End::Restore(restore) = end else {

@@ -55,7 +55,7 @@ pub(super) enum Command {
     },
     /// From now on, whatever belongs to no execution of ours goes there.
     Tap {
-        messages: mpsc::Sender<Tapped>,
+        hearer: Hearer,
     },
     /// From now on, outputs of finished executions go there.
     Late {
@@ -89,6 +89,18 @@ pub(super) struct About {
     pub(super) busy: bool,
     /// How it is interrupted.
     pub(super) interrupt_mode: InterruptMode,
+}
+
+/// Where tapped messages go, and which.
+pub(super) type Hearer = (mpsc::Sender<Tapped>, TapScope);
+
+/// What a tap hears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TapScope {
+    /// What belongs to no execution of ours.
+    Foreign,
+    /// Our cells too, as the kernel sent them. What we ask for ourselves beside the cells is not heard.
+    Cells,
 }
 
 /// A message as the kernel sent it.

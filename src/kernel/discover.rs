@@ -11,7 +11,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::launch::KernelSource;
+use super::source::KernelSource;
 
 mod environment;
 

@@ -26,6 +26,7 @@ use std::time::Duration;
 use reqwest::Url;
 use thiserror::Error;
 
+pub use frame::{Dialect, Frame};
 pub(super) use remote::Remote;
 pub use rest::{Gateway, RemoteSpec, RemoteSpecs};
 use socket::connect;

@@ -12,14 +12,8 @@ use super::oversize::Oversize;
 use super::quirks;
 use super::sandbox::{self, Sandbox};
 use super::secrets::is_secret;
+use super::source::{KernelSource, command, ipykernel_at};
 use crate::jupyter::kernelspec::KernelSpec;
-
-/// Starts ipykernel as its own launcher does, but without collecting garbage while it imports and without taking its
-/// modules apart at the end: about a fifth of the time of a short run (`scripts/bench cells`).
-const IPYKERNEL_START: &str = include_str!("ipykernel_start.py");
-
-/// The same for other kernels that are Python modules: with room for all that they print.
-const PYTHON_START: &str = include_str!("python_start.py");
 
 /// Tells a kernel who started it.
 const PARENT: &str = "JPY_PARENT_PID";
@@ -165,13 +159,6 @@ pub(super) fn can_be_copied(spec: &KernelSpec, sandbox: &Sandbox) -> bool {
     cfg!(target_os = "linux") && is_process && ipykernel_at(&spec.argv).is_some()
 }
 
-/// Where a command says that Python shall run ipykernel.
-fn ipykernel_at(command: &[String]) -> Option<usize> {
-    command
-        .windows(2)
-        .position(|pair| pair == ["-m", "ipykernel_launcher"])
-}
-
 /// Takes over the kernel that an earlier process has kept, if it still runs.
 pub(super) async fn adopt(
     connection_file: &Path,
@@ -193,35 +180,6 @@ pub(super) async fn adopt(
             None
         }
     }
-}
-
-/// The spec's command; a bare `python` is the interpreter of the environment the spec was found in, as
-/// jupyter_client has it.
-fn command(kernel: &KernelSource, connection_file: &Path) -> Vec<String> {
-    let fallback = kernel.resource_dir.clone();
-    let prefix = kernel.prefix.as_ref().unwrap_or(&fallback);
-    let mut command = kernel
-        .spec
-        .command(connection_file, &kernel.resource_dir, prefix);
-    if let Some(at) = ipykernel_at(&command) {
-        let start = ["-c".to_owned(), IPYKERNEL_START.to_owned()];
-        command.splice(at..at + 2, start);
-    } else if let [program, module, ..] = &command[..]
-        && module == "-m"
-        && quirks::is_bare_python(program.rsplit('/').next().unwrap_or(program))
-    {
-        let start = ["-c".to_owned(), PYTHON_START.to_owned()];
-        command.splice(1..2, start);
-    }
-    if let (Some(program), Some(prefix)) = (command.first_mut(), &kernel.prefix)
-        && quirks::is_bare_python(program)
-    {
-        let own = prefix.join("bin").join(&*program);
-        if own.exists() {
-            *program = own.to_string_lossy().into_owned();
-        }
-    }
-    command
 }
 
 /// The person's environment without secrets, then what the spec sets (`${NAME}` refers to the person's).
@@ -271,6 +229,7 @@ pub(super) fn gateway_environment(options: &LaunchOptions) -> Vec<(String, Strin
 
 #[cfg(test)]
 mod tests {
+    use super::super::source::{IPYKERNEL_START, PYTHON_START};
     use super::*;
 
     fn source(argv: &[&str], prefix: Option<&str>) -> KernelSource {

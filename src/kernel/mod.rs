@@ -51,13 +51,13 @@ pub use command::Tapped;
 pub use discover::{FoundKernel, SearchPath, SearchPaths};
 pub use execution::{Execution, ExecutionEvent, Outcome, OutputEvent, Verdict};
 pub use frames::{FrameAnswer, FramePart, FramePiece, FrameRequest};
-pub use gateway::GatewayOptions;
+pub use gateway::{Dialect, Frame, GatewayOptions};
 pub use host::ExitReason;
 pub use late::{Late, late_outputs};
 pub use launch::{KeptKernelChoice, LaunchOptions};
-pub use source::KernelSource;
 pub use oversize::Oversize;
 pub use pool::Pool;
+pub use proxy::hub::{Hub, HubActivity, HubClient, HubOwner, HubSender, OwnerRequest, Queued};
 pub use proxy::{Proxy, ProxyAsk, ProxyEnd, ProxyError};
 pub use redact::Redactor;
 pub use requests::{Completeness, Completions, Usage, Variable};
@@ -65,10 +65,12 @@ pub use sandbox::{
     AllowList, Confinement, Connection, ConnectionEnd, Connections, Extent, Level, LevelChoice,
     Network, NetworkContext, Registry, Resolve, Resolver, Rule, Sandbox,
 };
+pub use source::KernelSource;
 pub use tap::{Tap, TapSender};
 
 use crate::jupyter::content::{ExecuteRequest, KernelInfo};
 use crate::jupyter::message::new_id;
+use crate::jupyter::raw::RawMessage;
 use actor::Target;
 use gateway::GatewayError;
 use guard::GuardLimits;
@@ -244,6 +246,9 @@ pub struct ExecuteOptions {
     pub timeout: Option<Duration>,
     /// Whether [`ExecutionEvent::Started`] is wanted.
     pub tell_start: bool,
+    /// The request as another client sent it, which the kernel gets as it is: its answers name that client's message.
+    /// Nothing else that runs has its `msg_id`. `code` is the same code.
+    pub sent: Option<Box<RawMessage>>,
 }
 
 impl ExecuteOptions {
@@ -257,6 +262,7 @@ impl ExecuteOptions {
             allow_stdin: false,
             timeout: None,
             tell_start: true,
+            sent: None,
         }
     }
 
@@ -328,7 +334,9 @@ impl Kernel {
     /// # Errors
     /// [`KernelError::Dead`] or [`KernelError::Closed`]; nothing ran.
     pub async fn execute(&self, options: ExecuteOptions) -> Result<Execution, KernelError> {
-        let (execution, events) = Execution::new(new_id());
+        let sent = options.sent.as_ref().and_then(|sent| sent.header().ok());
+        let msg_id = sent.map_or_else(new_id, |header| header.msg_id);
+        let (execution, events) = Execution::new(msg_id);
         let id = execution.id.clone();
         let command = |reply| command::Command::Execute {
             options,
@@ -425,6 +433,11 @@ impl Kernel {
     /// The id of its process, where it is one of ours and runs.
     pub async fn pid(&self) -> Option<u32> {
         self.about().await.ok()?.pid
+    }
+
+    /// Whether both are handles of one kernel, whatever its lives.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.commands.same_channel(&other.commands)
     }
 
     /// What the kernel is doing now.

@@ -184,6 +184,13 @@ impl Table {
         self.entries.is_empty()
     }
 
+    /// Whether messages about `parent` are those of a cell, and not of something we ask beside the cells.
+    pub(super) fn is_cell(&self, parent: Option<&str>) -> bool {
+        let mut entries = self.entries.iter();
+        let entry = entries.find(|entry| Some(entry.id.as_str()) == parent);
+        entry.is_none_or(|entry| entry.tell_start)
+    }
+
     /// When [`Table::wake`] wants to be called.
     pub(super) fn next_wake(&self) -> Option<Instant> {
         self.entries

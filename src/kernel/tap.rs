@@ -4,7 +4,7 @@
 
 use tokio::sync::mpsc;
 
-use super::command::{Command, Tapped};
+use super::command::{Command, Hearer, TapScope, Tapped};
 use super::{Kernel, KernelError};
 use crate::jupyter::message::Channel;
 use crate::jupyter::raw::RawMessage;
@@ -79,18 +79,23 @@ async fn send(
 /// The actor's side: who listens, if anybody does.
 #[derive(Debug)]
 pub(super) struct Listener {
-    to: Option<mpsc::Sender<Tapped>>,
+    to: Option<Hearer>,
     /// What there was no room for: nothing more is to be read until there is.
     untold: Option<Tapped>,
 }
 
 impl Listener {
-    pub(super) fn new(to: Option<mpsc::Sender<Tapped>>) -> Self {
+    pub(super) fn new(to: Option<Hearer>) -> Self {
         Self { to, untold: None }
     }
 
     pub(super) fn is_there(&self) -> bool {
         self.to.is_some()
+    }
+
+    /// Whether it wants messages of our own cells too.
+    pub(super) fn hears_cells(&self) -> bool {
+        matches!(self.to, Some((_, TapScope::Cells)))
     }
 
     /// Whether nothing more must be offered before [`Listener::make_room`].
@@ -99,7 +104,7 @@ impl Listener {
     }
 
     pub(super) fn offer(&mut self, message: Tapped) {
-        let Some(to) = &self.to else {
+        let Some((to, _)) = &self.to else {
             return;
         };
         match to.try_send(message) {
@@ -114,7 +119,7 @@ impl Listener {
         if self.untold.is_none() {
             return;
         }
-        if let Some(to) = &self.to
+        if let Some((to, _)) = &self.to
             && let Ok(room) = to.reserve().await
             && let Some(untold) = self.untold.take()
         {
@@ -126,21 +131,43 @@ impl Listener {
     }
 
     /// Who listens goes on to the next life.
-    pub(super) fn into_sender(self) -> Option<mpsc::Sender<Tapped>> {
+    pub(super) fn into_sender(self) -> Option<Hearer> {
         self.to
     }
 }
 
 impl Kernel {
+    /// The sending half alone: whoever listens goes on to listen.
+    pub fn tap_sender(&self) -> TapSender {
+        TapSender {
+            commands: self.commands.clone(),
+        }
+    }
+
     /// Opens the raw side; one opened earlier is closed. It stays open over restarts.
     ///
     /// # Errors
     /// [`KernelError::Closed`].
     pub async fn tap(&self) -> Result<Tap, KernelError> {
+        self.tap_to(TapScope::Foreign).await
+    }
+
+    /// The same, with the messages of our own cells: for front ends that share the kernel with us. Those hold no permit:
+    /// whoever listens takes them at once.
+    ///
+    /// # Errors
+    /// [`KernelError::Closed`].
+    pub async fn tap_with_cells(&self) -> Result<Tap, KernelError> {
+        self.tap_to(TapScope::Cells).await
+    }
+
+    async fn tap_to(&self, scope: TapScope) -> Result<Tap, KernelError> {
         let (sender, messages) = mpsc::channel(WAITING);
         let commands = self.commands.clone();
         commands
-            .send(Command::Tap { messages: sender })
+            .send(Command::Tap {
+                hearer: (sender, scope),
+            })
             .await
             .map_err(|_| KernelError::Closed)?;
         Ok(Tap { messages, commands })

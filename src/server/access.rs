@@ -6,7 +6,8 @@
 //! 3. The token, as `Authorization: Bearer` or as the cookie that it was exchanged for. A request with the cookie that
 //!    changes something must say its origin.
 //!
-//! `Sec-Fetch-*` is never read as a permission. The token is in no URL that is sent and in no log.
+//! `Sec-Fetch-*` is never read as a permission. The page's token is in no URL that is sent, and no token is in a log;
+//! Jupyter's clients may send it as they are used to, in the query below `/jupyter` and nowhere else.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -22,6 +23,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::extract::Json;
+use super::jupyter;
 use super::listen::Peer;
 use super::metrics::Counters;
 use super::problem::Problem;
@@ -155,10 +157,14 @@ pub(super) async fn guard(
     let peer = peer.unwrap_or(Peer { own: None });
     let mut checked = access.check_source(uri, headers, peer);
     if checked.is_ok() && !is_public(method, uri.path()) {
-        checked = access.check_token(method, headers, &shared.counters);
+        checked = match jupyter::token_of(uri) {
+            Some(given) => access.check(&given, &shared.counters),
+            None => access.check_token(method, headers, &shared.counters),
+        };
     }
     let mut response = match checked {
         Ok(()) => next.run(request).await,
+        Err(problem) if jupyter::is_at(uri.path()) => problem.into_jupyter(),
         Err(problem) => problem.into_response(),
     };
     shared.counters.answered(response.status());

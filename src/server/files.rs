@@ -96,15 +96,23 @@ pub(super) async fn get(
     Path((id, path)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let file = place(&shared, &id, &path)?;
+    answer(place(&shared, &id, &path)?, &path, &headers).await
+}
+
+/// The bytes of the file at `place` that are wanted.
+pub(super) async fn answer(
+    place: PathBuf,
+    path: &str,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
     let (mut file, length) = blocking(move || {
-        let file = folder::open_file(&file)?;
+        let file = folder::open_file(&place)?;
         let length = file.metadata()?.len();
         Ok((file, length))
     })
     .await?;
-    let name = path.rsplit('/').next().unwrap_or(&path);
-    match Wanted::of(&headers, length).answer(length) {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    match Wanted::of(headers, length).answer(length) {
         Err(response) => Ok(*response),
         Ok((part, status)) => {
             if part.start > 0 {
@@ -201,7 +209,7 @@ fn place(shared: &Shared, id: &str, path: &str) -> Result<PathBuf, Problem> {
 }
 
 /// `path` if it only leads down.
-fn relative(path: &str) -> Option<PathBuf> {
+pub(super) fn relative(path: &str) -> Option<PathBuf> {
     let path = FilePath::new(path.trim_matches('/'));
     let is_down = |it: Component<'_>| matches!(it, Component::Normal(_) | Component::CurDir);
     let text = path.to_str().unwrap_or_default();
@@ -214,7 +222,10 @@ fn relative(path: &str) -> Option<PathBuf> {
 }
 
 /// Writes what comes to a file beside `to`, and then puts it in its place.
-async fn write(to: PathBuf, pieces: impl Stream<Item = io::Result<Bytes>>) -> Result<u64, Problem> {
+pub(super) async fn write(
+    to: PathBuf,
+    pieces: impl Stream<Item = io::Result<Bytes>>,
+) -> Result<u64, Problem> {
     let mut writing = blocking(move || Writing::begin(&to)).await?;
     tokio::pin!(pieces);
     loop {
@@ -300,7 +311,7 @@ impl Drop for Writing {
 }
 
 /// Does what waits for a disk elsewhere.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, Problem> {
     match tokio::task::spawn_blocking(work).await {
@@ -310,7 +321,7 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-fn of_io(error: &io::Error) -> Problem {
+pub(super) fn of_io(error: &io::Error) -> Problem {
     use io::ErrorKind as Kind;
     let (status, reason) = match error.kind() {
         Kind::NotFound => (StatusCode::NOT_FOUND, "not_found"),
@@ -330,7 +341,7 @@ fn of_io(error: &io::Error) -> Problem {
     Problem::new(status, reason, error.to_string())
 }
 
-fn iso(time: SystemTime) -> Option<String> {
+pub(super) fn iso(time: SystemTime) -> Option<String> {
     let time = jiff::Timestamp::try_from(time).ok()?;
     Some(time.to_string())
 }

@@ -249,7 +249,8 @@ async fn connection(stream: Stream, peer: Peer, router: Router, ends: Cancellati
         .max_headers(HEADERS)
         .max_header_size(HEAD)
         .max_buf_size(2 * HEAD)
-        .serve_connection(TokioIo::new(Patient::new(stream, STALLED)), service);
+        .serve_connection(TokioIo::new(Patient::new(stream, STALLED)), service)
+        .with_upgrades();
     tokio::pin!(served);
     let mut is_ending = false;
     loop {

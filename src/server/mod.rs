@@ -8,6 +8,8 @@
 //! - [`outputs`], [`document`], [`ticket`], [`render`]: what cells put out, which is hostile.
 //! - [`kernel`]: variables, completion, windows of tables. [`files`], [`notebook`], [`catalog`]: the rest.
 //!
+//! - [`jupyter`]: Jupyter's REST and websocket, for front ends that speak it.
+//!
 //! A handler parses, asks `app` or a session, and answers JSON; it holds no state and no logic that another front end
 //! would need. Nothing here widens what code may do: sandbox and approval are as the server was started.
 
@@ -21,6 +23,7 @@ mod download;
 mod events;
 mod extract;
 mod files;
+mod jupyter;
 mod kernel;
 mod listen;
 mod metrics;
@@ -164,7 +167,8 @@ impl Server {
         until.await;
         // New requests are turned away, the streams of sessions come to their ends with the sessions.
         listening.stop_accepting();
-        self.shared.registry.close().await;
+        let shared = &self.shared;
+        tokio::join!(shared.kernels.close(), shared.registry.close());
         listening.finish().await;
         Ok(())
     }

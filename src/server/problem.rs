@@ -71,6 +71,19 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// As Jupyter's clients read it.
+    pub(super) fn into_jupyter(self) -> Response {
+        let ErrorBody { message, hint, .. } = self.error;
+        let message = match hint {
+            Some(hint) => format!("{message}; {hint}"),
+            None => message,
+        };
+        let body = serde_json::json!({ "message": message, "reason": self.error.reason });
+        (self.status, Json(body)).into_response()
+    }
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let body = serde_json::json!({ "error": self.error });

@@ -11,7 +11,9 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::state::Shared;
-use super::{access, catalog, commands, events, files, kernel, metrics, notebook, outputs, page};
+use super::{
+    access, catalog, commands, events, files, jupyter, kernel, metrics, notebook, outputs, page,
+};
 use super::{render, sessions};
 
 /// A path and what can be done there.
@@ -22,7 +24,7 @@ struct Route {
 }
 
 /// One method of a path.
-struct Operation {
+pub(super) struct Operation {
     method: &'static str,
     summary: &'static str,
     /// The parameters behind the question mark.
@@ -40,7 +42,7 @@ fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
     generator.subschema_for::<T>().to_value()
 }
 
-fn operation(method: &'static str, summary: &'static str) -> Operation {
+pub(super) fn operation(method: &'static str, summary: &'static str) -> Operation {
     Operation {
         method,
         summary,
@@ -155,6 +157,7 @@ fn table() -> Vec<Route> {
     of_outputs(&mut add);
     of_kernels(&mut add);
     of_files(&mut add);
+    jupyter::routes(&mut add);
     add(
         "/api/models",
         get(catalog::models),
@@ -169,7 +172,7 @@ fn table() -> Vec<Route> {
 }
 
 /// Takes a route.
-type Add<'a> = dyn FnMut(&'static str, MethodRouter<Arc<Shared>>, Vec<Operation>) + 'a;
+pub(super) type Add<'a> = dyn FnMut(&'static str, MethodRouter<Arc<Shared>>, Vec<Operation>) + 'a;
 
 fn of_outputs(add: &mut Add<'_>) {
     add(

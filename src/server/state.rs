@@ -6,17 +6,22 @@ use std::time::Instant;
 
 use super::access::Access;
 use super::commands::Keys;
+use super::jupyter::JupyterState;
 use super::metrics::Counters;
 use super::problem::Problem;
 use super::ticket::Tickets;
 use super::token::Token;
 use crate::app::SessionSettings;
-use crate::app::registry::{LiveSession, Registry};
+use crate::app::registry::{KernelRegistry, LiveSession, Registry};
 
 /// The server's state.
 pub(super) struct Shared {
     /// The sessions.
     pub(super) registry: Registry,
+    /// Kernels for Jupyter's clients.
+    pub(super) kernels: KernelRegistry,
+    /// What else those need.
+    pub(super) jupyter: JupyterState,
     /// Who may come in.
     pub(super) access: Access,
     /// Sessions work in it or below it; without links.
@@ -43,6 +48,8 @@ impl Shared {
         defaults: SessionSettings,
     ) -> Self {
         Self {
+            kernels: KernelRegistry::new(registry.clone(), defaults.clone()),
+            jupyter: JupyterState::default(),
             registry,
             access: Access::new(token, port, hosts),
             root,

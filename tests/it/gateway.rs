@@ -1,6 +1,6 @@
 //! Kernels of real Jupyter servers: jupyter_server, Kernel Gateway and Enterprise Gateway, on this machine.
 
-mod server;
+pub(crate) mod server;
 
 use std::time::Duration;
 

@@ -2,6 +2,7 @@
 
 mod access;
 mod files;
+mod jupyter;
 mod outputs;
 mod registry;
 mod stream;
@@ -30,7 +31,14 @@ struct Server<'a> {
 impl<'a> Server<'a> {
     /// Starts it in the directory of `sponde`.
     fn start(sponde: &'a Sponde, arguments: &[&str]) -> Self {
-        let mut all = vec!["serve", "--model", "gpt-4o", "--sandbox", "full"];
+        let mut all = vec!["--sandbox", "full"];
+        all.extend(arguments);
+        Self::start_with(sponde, &all)
+    }
+
+    /// The same with nothing said of the sandbox.
+    fn start_with(sponde: &'a Sponde, arguments: &[&str]) -> Self {
+        let mut all = vec!["serve", "--model", "gpt-4o"];
         all.extend(arguments);
         let mut program = sponde.start(&all);
         let url = tokio::task::block_in_place(|| program.line());

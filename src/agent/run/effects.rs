@@ -145,7 +145,9 @@ impl Session {
                     return None;
                 }
                 self.look_before().await;
+                let sent = self.sent.take_if(|(cell, _)| *cell == running.cell);
                 let options = ExecuteOptions {
+                    sent: sent.map(|(_, sent)| sent),
                     allow_stdin: self.options.stdin != StdinPolicy::Refuse,
                     timeout: self.options.cell_timeout,
                     ..ExecuteOptions::cell(source)

@@ -1,10 +1,16 @@
 //! Code of the person's own, and what the cell that runs does.
 
-use super::{Author, Edit, Input, Running, Session, State, TurnEnd, random_cell_id};
+use super::{Author, Edit, Input, RawMessage, Running, Session, State, TurnEnd, random_cell_id};
 use crate::kernel::ExecutionEvent;
 
 impl Session {
-    pub(super) async fn run_own(&mut self, code: String, language: Option<&str>) {
+    /// Runs `code` as a cell. `sent` is the request for it of another front end of the kernel.
+    pub(super) async fn run_own(
+        &mut self,
+        code: String,
+        language: Option<&str>,
+        sent: Option<Box<RawMessage>>,
+    ) {
         let offers = self.kernels.offers();
         let (code, language) = self.sql_of_person(code, language);
         let Some(offer) = self.kernels.find(language).and_then(|at| offers.get(at)) else {
@@ -24,6 +30,7 @@ impl Session {
             };
         };
         let cell = random_cell_id();
+        self.sent = sent.map(|sent| (cell.clone(), sent));
         if self.turn.state == State::Idle {
             self.turn_begins(&cell);
         }

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::log::Next;
 use super::{Item, ItemId, Log, Snapshot};
 use crate::agent::event::Command;
+use crate::jupyter::raw::RawMessage;
 use crate::kernel::Kernel;
 use crate::session::Transcript;
 
@@ -44,6 +45,8 @@ pub(in crate::agent) struct Request {
     /// The client's name.
     pub(in crate::agent) by: String,
     pub(in crate::agent) command: Command,
+    /// Of [`Command::Run`]: the request as a Jupyter front end sent it.
+    sent: Option<Box<RawMessage>>,
     /// Whether it is accepted.
     answer: Answer,
 }
@@ -54,6 +57,8 @@ pub(in crate::agent) struct Wanted {
     /// The client's name.
     pub(in crate::agent) by: String,
     pub(in crate::agent) command: Command,
+    /// See [`Request`].
+    pub(in crate::agent) sent: Option<Box<RawMessage>>,
 }
 
 impl Request {
@@ -64,6 +69,7 @@ impl Request {
         Wanted {
             by: self.by,
             command: self.command,
+            sent: self.sent,
         }
     }
 
@@ -223,10 +229,36 @@ impl SessionHandle {
     /// # Errors
     /// Why it is not carried out.
     pub async fn send(&self, by: &str, command: Command) -> Result<ItemId, Rejection> {
+        self.request(by, command, None).await
+    }
+
+    /// Runs code of the person's own in the main kernel, or that of `language`, which gets `sent`, the execute_request of a
+    /// Jupyter front end, as it is: the kernel answers that front end's message.
+    ///
+    /// # Errors
+    /// Why it is not carried out.
+    pub async fn run_sent(
+        &self,
+        by: &str,
+        code: String,
+        language: Option<String>,
+        sent: RawMessage,
+    ) -> Result<ItemId, Rejection> {
+        let command = Command::Run { code, language };
+        self.request(by, command, Some(Box::new(sent))).await
+    }
+
+    async fn request(
+        &self,
+        by: &str,
+        command: Command,
+        sent: Option<Box<RawMessage>>,
+    ) -> Result<ItemId, Rejection> {
         let (answer, answered) = oneshot::channel();
         let request = Request {
             by: by.to_owned(),
             command,
+            sent,
             answer,
         };
         let sent = self.inbox.send(request).await;

@@ -4,7 +4,7 @@ mod ending;
 
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 
 use super::asked::Asked;
@@ -23,7 +23,7 @@ use crate::jupyter::wire::WireError;
 use crate::kernel::KernelError;
 use crate::kernel::KernelState;
 use crate::kernel::checkpoint::Confined;
-use crate::kernel::command::Tapped;
+use crate::kernel::command::{Hearer, Tapped};
 use crate::kernel::files::KernelFiles;
 use crate::kernel::host::{ExitReason, Host};
 use crate::kernel::link::{Incoming, Link, LinkLoss};
@@ -68,7 +68,7 @@ pub(super) struct Life {
 
 impl Life {
     /// That of a kernel which answers. `tap` is who listened to the life before.
-    pub(super) fn of(target: &Target, opened: Opened, tap: Option<mpsc::Sender<Tapped>>) -> Self {
+    pub(super) fn of(target: &Target, opened: Opened, tap: Option<Hearer>) -> Self {
         Self {
             kernel: target.name().to_owned(),
             username: target.username().to_owned(),
@@ -203,6 +203,7 @@ impl Life {
                 events,
                 reply,
             } => {
+                let sent = options.sent.take();
                 let content = Content::ExecuteRequest(options.take_request());
                 let (session, username) = (&self.session, &self.username);
                 let mut request =
@@ -210,7 +211,10 @@ impl Life {
                 request.header.subshell_id = options.subshell.take();
                 // A caller that went away leaves an execution that nobody reads; it still runs to its end.
                 self.table.insert(id, events, &options, Instant::now());
-                self.send(Channel::Shell, request);
+                match sent {
+                    Some(sent) => self.forward(Channel::Shell, &sent),
+                    None => self.send(Channel::Shell, request),
+                }
                 if let Some(reply) = reply {
                     let _ = reply.send(Ok(()));
                 }
@@ -262,7 +266,7 @@ impl Life {
                 self.asked.insert(request.header.msg_id.clone(), reply);
                 self.send(channel, request);
             }
-            Command::Tap { messages } => self.listener = Listener::new(Some(messages)),
+            Command::Tap { hearer } => self.listener = Listener::new(Some(hearer)),
             Command::Late { outputs } => self.table.late.listen(outputs),
             Command::Forward { channel, message } => self.forward(channel, &message),
             Command::About { reply } => {
@@ -310,10 +314,19 @@ impl Life {
                     // Before the cell is over: a limit that it came to belongs to it.
                     let _ = self.look_at_limits();
                 }
+                let heard = self.listener.hears_cells() && self.table.is_cell(message.parent_id());
+                let copy = heard.then(|| raw.clone());
                 let routed = self.table.route(channel, *message, permit, Instant::now());
                 if let Err((stray, permit)) = routed {
                     self.stray(channel, *stray, raw, permit);
                 } else {
+                    if let Some(message) = copy {
+                        self.listener.offer(Tapped {
+                            channel,
+                            message,
+                            permit: None,
+                        });
+                    }
                     let runs = !self.table.is_empty();
                     self.limits.iter_mut().for_each(|limits| limits.note(runs));
                     if let Some(words) = behind {

@@ -8,8 +8,7 @@
 //! claims. Pure.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::jupyter::message::{Channel, Message};
@@ -25,18 +24,44 @@ const MAX_PARTS: usize = 1024;
 /// Size of an offset in the binary protocol.
 const OFFSET: usize = size_of::<u64>();
 
-/// What is spoken on a connection.
+/// What is spoken on a kernel's websocket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub enum Dialect {
     /// [`V1`].
     V1,
     /// JSON texts.
     Json,
 }
 
+impl Dialect {
+    /// The name of the binary protocol in `Sec-WebSocket-Protocol`; JSON has none.
+    pub const V1_NAME: &str = V1;
+
+    /// What goes on the websocket for `message`; `None` if it is not JSON.
+    pub fn encode(self, channel: Channel, message: &RawMessage) -> Option<Frame> {
+        match self {
+            Self::V1 => Some(Frame::Binary(encode_v1(channel, message))),
+            Self::Json => encode_json(channel, message),
+        }
+    }
+
+    /// The message of a frame, whose JSON was read once and is kept as it came.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn decode(self, frame: &Frame) -> Result<(Channel, RawMessage), WireError> {
+        let decoded = match frame {
+            Frame::Binary(frame) => decode_binary(self, frame),
+            Frame::Text(text) => decode_text(text.as_bytes()),
+        };
+        let decoded = decoded.map_err(|unreadable| unreadable.error)?;
+        Ok((decoded.channel, decoded.raw))
+    }
+}
+
 /// One websocket message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Frame {
+pub enum Frame {
     /// An opcode 2 message.
     Binary(Bytes),
     /// An opcode 1 message.
@@ -65,10 +90,10 @@ pub(super) struct Unreadable {
 
 /// `message` for `channel`.
 pub(super) fn encode(dialect: Dialect, channel: Channel, message: &Message) -> Frame {
-    match dialect {
-        Dialect::V1 => Frame::Binary(encode_v1(channel, message)),
-        Dialect::Json => encode_json(channel, message),
-    }
+    let raw = RawMessage::from(message);
+    let frame = dialect.encode(channel, &raw);
+    // What we write ourselves is JSON.
+    frame.unwrap_or_else(|| Frame::Text(String::new()))
 }
 
 /// Reads a binary frame.
@@ -90,15 +115,14 @@ pub(super) fn decode_text(frame: &[u8]) -> Result<Decoded, Unreadable> {
     decode_json(frame, Vec::new())
 }
 
-fn encode_v1(channel: Channel, message: &Message) -> Bytes {
-    let raw = RawMessage::from(message);
+fn encode_v1(channel: Channel, raw: &RawMessage) -> Bytes {
     let parts = [&raw.header, &raw.parent, &raw.metadata, &raw.content];
     let name = channel.name().as_bytes();
     let lengths = std::iter::once(name.len())
         .chain(parts.iter().map(|part| part.len()))
-        .chain(message.buffers.iter().map(Bytes::len));
+        .chain(raw.buffers.iter().map(Bytes::len));
     // One offset for the start of each part, and one for the end of the last.
-    let count = 1 + parts.len() + message.buffers.len() + 1;
+    let count = 1 + parts.len() + raw.buffers.len() + 1;
     let start = OFFSET * (count + 1);
     let total = start + lengths.clone().sum::<usize>();
     let mut frame = BytesMut::with_capacity(total);
@@ -111,7 +135,7 @@ fn encode_v1(channel: Channel, message: &Message) -> Bytes {
         put(offset);
     }
     frame.put_slice(name);
-    for part in parts.into_iter().chain(&message.buffers) {
+    for part in parts.into_iter().chain(&raw.buffers) {
         frame.put_slice(part);
     }
     frame.freeze()
@@ -161,22 +185,39 @@ fn offset_at(frame: &[u8], n: usize) -> Option<usize> {
     usize::try_from(u64::from_le_bytes(*bytes)).ok()
 }
 
-fn encode_json(channel: Channel, message: &Message) -> Frame {
-    let text = json!({
-        "channel": channel.name(),
-        "header": message.header,
-        "parent_header": message.parent.as_ref().map_or_else(|| json!({}), |parent| json!(parent)),
-        "metadata": message.metadata,
-        "content": message.content.to_json(),
-        "buffers": [],
-    })
-    .to_string();
-    if message.buffers.is_empty() {
-        return Frame::Text(text);
+fn encode_json(channel: Channel, raw: &RawMessage) -> Option<Frame> {
+    /// Clients read two fields of the header beside it.
+    #[derive(Serialize)]
+    struct Parts<'a> {
+        header: &'a RawValue,
+        msg_id: &'a str,
+        msg_type: &'a str,
+        parent_header: &'a RawValue,
+        metadata: &'a RawValue,
+        content: &'a RawValue,
+        buffers: [(); 0],
+        channel: &'a str,
+    }
+    fn part(bytes: &Bytes) -> Option<&RawValue> {
+        serde_json::from_slice(if bytes.is_empty() { b"{}" } else { bytes }).ok()
+    }
+    let header = raw.header().ok()?;
+    let parts = Parts {
+        header: part(&raw.header)?,
+        msg_id: &header.msg_id,
+        msg_type: &header.msg_type,
+        parent_header: part(&raw.parent)?,
+        metadata: part(&raw.metadata)?,
+        content: part(&raw.content)?,
+        buffers: [],
+        channel: channel.name(),
+    };
+    let text = serde_json::to_string(&parts).ok()?;
+    if raw.buffers.is_empty() {
+        return Some(Frame::Text(text));
     }
     // Big-endian here, and 32 bits: the number of parts, where each begins, the parts.
-    let parts =
-        || std::iter::once(text.as_bytes()).chain(message.buffers.iter().map(Bytes::as_ref));
+    let parts = || std::iter::once(text.as_bytes()).chain(raw.buffers.iter().map(Bytes::as_ref));
     let mut frame = BytesMut::new();
     let put = |frame: &mut BytesMut, n: usize| frame.put_u32(u32::try_from(n).unwrap_or(u32::MAX));
     put(&mut frame, parts().count());
@@ -188,7 +229,7 @@ fn encode_json(channel: Channel, message: &Message) -> Frame {
     for part in parts() {
         frame.put_slice(part);
     }
-    Frame::Binary(frame.freeze())
+    Some(Frame::Binary(frame.freeze()))
 }
 
 fn decode_json_with_buffers(frame: &Bytes) -> Result<Decoded, Unreadable> {
@@ -247,10 +288,11 @@ fn decode_json(text: &[u8], buffers: Vec<Bytes>) -> Result<Decoded, Unreadable> 
         };
         unreadable(Channel::IoPub, error)
     })?;
-    let name: String = parts
-        .channel
-        .and_then(|name| serde_json::from_str(name.get()).ok())
-        .unwrap_or_default();
+    let name: String = match parts.channel {
+        Some(name) => serde_json::from_str(name.get()).unwrap_or_default(),
+        // A client that names none means this one (smolagents; jupyter_server takes it so).
+        None => Channel::Shell.name().to_owned(),
+    };
     let channel = channel_named(name.as_bytes()).ok_or_else(|| {
         let what = "its channel has no name";
         unreadable(Channel::IoPub, WireError::Malformed { what })
@@ -288,6 +330,8 @@ fn unreadable(channel: Channel, error: WireError) -> Unreadable {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::jupyter::content::{Content, ExecuteRequest, Stream};
     use crate::jupyter::message::Header;

@@ -4,18 +4,17 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::mpsc;
 
+use super::own::Own;
 use super::routes::{Identity, Routes};
 use super::socket::{Kind, Listening, Sealed, Welcome};
 use crate::jupyter::connection::{ConnectionInfo, Endpoint, Socket};
-use crate::jupyter::content::Content;
-use crate::jupyter::message::{Channel, Header, Message};
+use crate::jupyter::message::{Channel, Header};
 use crate::jupyter::raw::RawMessage;
 use crate::jupyter::wire::Signer;
 use crate::kernel::command::Tapped;
-use crate::kernel::ready::now;
 
 /// A socket for front ends could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -55,10 +54,7 @@ impl Front {
         requests: &mpsc::Sender<(Channel, RawMessage)>,
     ) -> Result<Self, ProxyError> {
         let signer = Signer::new(&info.key);
-        let own = Own {
-            session: uuid::Uuid::new_v4().to_string(),
-            username: username.to_owned(),
-        };
+        let own = Own::new(username);
         let listen = async |socket, name, kind| {
             let endpoint = info.endpoint(socket);
             Listening::bind(name, &endpoint, kind)
@@ -140,9 +136,7 @@ impl Front {
 
     /// Publishes a status of ours, about `request` or about nothing.
     pub(super) async fn publish_status(&self, state: &str, request: Option<&RawMessage>) {
-        let content = json!({"execution_state": state});
-        let mut status = self.own.message("status", content, request);
-        status.prefix = vec![format!("kernel.{}.status", self.own.session).into()];
+        let status = self.own.status(state, request);
         let sealed = Sealed::new(status.seal(&self.signer), None);
         self.iopub.publish(sealed).await;
     }
@@ -181,28 +175,6 @@ impl Front {
 pub(super) fn note(routes: &Mutex<Routes>, header: &Header, identity: Identity) {
     let mut routes = routes.lock().unwrap_or_else(PoisonError::into_inner);
     routes.note(header, identity);
-}
-
-/// What our own messages have in common.
-#[derive(Clone)]
-struct Own {
-    session: String,
-    username: String,
-}
-
-impl Own {
-    fn message(&self, msg_type: &str, content: Value, request: Option<&RawMessage>) -> RawMessage {
-        let content = Content::Other {
-            msg_type: msg_type.to_owned(),
-            content,
-        };
-        let message = Message::request(content, &self.session, &self.username, now());
-        let mut raw = RawMessage::from(&message);
-        if let Some(request) = request {
-            raw.parent = request.header.clone();
-        }
-        raw
-    }
 }
 
 /// JEP 65: a new subscription is told that it is live.

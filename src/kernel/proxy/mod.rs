@@ -11,6 +11,8 @@
 //! Not passed on but done: `interrupt_request` for a kernel whose kernelspec wants signals, and the heartbeat.
 
 mod front;
+pub(super) mod hub;
+mod own;
 mod routes;
 mod socket;
 mod zmtp;
@@ -127,7 +129,7 @@ impl Proxy {
 }
 
 /// A front end shall get what it would get from the kernel itself, within reason.
-fn limits() -> GuardLimits {
+pub(super) fn limits() -> GuardLimits {
     GuardLimits {
         frame: 120 << 20,
         message: 128 << 20,

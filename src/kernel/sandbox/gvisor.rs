@@ -18,9 +18,9 @@ use super::bubblewrap::{Inside, Mount, PROGRAM, link_within, mounts};
 use super::confine::{How, Order};
 use super::limits::Limits;
 use super::net::{Gate, Network};
-use super::view::View;
 use super::seccomp::Internet;
 use super::trial;
+use super::view::View;
 
 /// So that the first process can take ports of the web; it gives it up before it starts the kernel.
 const PORTS: &str = "CAP_NET_BIND_SERVICE";

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use super::net::Network;
 use super::policy::Confinement;
-use super::view::View;
 use super::trial;
+use super::view::View;
 
 /// Never another one that is first on a PATH.
 const PROGRAM: &str = "/usr/bin/sandbox-exec";

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use super::Life;
@@ -10,7 +9,7 @@ use crate::jupyter::content::Content;
 use crate::jupyter::message::Channel;
 use crate::kernel::actor::End;
 use crate::kernel::actor::limits::LimitWatch;
-use crate::kernel::command::Tapped;
+use crate::kernel::command::{Hearer, Tapped};
 use crate::kernel::host::ExitReason;
 use crate::kernel::link::Incoming;
 
@@ -25,10 +24,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 impl Life {
     /// Ends this life in good order and tells everybody who still waits.
-    pub(in crate::kernel::actor) async fn finish(
-        mut self,
-        end: End,
-    ) -> (End, Option<mpsc::Sender<Tapped>>) {
+    pub(in crate::kernel::actor) async fn finish(mut self, end: End) -> (End, Option<Hearer>) {
         let reason = match &end {
             End::Died(reason) => {
                 self.last_words().await;

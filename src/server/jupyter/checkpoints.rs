@@ -1,0 +1,68 @@
+//! Checkpoints of files: one a file, beside it, where jupyter_server keeps them too.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use super::super::files;
+use super::super::problem::Problem;
+use super::status::time;
+use super::{Answer, contents};
+use crate::kernel::folder;
+
+/// Where they are kept.
+const FOLDER: &str = ".ipynb_checkpoints";
+/// The name of the only one.
+const ID: &str = "checkpoint";
+
+/// What is wanted of the checkpoints of the file at `place`; `id` names one.
+pub(super) async fn any(method: &Method, place: PathBuf, id: Option<&str>) -> Answer {
+    let kept = kept(&place).ok_or_else(|| Problem::not_found("there is no such file"))?;
+    if id.is_some_and(|id| id != ID) {
+        return Err(Problem::not_found("there is no such checkpoint").into());
+    }
+    match (method, id) {
+        (&Method::GET, None) => {
+            let there = files::blocking(move || Ok(model(&kept).ok())).await?;
+            let all: Vec<Value> = there.into_iter().collect();
+            Ok(axum::Json(all).into_response())
+        }
+        (&Method::POST, None) => {
+            contents::copy(place, kept.clone()).await?;
+            let model = files::blocking(move || model(&kept)).await?;
+            Ok((StatusCode::CREATED, axum::Json(model)).into_response())
+        }
+        (&Method::POST, Some(_)) => {
+            contents::copy(kept, place).await?;
+            Ok(none())
+        }
+        (&Method::DELETE, Some(_)) => {
+            files::blocking(move || folder::remove_file(&kept)).await?;
+            Ok(none())
+        }
+        _ => Err(super::super::problem::no_method().await.into()),
+    }
+}
+
+fn none() -> Response {
+    StatusCode::NO_CONTENT.into_response()
+}
+
+fn kept(place: &Path) -> Option<PathBuf> {
+    let stem = place.file_stem()?.to_str()?;
+    let extension = place.extension().and_then(|it| it.to_str());
+    let name = match extension {
+        Some(extension) => format!("{stem}-checkpoint.{extension}"),
+        None => format!("{stem}-checkpoint"),
+    };
+    Some(place.parent()?.join(FOLDER).join(name))
+}
+
+fn model(kept: &Path) -> io::Result<Value> {
+    let metadata = folder::open_file(kept)?.metadata()?;
+    let modified = metadata.modified().ok().and_then(time);
+    Ok(json!({ "id": ID, "last_modified": modified }))
+}

@@ -1,0 +1,136 @@
+//! Kernels: listed, started, interrupted, restarted, ended.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::response::IntoResponse;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::super::extract::Path;
+use super::super::problem::Problem;
+use super::super::state::Shared;
+use super::status::time;
+use super::{Answer, body, contents};
+use crate::app::registry::SharedKernel;
+
+/// What starts a kernel. `env` is not taken: the environment is the server's.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Wanted {
+    pub(super) name: Option<String>,
+    /// A notebook or directory: there it works.
+    pub(super) path: Option<String>,
+}
+
+/// All that run.
+pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
+    let kernels = shared.kernels.list().await;
+    let models: Vec<Value> = kernels.iter().map(|it| model(it)).collect();
+    Ok(axum::Json(models).into_response())
+}
+
+/// Starts one that belongs to no session.
+pub(super) async fn start(State(shared): State<Arc<Shared>>, bytes: Bytes) -> Answer {
+    let kernel = begin(&shared, body(&bytes)?).await?;
+    let at = format!("/jupyter/api/kernels/{}", kernel.id);
+    let answer = axum::Json(model(&kernel));
+    Ok((StatusCode::CREATED, [(LOCATION, at)], answer).into_response())
+}
+
+/// Starts what is wanted, where it is wanted.
+pub(super) async fn begin(shared: &Shared, wanted: Wanted) -> Result<Arc<SharedKernel>, Problem> {
+    let Wanted { name, path } = wanted;
+    let name = name.filter(|it| !it.is_empty());
+    // A path would start a program of the client's choice.
+    if let Some(name) = &name
+        && (name.contains('/') || name.starts_with('.'))
+    {
+        return Err(Problem::forbidden("a kernel is named, not its path")
+            .hint("`GET /jupyter/api/kernelspecs` lists them"));
+    }
+    let directory = directory(shared, path.as_deref().unwrap_or_default())?;
+    let started = shared.kernels.start(name.as_deref(), directory).await;
+    Ok(started?)
+}
+
+/// Where a kernel works for the notebook or directory at `path`.
+fn directory(shared: &Shared, path: &str) -> Result<PathBuf, Problem> {
+    let place = contents::place(shared, path)?;
+    let mut at = place.as_path();
+    // What is not there yet lies in a directory that is. Links are followed nowhere else either.
+    while !at.is_dir() {
+        match at.parent() {
+            Some(parent) if parent.starts_with(&shared.root) => at = parent,
+            _ => return Ok(shared.root.clone()),
+        }
+    }
+    let resolved = at.canonicalize();
+    match resolved {
+        Ok(resolved) if resolved.starts_with(&shared.root) => Ok(resolved),
+        _ => Err(Problem::forbidden(format!(
+            "`{path}` is not in the server's directory"
+        ))),
+    }
+}
+
+/// One of them.
+pub(super) async fn get(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
+    let kernel = find(&shared, &id).await?;
+    Ok(axum::Json(model(&kernel)).into_response())
+}
+
+/// Ends one. That of a session ends with the session.
+pub(super) async fn end(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
+    finish(&shared, &id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Ends the kernel `id`.
+pub(super) async fn finish(shared: &Shared, id: &str) -> Result<(), Problem> {
+    if shared.kernels.end(id).await {
+        return Ok(());
+    }
+    let kernel = find(shared, id).await?;
+    let session = kernel.session().map(|it| it.id.clone());
+    let session = session.unwrap_or_default();
+    Err(
+        Problem::forbidden(format!("this kernel belongs to the session {session}")).hint(format!(
+            "`DELETE /api/sessions/{session}` ends both; a restart is possible"
+        )),
+    )
+}
+
+/// Interrupts what runs.
+pub(super) async fn interrupt(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
+    find(&shared, &id).await?.interrupt().await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Restarts it.
+pub(super) async fn restart(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
+    let kernel = find(&shared, &id).await?;
+    kernel.restart().await?;
+    Ok(axum::Json(model(&kernel)).into_response())
+}
+
+/// The kernel `id`.
+pub(super) async fn find(shared: &Shared, id: &str) -> Result<Arc<SharedKernel>, Problem> {
+    let kernel = shared.kernels.get(id).await;
+    kernel.ok_or_else(|| Problem::not_found(format!("there is no kernel `{id}`")))
+}
+
+/// A kernel as clients see it.
+pub(super) fn model(kernel: &SharedKernel) -> Value {
+    let activity = kernel.activity();
+    json!({
+        "id": kernel.id,
+        "name": kernel.name,
+        "last_activity": time(activity.last),
+        "execution_state": activity.state,
+        "connections": activity.connections,
+    })
+}

@@ -1,0 +1,253 @@
+//! Jupyter's REST and websocket below `/jupyter`, for front ends and programs that speak it (`docs/jupyter.md`).
+//!
+//! - [`kernels`], [`channels`]: kernels of their own, and those of the sessions that run here.
+//! - [`specs`], [`sessions`], [`contents`], [`status`]: what clients ask beside that, as far as they need it.
+//!
+//! The source for each field and status is jupyter_server 2: what clients were written for. Access is that of all other
+//! routes. What runs in which kernel, and who gets which message, is `app::registry` and `kernel::Hub`.
+
+mod channels;
+mod checkpoints;
+mod contents;
+mod kernels;
+mod listing;
+mod notebooks;
+mod sessions;
+mod specs;
+mod status;
+mod upgrade;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::extract::DefaultBodyLimit;
+use axum::extract::Query;
+use axum::http::Uri;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get, post};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+
+use super::problem::Problem;
+use super::routes::{Add, operation};
+use crate::app::registry::StartError;
+
+/// Websockets at a time.
+const SOCKETS: usize = 256;
+/// Bytes of a body with a notebook or a file in it.
+const LARGEST_BODY: usize = 128 << 20;
+
+/// What the server keeps for Jupyter's clients.
+pub(super) struct JupyterState {
+    sockets: Arc<Semaphore>,
+    /// Notebooks that use a kernel, by id.
+    sessions: Mutex<BTreeMap<String, sessions::Entry>>,
+    /// Settings of front ends.
+    config: Mutex<BTreeMap<String, Map<String, Value>>>,
+}
+
+impl Default for JupyterState {
+    fn default() -> Self {
+        Self {
+            sockets: Arc::new(Semaphore::new(SOCKETS)),
+            sessions: Mutex::default(),
+            config: Mutex::default(),
+        }
+    }
+}
+
+/// Adds the routes to the server's table.
+pub(super) fn routes(add: &mut Add<'_>) {
+    let read = |summary| operation("get", summary);
+    let send = |summary| operation("post", summary);
+    let end = |summary| operation("delete", summary);
+    let set = |summary| operation("put", summary);
+    let change = |summary| operation("patch", summary);
+    add(
+        "/jupyter/api",
+        get(status::version),
+        vec![read("Jupyter: whose API this is")],
+    );
+    add(
+        "/jupyter/api/status",
+        get(status::status),
+        vec![read("Jupyter: how much runs")],
+    );
+    add(
+        "/jupyter/api/me",
+        get(status::me),
+        vec![read("Jupyter: whose server this is")],
+    );
+    add(
+        "/jupyter/api/config/{section}",
+        get(status::config)
+            .put(status::set_config)
+            .patch(status::change_config),
+        vec![
+            read("Jupyter: a front end's settings"),
+            set("Jupyter: replace them"),
+            change("Jupyter: change some"),
+        ],
+    );
+    add(
+        "/jupyter/api/kernelspecs",
+        get(specs::list),
+        vec![read("Jupyter: kernels that can be started")],
+    );
+    add(
+        "/jupyter/api/kernelspecs/{name}",
+        get(specs::one),
+        vec![read("Jupyter: one of them")],
+    );
+    add(
+        "/jupyter/kernelspecs/{name}/{file}",
+        get(specs::logo),
+        vec![read("Jupyter: its logo")],
+    );
+    of_kernels(add);
+    add(
+        "/jupyter/api/sessions",
+        get(sessions::list).post(sessions::create),
+        vec![
+            read("Jupyter: notebooks with kernels, Sponde's sessions too"),
+            send("Jupyter: a kernel for a notebook"),
+        ],
+    );
+    add(
+        "/jupyter/api/sessions/{id}",
+        get(sessions::get)
+            .patch(sessions::change)
+            .delete(sessions::end),
+        vec![
+            read("Jupyter: one of them"),
+            change("Jupyter: rename it, or give it another kernel"),
+            end("Jupyter: end it with its kernel"),
+        ],
+    );
+    let large = DefaultBodyLimit::max(LARGEST_BODY);
+    add(
+        "/jupyter/api/contents",
+        get(contents::get_root)
+            .post(contents::create_in_root)
+            .layer(large),
+        vec![
+            read("Jupyter: the server's directory"),
+            send("Jupyter: a new file in it"),
+        ],
+    );
+    add(
+        "/jupyter/api/contents/{*path}",
+        any(contents::any).layer(large),
+        vec![
+            read("Jupyter: a notebook, a file, a directory, or checkpoints of one"),
+            send("Jupyter: a new file in a directory, or a checkpoint"),
+            set("Jupyter: save"),
+            change("Jupyter: rename"),
+            end("Jupyter: remove"),
+        ],
+    );
+    add(
+        "/jupyter/files/{*path}",
+        get(contents::download),
+        vec![read("Jupyter: a file's bytes")],
+    );
+}
+
+fn of_kernels(add: &mut Add<'_>) {
+    add(
+        "/jupyter/api/kernels",
+        get(kernels::list).post(kernels::start),
+        vec![
+            operation(
+                "get",
+                "Jupyter: kernels that run, those of Sponde's sessions too",
+            ),
+            operation("post", "Jupyter: start a kernel"),
+        ],
+    );
+    add(
+        "/jupyter/api/kernels/{id}",
+        get(kernels::get).delete(kernels::end),
+        vec![
+            operation("get", "Jupyter: one of them"),
+            operation("delete", "Jupyter: end it"),
+        ],
+    );
+    add(
+        "/jupyter/api/kernels/{id}/interrupt",
+        post(kernels::interrupt),
+        vec![operation("post", "Jupyter: interrupt what runs")],
+    );
+    add(
+        "/jupyter/api/kernels/{id}/restart",
+        post(kernels::restart),
+        vec![operation("post", "Jupyter: restart it")],
+    );
+    add(
+        "/jupyter/api/kernels/{id}/channels",
+        get(channels::channels),
+        vec![operation("get", "Jupyter: its messages, by websocket")],
+    );
+}
+
+/// Whether a path is one of these.
+pub(super) fn is_at(path: &str) -> bool {
+    path.starts_with("/jupyter/")
+}
+
+/// The token in the query, where Jupyter's clients have it.
+pub(super) fn token_of(uri: &Uri) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Given {
+        token: Option<String>,
+    }
+    if !is_at(uri.path()) {
+        return None;
+    }
+    let Query(given) = Query::<Given>::try_from_uri(uri).ok()?;
+    given.token
+}
+
+/// A [`Problem`] in Jupyter's form.
+pub(super) struct Refused(Problem);
+
+/// What a handler answers.
+type Answer = Result<Response, Refused>;
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        self.0.into_jupyter()
+    }
+}
+
+impl<T: Into<Problem>> From<T> for Refused {
+    fn from(problem: T) -> Self {
+        Self(problem.into())
+    }
+}
+
+impl From<StartError> for Problem {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Registry(error) => error.into(),
+            StartError::Failed(failure) => failure.into(),
+            StartError::Kernel(error) => error.into(),
+        }
+    }
+}
+
+/// Whole after every change.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A body that may be missing. Whether it says that it is JSON does not matter: no route here can be used without a token
+/// or, with a cookie, from another page.
+fn body<T: Default + for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T, Problem> {
+    if bytes.trim_ascii().is_empty() {
+        return Ok(T::default());
+    }
+    serde_json::from_slice(bytes)
+        .map_err(|error| Problem::bad_request(format!("the body cannot be read: {error}")))
+}

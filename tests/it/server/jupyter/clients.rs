@@ -1,0 +1,152 @@
+//! Clients that others wrote, as they are: each runs code, gets a plot, and stops code that does not end.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::super::{Server, with_model};
+use crate::support::{Sponde, tools};
+
+/// Runs a script of `tests/fixtures/jupyter` in the environment of the clients, and reads what it prints.
+fn run(script: &str, server: &str, token: &str, sponde: &Sponde) -> Value {
+    let out = sponde.path("out");
+    std::fs::create_dir_all(&out).unwrap();
+    let _ = std::fs::remove_file(out.join("started"));
+    let python = tools().join("jupyter-clients/bin/python");
+    assert!(
+        python.exists(),
+        "there is no `{}`: run scripts/test once, it installs what the tests need",
+        python.display()
+    );
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/jupyter");
+    let output = Command::new("timeout")
+        .arg("180")
+        .arg(python)
+        .arg(fixtures.join(script))
+        .envs([("SERVER", server), ("TOKEN", token)])
+        .env("OUT", &out)
+        .env("HOME", sponde.path("out"))
+        .env_remove("http_proxy")
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{script}: {errors}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let last = text.lines().last().unwrap_or_default();
+    serde_json::from_str(last).unwrap_or_else(|_| panic!("{script}: {text}\n{errors}"))
+}
+
+/// What `kernel_client.py` sees of a kernel.
+fn of_kernel_client() -> Value {
+    json!({
+        "status": "ok",
+        "outputs": [
+            {"output_type": "stream", "text": "23\n"},
+            {"output_type": "execute_result", "data": {"text/plain": "20"}},
+        ],
+        "plot": ["image/png", "text/plain"],
+        "error": ["ZeroDivisionError"],
+        "interrupted": ["KeyboardInterrupt"],
+        "kept": "20",
+        "restarted": ["NameError"],
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_of_others_run_code_get_plots_and_interrupt() {
+    let (_model, sponde) = with_model([]).await;
+    let server = Server::start(&sponde, &[]);
+    let url = format!("{}/jupyter", server.base);
+    let run = |script| tokio::task::block_in_place(|| run(script, &url, &server.token, &sponde));
+    assert_eq!(run("kernel_client.py"), of_kernel_client());
+    assert_eq!(
+        run("autogen_executor.py"),
+        json!({
+            "run": [0, "\n23\n"],
+            "plot": [".png"],
+            "error": [1, true],
+            "restarted": [1, true],
+            "timeout": [1, true],
+        })
+    );
+    assert_eq!(
+        run("smolagents_executor.py"),
+        json!({"run": ["23", "hello\n"], "plot": "0", "error": true})
+    );
+    assert_eq!(server.end().code, Some(0));
+}
+
+/// `jupyter server --gateway-url`, with which JupyterLab reaches us too; its client is PyPI's jupyter-kernel-client.
+#[tokio::test(flavor = "multi_thread")]
+async fn jupyter_server_reaches_us_as_its_gateway() {
+    let (_model, sponde) = with_model([]).await;
+    let server = Server::start(&sponde, &[]);
+    let gateway = JupyterServer::start(&format!("{}/jupyter", server.base), &server.token, &sponde);
+    let seen = tokio::task::block_in_place(|| {
+        gateway.wait();
+        run("kernel_client.py", &gateway.url, "of-the-tests", &sponde)
+    });
+    assert_eq!(seen, of_kernel_client());
+    let (_, kernels) = server.get("/jupyter/api/kernels").await;
+    assert_eq!(kernels, json!([]), "its kernels end with its clients");
+    drop(gateway);
+    assert_eq!(server.end().code, Some(0));
+}
+
+/// A jupyter_server whose kernels are another server's.
+struct JupyterServer {
+    child: Child,
+    url: String,
+    log: PathBuf,
+}
+
+impl JupyterServer {
+    fn start(gateway: &str, token: &str, sponde: &Sponde) -> Self {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = port.local_addr().unwrap().port();
+        let dir = sponde.path("jupyter");
+        std::fs::create_dir_all(&dir).unwrap();
+        let log = dir.join("log");
+        let child = Command::new(tools().join("gateways/bin/jupyter-server"))
+            .args(["--no-browser", "--allow-root", "--ServerApp.port_retries=0"])
+            .arg(format!("--ServerApp.port={port}"))
+            .arg("--ServerApp.root_dir=.")
+            .current_dir(&dir)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", &dir)
+            .env("JUPYTER_GATEWAY_URL", gateway)
+            .env("JUPYTER_GATEWAY_AUTH_TOKEN", token)
+            .env("JUPYTER_TOKEN", "of-the-tests")
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        Self {
+            child,
+            url: format!("http://127.0.0.1:{port}"),
+            log,
+        }
+    }
+
+    fn wait(&self) {
+        let begun = Instant::now();
+        loop {
+            let log = std::fs::read_to_string(&self.log).unwrap();
+            if log.contains("is running at") {
+                return;
+            }
+            assert!(begun.elapsed() < Duration::from_mins(2), "{log}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for JupyterServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
