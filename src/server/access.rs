@@ -11,23 +11,15 @@
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN, RETRY_AFTER, SET_COOKIE};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 
-use super::extract::Json;
-use super::jupyter;
+use super::counters::Counters;
 use super::listen::Peer;
-use super::metrics::Counters;
 use super::problem::Problem;
-use super::state::Shared;
 use super::token::{Token, is_same};
 
 /// So many wrong tokens of all clients within [`WINDOW`] are answered as such; more are turned away unread.
@@ -40,8 +32,8 @@ pub(super) struct Access {
     /// The token.
     pub(super) token: Token,
     /// A cookie belongs to a host, whatever the port: each server has a name of its own.
-    cookie_name: String,
-    cookie: String,
+    pub(super) cookie_name: String,
+    pub(super) cookie: String,
     /// Names of ours besides those of this machine.
     hosts: Vec<String>,
     /// When wrong tokens came, latest last.
@@ -60,7 +52,12 @@ impl Access {
     }
 
     /// Steps 1 and 2.
-    fn check_source(&self, uri: &Uri, headers: &HeaderMap, peer: Peer) -> Result<(), Problem> {
+    pub(super) fn check_source(
+        &self,
+        uri: &Uri,
+        headers: &HeaderMap,
+        peer: Peer,
+    ) -> Result<(), Problem> {
         let host = only(headers, HOST.as_str());
         let host = uri.authority().map_or(host, |it| Some(it.as_str()));
         let host = host.map(str::to_ascii_lowercase).unwrap_or_default();
@@ -93,7 +90,7 @@ impl Access {
     }
 
     /// Step 3.
-    fn check_token(
+    pub(super) fn check_token(
         &self,
         method: &Method,
         headers: &HeaderMap,
@@ -119,7 +116,7 @@ impl Access {
 
     /// Whether `given` is the token. Wrong ones are counted; the right one is always let in, so that nobody can lock its
     /// owner out: it is too long to be guessed at any pace.
-    fn check(&self, given: &str, counters: &Counters) -> Result<(), Problem> {
+    pub(super) fn check(&self, given: &str, counters: &Counters) -> Result<(), Problem> {
         if self.token.is(given) {
             return Ok(());
         }
@@ -142,85 +139,6 @@ impl Access {
         wrong.push_back(now);
         tracing::warn!(of = wrong.len(), "a request had a wrong token");
         Err(unauthorised())
-    }
-}
-
-/// The layer.
-pub(super) async fn guard(
-    State(shared): State<Arc<Shared>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let access = &shared.access;
-    let (method, uri, headers) = (request.method(), request.uri(), request.headers());
-    let peer = request.extensions().get::<Peer>().copied();
-    let peer = peer.unwrap_or(Peer { own: None });
-    let mut checked = access.check_source(uri, headers, peer);
-    if checked.is_ok() && !is_public(method, uri.path()) {
-        checked = match jupyter::token_of(uri) {
-            Some(given) => access.check(&given, &shared.counters),
-            None => access.check_token(method, headers, &shared.counters),
-        };
-    }
-    let mut response = match checked {
-        Ok(()) => next.run(request).await,
-        Err(problem) if jupyter::is_at(uri.path()) => problem.into_jupyter(),
-        Err(problem) => problem.into_response(),
-    };
-    shared.counters.answered(response.status());
-    let is_limited = response.status() == StatusCode::TOO_MANY_REQUESTS;
-    let headers = response.headers_mut();
-    if is_limited {
-        headers.insert(RETRY_AFTER, HeaderValue::from_static("60"));
-    }
-    for (name, value) in [
-        ("x-content-type-options", "nosniff"),
-        ("referrer-policy", "no-referrer"),
-        ("cache-control", "no-store"),
-        ("cross-origin-resource-policy", "same-origin"),
-        ("x-frame-options", "DENY"),
-        // Of what is no page of ours nothing is to run.
-        (
-            "content-security-policy",
-            "default-src 'none'; frame-ancestors 'none'; sandbox",
-        ),
-    ] {
-        if !headers.contains_key(name) {
-            headers.insert(name, HeaderValue::from_static(value));
-        }
-    }
-    response
-}
-
-/// What `POST /api/login` takes.
-#[derive(Deserialize, JsonSchema)]
-pub(super) struct Login {
-    token: String,
-}
-
-/// Exchanges the token for a cookie.
-pub(super) async fn login(
-    State(shared): State<Arc<Shared>>,
-    Json(login): Json<Login>,
-) -> Result<Response, Problem> {
-    let access = &shared.access;
-    access.check(&login.token, &shared.counters)?;
-    let (name, value) = (&access.cookie_name, &access.cookie);
-    let cookie = format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/");
-    Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie)]).into_response())
-}
-
-/// What needs no token: it holds no secret, or the path itself is a ticket.
-fn is_public(method: &Method, path: &str) -> bool {
-    match *method {
-        Method::GET | Method::HEAD => {
-            path == "/"
-                || path == "/health"
-                || path.starts_with("/assets/")
-                || path.starts_with("/out/")
-        }
-        Method::POST => path == "/api/login",
-        _ => false,
     }
 }
 

@@ -1,7 +1,6 @@
 //! Commands by POST, each carried out once: a request that is sent again with its key gets the first one's answer.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -10,11 +9,11 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use super::events::client_name;
 use super::extract::{Json, Path};
+use super::keys::Answer;
 use super::problem::Problem;
 use super::sessions::may_be;
 use super::state::Shared;
@@ -23,8 +22,6 @@ use crate::agent::stream::{ItemId, Rejection};
 use crate::app::registry::LiveSession;
 use crate::kernel::task;
 
-/// Keys that are remembered.
-const KEYS: usize = 4096;
 /// Characters of a key.
 const KEY: usize = 128;
 /// How long a session may take to say whether it accepts: it may be writing its files.
@@ -76,9 +73,6 @@ pub(super) async fn command(
     Ok((StatusCode::ACCEPTED, body).into_response())
 }
 
-/// What a session says to a command; `None` until it does.
-type Answer = watch::Receiver<Option<Result<ItemId, Rejection>>>;
-
 /// Sends `command`, whether the client waits for the answer or not: what is half sent would be sent twice.
 fn carry_out(live: &Arc<LiveSession>, name: String, command: Command) -> Answer {
     let (answer, answered) = watch::channel(None);
@@ -106,48 +100,5 @@ async fn answered(mut answer: Answer) -> Result<ItemId, Problem> {
             "the session does not answer; the command may still be carried out",
         )
         .hint("send it again with the same key")),
-    }
-}
-
-/// Which keys came with which commands; the oldest are forgotten.
-#[derive(Default)]
-pub(super) struct Keys {
-    known: Mutex<VecDeque<Known>>,
-}
-
-struct Known {
-    /// A session's id, and the key.
-    key: (String, String),
-    /// Of the command: a large one is not kept.
-    digest: [u8; 32],
-    answer: Answer,
-}
-
-impl Keys {
-    /// The answer to the command of this key, which `send` sends if it is new; `None` if the key came with another
-    /// command.
-    fn enter(
-        &self,
-        key: (String, String),
-        command: &Command,
-        send: impl FnOnce() -> Answer,
-    ) -> Option<Answer> {
-        // Plain data: nothing in it can fail.
-        let digest: [u8; 32] =
-            Sha256::digest(serde_json::to_vec(command).unwrap_or_default()).into();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = known.iter().rev().find(|it| it.key == key) {
-            return (found.digest == digest).then(|| found.answer.clone());
-        }
-        if known.len() >= KEYS {
-            known.pop_front();
-        }
-        let answer = send();
-        known.push_back(Known {
-            key,
-            digest,
-            answer: answer.clone(),
-        });
-        Some(answer)
     }
 }

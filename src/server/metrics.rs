@@ -2,36 +2,13 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
 use super::state::Shared;
-
-/// What is counted since the start.
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    /// Answers by the first digit of their status, from 1 to 5.
-    answers: [AtomicU64; 5],
-    /// Wrong tokens.
-    wrong_tokens: AtomicU64,
-}
-
-impl Counters {
-    pub(super) fn answered(&self, status: StatusCode) {
-        let class = usize::from(status.as_u16() / 100).wrapping_sub(1);
-        if let Some(counter) = self.answers.get(class) {
-            counter.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn wrong_token(&self) {
-        self.wrong_tokens.fetch_add(1, Ordering::Relaxed);
-    }
-}
 
 /// All of them.
 pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {

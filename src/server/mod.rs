@@ -17,17 +17,21 @@ mod access;
 mod assets;
 mod catalog;
 mod commands;
+mod counters;
 mod directories;
 mod document;
 mod download;
 mod events;
 mod extract;
 mod files;
+mod guard;
 mod jupyter;
 mod kernel;
+mod keys;
 mod listen;
 mod metrics;
 mod notebook;
+mod operation;
 mod outputs;
 mod page;
 mod problem;
@@ -179,7 +183,7 @@ const BODY: usize = 8 << 20;
 
 /// All routes, behind the one layer that lets requests in.
 fn router(shared: &Arc<Shared>) -> Router {
-    let guarded = from_fn_with_state(Arc::clone(shared), access::guard);
+    let guarded = from_fn_with_state(Arc::clone(shared), guard::guard);
     routes::router()
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)

@@ -5,75 +5,17 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{get, post};
+use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use super::operation::{Add, Operation, Route, Schema, operation};
 use super::state::Shared;
 use super::{
-    access, catalog, commands, events, files, jupyter, kernel, metrics, notebook, outputs, page,
+    catalog, commands, events, files, guard, jupyter, kernel, metrics, notebook, outputs, page,
 };
 use super::{render, sessions};
-
-/// A path and what can be done there.
-struct Route {
-    path: &'static str,
-    router: MethodRouter<Arc<Shared>>,
-    operations: Vec<Operation>,
-}
-
-/// One method of a path.
-pub(super) struct Operation {
-    method: &'static str,
-    summary: &'static str,
-    /// The parameters behind the question mark.
-    query: Option<Schema>,
-    body: Option<Schema>,
-    /// What is answered, if it is JSON of a type.
-    answer: Option<Schema>,
-    needs_token: bool,
-}
-
-/// Makes the schema of a type.
-type Schema = fn(&mut SchemaGenerator) -> Value;
-
-fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
-    generator.subschema_for::<T>().to_value()
-}
-
-pub(super) fn operation(method: &'static str, summary: &'static str) -> Operation {
-    Operation {
-        method,
-        summary,
-        query: None,
-        body: None,
-        answer: None,
-        needs_token: true,
-    }
-}
-
-impl Operation {
-    fn query<T: JsonSchema>(mut self) -> Self {
-        self.query = Some(schema::<T>);
-        self
-    }
-
-    fn body<T: JsonSchema>(mut self) -> Self {
-        self.body = Some(schema::<T>);
-        self
-    }
-
-    fn answer<T: JsonSchema>(mut self) -> Self {
-        self.answer = Some(schema::<T>);
-        self
-    }
-
-    fn open(mut self) -> Self {
-        self.needs_token = false;
-        self
-    }
-}
 
 /// The router, without its layers.
 pub(super) fn router() -> Router<Arc<Shared>> {
@@ -111,10 +53,10 @@ fn table() -> Vec<Route> {
     add("/openapi.json", get(document), vec![read("This document")]);
     add(
         "/api/login",
-        post(access::login),
+        post(guard::login),
         vec![
             operation("post", "Exchange the token for a cookie")
-                .body::<access::Login>()
+                .body::<guard::Login>()
                 .open(),
         ],
     );
@@ -170,9 +112,6 @@ fn table() -> Vec<Route> {
     );
     table
 }
-
-/// Takes a route.
-pub(super) type Add<'a> = dyn FnMut(&'static str, MethodRouter<Arc<Shared>>, Vec<Operation>) + 'a;
 
 fn of_outputs(add: &mut Add<'_>) {
     add(

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::access::Access;
-use super::commands::Keys;
-use super::jupyter::JupyterState;
-use super::metrics::Counters;
+use super::counters::Counters;
+use super::jupyter::state::JupyterState;
+use super::keys::Keys;
 use super::problem::Problem;
 use super::ticket::Tickets;
 use super::token::Token;

@@ -14,11 +14,11 @@ mod listing;
 mod notebooks;
 mod sessions;
 mod specs;
+pub(super) mod state;
 mod status;
 mod upgrade;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use axum::extract::DefaultBodyLimit;
 use axum::extract::Query;
@@ -26,36 +26,13 @@ use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use serde::Deserialize;
-use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
 
+use super::operation::{Add, operation};
 use super::problem::Problem;
-use super::routes::{Add, operation};
 use crate::app::registry::StartError;
 
-/// Websockets at a time.
-const SOCKETS: usize = 256;
 /// Bytes of a body with a notebook or a file in it.
 const LARGEST_BODY: usize = 128 << 20;
-
-/// What the server keeps for Jupyter's clients.
-pub(super) struct JupyterState {
-    sockets: Arc<Semaphore>,
-    /// Notebooks that use a kernel, by id.
-    sessions: Mutex<BTreeMap<String, sessions::Entry>>,
-    /// Settings of front ends.
-    config: Mutex<BTreeMap<String, Map<String, Value>>>,
-}
-
-impl Default for JupyterState {
-    fn default() -> Self {
-        Self {
-            sockets: Arc::new(Semaphore::new(SOCKETS)),
-            sessions: Mutex::default(),
-            config: Mutex::default(),
-        }
-    }
-}
 
 /// Adds the routes to the server's table.
 pub(super) fn routes(add: &mut Add<'_>) {

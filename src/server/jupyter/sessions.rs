@@ -14,20 +14,12 @@ use serde_json::{Value, json};
 use super::super::extract::Path;
 use super::super::problem::Problem;
 use super::super::state::Shared;
+use super::state::Entry;
 use super::{Answer, body, kernels, lock};
 use crate::app::registry::SharedKernel;
 
 /// Sessions that are remembered.
 const SESSIONS: usize = 1000;
-
-/// A front end's notebook and the kernel that it uses.
-#[derive(Debug, Clone)]
-pub(super) struct Entry {
-    path: String,
-    name: String,
-    kind: String,
-    kernel: String,
-}
 
 /// What makes or changes one.
 #[derive(Debug, Default, Deserialize)]

@@ -1,0 +1,96 @@
+//! The layer round every route, and the way in.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{RETRY_AFTER, SET_COOKIE};
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::extract::Json;
+use super::jupyter;
+use super::listen::Peer;
+use super::problem::Problem;
+use super::state::Shared;
+
+/// The layer.
+pub(super) async fn guard(
+    State(shared): State<Arc<Shared>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let access = &shared.access;
+    let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+    let peer = request.extensions().get::<Peer>().copied();
+    let peer = peer.unwrap_or(Peer { own: None });
+    let mut checked = access.check_source(uri, headers, peer);
+    if checked.is_ok() && !is_public(method, uri.path()) {
+        checked = match jupyter::token_of(uri) {
+            Some(given) => access.check(&given, &shared.counters),
+            None => access.check_token(method, headers, &shared.counters),
+        };
+    }
+    let mut response = match checked {
+        Ok(()) => next.run(request).await,
+        Err(problem) if jupyter::is_at(uri.path()) => problem.into_jupyter(),
+        Err(problem) => problem.into_response(),
+    };
+    shared.counters.answered(response.status());
+    let is_limited = response.status() == StatusCode::TOO_MANY_REQUESTS;
+    let headers = response.headers_mut();
+    if is_limited {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("60"));
+    }
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cache-control", "no-store"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("x-frame-options", "DENY"),
+        // Of what is no page of ours nothing is to run.
+        (
+            "content-security-policy",
+            "default-src 'none'; frame-ancestors 'none'; sandbox",
+        ),
+    ] {
+        if !headers.contains_key(name) {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+    }
+    response
+}
+
+/// What `POST /api/login` takes.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Login {
+    token: String,
+}
+
+/// Exchanges the token for a cookie.
+pub(super) async fn login(
+    State(shared): State<Arc<Shared>>,
+    Json(login): Json<Login>,
+) -> Result<Response, Problem> {
+    let access = &shared.access;
+    access.check(&login.token, &shared.counters)?;
+    let (name, value) = (&access.cookie_name, &access.cookie);
+    let cookie = format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/");
+    Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie)]).into_response())
+}
+
+/// What needs no token: it holds no secret, or the path itself is a ticket.
+fn is_public(method: &Method, path: &str) -> bool {
+    match *method {
+        Method::GET | Method::HEAD => {
+            path == "/"
+                || path == "/health"
+                || path.starts_with("/assets/")
+                || path.starts_with("/out/")
+        }
+        Method::POST => path == "/api/login",
+        _ => false,
+    }
+}
