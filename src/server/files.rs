@@ -346,6 +346,22 @@ pub(super) fn iso(time: SystemTime) -> Option<String> {
     Some(time.to_string())
 }
 
+/// Copies a file, whole or not at all.
+pub(super) async fn copy(from: PathBuf, to: PathBuf) -> Result<(), Problem> {
+    let bytes = blocking(move || {
+        let mut bytes = Vec::new();
+        io::Read::read_to_end(&mut folder::open_file(&from)?, &mut bytes)?;
+        Ok(bytes)
+    });
+    write_bytes(to, bytes.await?).await
+}
+
+/// Writes a file, whole or not at all.
+pub(super) async fn write_bytes(to: PathBuf, bytes: Vec<u8>) -> Result<(), Problem> {
+    let pieces = futures_util::stream::iter([Ok(Bytes::from(bytes))]);
+    write(to, pieces).await.map(|_| ())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -23,9 +23,6 @@ use crate::kernel::{
     Sandbox, task,
 };
 
-/// Names the sessions' client in what others see.
-pub(super) const CLIENT: &str = "jupyter";
-
 /// Kernels that programs can connect to; clones share them.
 #[derive(Clone)]
 pub struct KernelRegistry {

@@ -12,12 +12,14 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::LiveSession;
-use super::kernels::CLIENT;
 use crate::agent::stream::snapshot::PendingRequest;
 use crate::agent::stream::{Body, ItemId, Received, Rejection};
 use crate::agent::{Command, EventKind};
 use crate::jupyter::raw::RawMessage;
 use crate::kernel::{Hub, HubActivity, HubOwner, Kernel, KernelError, OwnerRequest, task};
+
+/// Names the sessions' client in what others see.
+const CLIENT: &str = "jupyter";
 
 /// Requests that wait for the session's task.
 const REQUESTS: usize = 64;

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::super::files;
 use super::super::problem::Problem;
+use super::Answer;
 use super::status::time;
-use super::{Answer, contents};
 use crate::kernel::folder;
 
 /// Where they are kept.
@@ -31,12 +31,12 @@ pub(super) async fn any(method: &Method, place: PathBuf, id: Option<&str>) -> An
             Ok(axum::Json(all).into_response())
         }
         (&Method::POST, None) => {
-            contents::copy(place, kept.clone()).await?;
+            files::copy(place, kept.clone()).await?;
             let model = files::blocking(move || model(&kept)).await?;
             Ok((StatusCode::CREATED, axum::Json(model)).into_response())
         }
         (&Method::POST, Some(_)) => {
-            contents::copy(kept, place).await?;
+            files::copy(kept, place).await?;
             Ok(none())
         }
         (&Method::DELETE, Some(_)) => {

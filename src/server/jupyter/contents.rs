@@ -140,7 +140,7 @@ async fn save(shared: &Shared, path: String, sent: Sent) -> Answer {
             let to = place.clone();
             files::blocking(move || append(&to, &bytes)).await?;
         }
-        _ => write(place.clone(), bytes).await?,
+        _ => files::write_bytes(place.clone(), bytes).await?,
     }
     let status = if is_there {
         StatusCode::OK
@@ -220,7 +220,7 @@ async fn create(shared: &Shared, directory: &str, sent: Sent) -> Answer {
             continue;
         }
         if let Some(bytes) = &bytes {
-            write(file.clone(), bytes.clone()).await?;
+            files::write_bytes(file.clone(), bytes.clone()).await?;
         } else {
             let dir = file.clone();
             files::blocking(move || folder::make_dir(&dir, 0o755)).await?;
@@ -281,21 +281,6 @@ pub(super) async fn download(
 ) -> Answer {
     let place = place(&shared, &path)?;
     Ok(files::answer(place, &path, &headers).await?)
-}
-
-/// Copies a file, whole or not at all.
-pub(super) async fn copy(from: PathBuf, to: PathBuf) -> Result<(), Problem> {
-    let bytes = files::blocking(move || {
-        let mut bytes = Vec::new();
-        io::Read::read_to_end(&mut folder::open_file(&from)?, &mut bytes)?;
-        Ok(bytes)
-    });
-    write(to, bytes.await?).await
-}
-
-async fn write(to: PathBuf, bytes: Vec<u8>) -> Result<(), Problem> {
-    let pieces = futures_util::stream::iter([Ok(Bytes::from(bytes))]);
-    files::write(to, pieces).await.map(|_| ())
 }
 
 /// What a client gets that changed something.
