@@ -57,7 +57,7 @@ impl Drop for Databases {
     }
 }
 
-/// Opens the databases that `settings` name and those that every session has; `None` if there are none.
+/// Opens the databases that `settings` name and those that every session has. `None`: there are no databases.
 ///
 /// # Errors
 /// One that is not configured, a URL that cannot be had, or no Python that could speak with them. A server that does not

@@ -20,7 +20,7 @@ const OBEYS_WITHIN: Duration = Duration::from_secs(3);
 pub(super) struct Resumed {
     /// It.
     pub opened: Opened,
-    /// Whether its code shall run again if its kernel is gone; `None` if nobody has said.
+    /// Whether its code runs again if its kernel is gone; `None`: not decided yet.
     pub replay: Option<bool>,
 }
 

@@ -27,7 +27,7 @@ struct Alike {
     first: Option<PathBuf>,
 }
 
-/// Looks into a file: whoever calls us, because a folder is itself something to look into.
+/// Looks into one file. The caller passes it in, because it calls us for folders.
 type Look<'a> = &'a dyn Fn(&Target<'_>) -> io::Result<Vec<Part>>;
 
 /// Describes a folder. Links in it are not followed: one may lead to what code in the kernel cannot read.

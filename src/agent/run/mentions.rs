@@ -1,4 +1,4 @@
-//! Files that a question names with an at sign, `@weather.csv` or `@data/*.csv`: the model is told about them as about those named
+//! Files that a question names with an at sign, `@rain.csv` or `@data/*.csv`: the model is told about them as about those named
 //! with `-f`.
 
 use std::path::{Path, PathBuf};
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn files_in_a_question() {
         for (text, names) in [
-            ("how many rows has @weather.csv?", vec!["weather.csv"]),
+            ("how many rows has @rain.csv?", vec!["rain.csv"]),
             (
                 "compare @a.csv, @data/*.csv and (@\"my file.xlsx\").",
                 vec!["a.csv", "data/*.csv", "my file.xlsx"],

@@ -112,7 +112,7 @@ class Postgres(Database):
             if not (self.write or reads or word in ("explain", "show")):
                 raise Refused(f"`{word}`: {self.only_read}")
             if self.cost and reads:
-                # Prepared, so that it is one statement and no more.
+                # Preparing refuses more than one statement.
                 plan = connection.execute("EXPLAIN (FORMAT JSON) " + sql, values or None, prepare=True).fetchone()[0]
                 cost = plan[0]["Plan"]["Total Cost"]
                 if cost > self.cost:

@@ -234,7 +234,7 @@ impl KernelRegistry {
         }
     }
 
-    /// Ends a kernel that belongs to no session. False if there is none such.
+    /// Ends a kernel that belongs to no session. False: there is no such kernel.
     pub async fn end(&self, id: &str) -> bool {
         let kernel = {
             let mut all = self.all();
@@ -316,7 +316,7 @@ impl SharedKernel {
     pub async fn interrupt(&self) -> Result<(), KernelError> {
         match &self.kind {
             Kind::Alone { kernel, .. } => {
-                // Clients' code is none of our executions.
+                // The code of clients is not among our executions.
                 kernel.tap_sender().interrupt().await
             }
             Kind::OfSession(kernel) => kernel.command(Command::Interrupt).await,
