@@ -34,7 +34,7 @@ fn escapes_and_bombs_of_a_confined_kernel_are_survived() {
     );
     assert!(screen.all.contains("sandbox: workspace"), "{}", screen.all);
     assert!(!screen.all.contains("\u{1b}]52"), "{}", screen.all);
-    assert!(!screen.all.contains("]0;owned"), "{}", screen.all);
+    assert!(!screen.all.contains("\u{1b}]0;owned"), "{}", screen.all);
     assert_eq!(screen.code, 0);
 }
 
