@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Pieces of a file on their way to a front end; while it takes none, the kernel waits.
 const PIECES: usize = 4;
 /// Hundredths of a second after which a kernel that is not idle runs a cell.
-const SETTLES_WITHIN: u32 = 20;
+const SETTLES_WITHIN: u32 = 50;
 /// Rows of a window.
 const ROWS: u64 = 500;
 /// Characters of a name.

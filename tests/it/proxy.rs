@@ -71,7 +71,16 @@ fn findings(sponde: &Sponde, what: &str, kernel: &str) -> Value {
 fn jupyter_kernel_test_passes_as_it_does_without_us() {
     let sponde = home();
     // One after the other: some of its waits are short.
-    let direct = findings(&sponde, "suite", "python3");
+    let mut direct = findings(&sponde, "suite", "python3");
+    if direct
+        .as_object()
+        .unwrap()
+        .values()
+        .any(|it| it.as_str().unwrap().contains("Error"))
+    {
+        // Without us, so it is not our fault: on a busy machine a line of the kernel's comes before its welcome.
+        direct = findings(&sponde, "suite", "python3");
+    }
     let proxied = findings(&sponde, "suite", "proxied");
     assert_eq!(proxied, direct);
     let passed = |outcome: &&Value| **outcome == "passed";
