@@ -61,7 +61,7 @@ impl Drop for Databases {
 ///
 /// # Errors
 /// One that is not configured, a URL that cannot be had, or no Python that could speak with them. A server that does not
-/// answer is none: the model is told.
+/// answer is no error: the model is told.
 pub async fn open(
     settings: &SessionSettings,
     kernels: &[&KernelSource],

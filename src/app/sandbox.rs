@@ -315,7 +315,8 @@ impl SandboxLine {
 pub fn of_own_code(sandbox: &Sandbox) -> String {
     match sandbox {
         Sandbox::Full => {
-            "sandbox: full, for it is your own code; `--sandbox workspace` confines it".to_owned()
+            "sandbox: full, because it is your own code; `--sandbox workspace` confines it"
+                .to_owned()
         }
         Sandbox::Confined(confinement) => words(confinement),
     }

@@ -45,7 +45,7 @@ impl Coming {
         }
     }
 
-    /// The same of a session that is not resumed but continues a notebook: `wanted` if its code shall run again.
+    /// The same for a session that continues a notebook. `wanted`: its code runs again.
     pub(super) fn or_replay(self, may_replay: bool, wanted: bool) -> Self {
         match self {
             Self::Not if may_replay => Self::Back(wanted.then_some(true)),
@@ -160,7 +160,7 @@ async fn still_busy(
     }
 }
 
-/// Whether the code shall run again.
+/// Asks whether the code runs again.
 ///
 /// # Errors
 /// The signal that came instead of an answer.

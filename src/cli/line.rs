@@ -1,6 +1,6 @@
 //! What a typed line means: a command, code of one's own, or a question.
 //!
-//! A question costs money and goes to somebody else's machine, so what looks like a mistyped command is none: a first word
+//! A question costs money and goes to somebody else's machine, so what looks like a mistyped command is not sent: a first word
 //! of a slash and letters is a command, unless a file is called so (`/home and /srv, which is larger?`).
 
 use super::look::{Look, TABLE, TableWish};
@@ -134,7 +134,7 @@ fn run(code: String, language: Option<String>, form: &str) -> LineMeaning {
     LineMeaning::Command(Command::Run { code, language })
 }
 
-/// The command `name` with what stands behind it; `None` if it is none.
+/// The command `name` with its argument; `None`: this is not a command.
 fn command(name: &str, rest: &str, is_file: impl Fn(&str) -> bool) -> Option<LineMeaning> {
     let named = (!rest.is_empty()).then(|| rest.to_owned());
     let alone = |said: LineMeaning| match &named {
@@ -185,7 +185,7 @@ fn command(name: &str, rest: &str, is_file: impl Fn(&str) -> bool) -> Option<Lin
     })
 }
 
-/// A word alone is none of a question; with more behind it, it is if it is spelt as commands are.
+/// One word with a slash is taken for a command. A longer line only if the word is spelt as commands are.
 fn looks_like_one(name: &str, rest: &str) -> bool {
     let word = name.strip_prefix('/').unwrap_or_default();
     let is_word = !word.is_empty() && word.chars().all(|c| c.is_ascii_alphabetic());

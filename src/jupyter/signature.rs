@@ -1,5 +1,5 @@
-//! Signatures of messages: HMAC-SHA256 over the four JSON frames (messaging spec, "The Wire Protocol"), and what is wrong
-//! with frames that are none of ours.
+//! Signatures of messages: HMAC-SHA256 over the four JSON frames (messaging spec, "The Wire Protocol"), and why
+//! frames are rejected.
 
 use bytes::Bytes;
 use hmac::{Hmac, KeyInit, Mac};

@@ -244,3 +244,14 @@ impl OutputEvent {
         })
     }
 }
+
+/// What code printed on stdout, in one piece.
+pub(crate) fn stdout_of(outputs: Vec<OutputEvent>) -> String {
+    outputs
+        .into_iter()
+        .filter_map(|output| match output {
+            OutputEvent::Stream(stream) if stream.name == "stdout" => Some(stream.text),
+            _ => None,
+        })
+        .collect()
+}

@@ -49,6 +49,7 @@ pub use checkpoint::{Checkpoint, CheckpointId, Checkpoints, NoCheckpoint};
 pub use comm::{Comm, CommKind};
 pub use command::Tapped;
 pub use discover::{FoundKernel, SearchPath, SearchPaths};
+pub(crate) use execution::stdout_of;
 pub use execution::{Execution, ExecutionEvent, Outcome, OutputEvent, Verdict};
 pub use frames::{FrameAnswer, FramePart, FramePiece, FrameRequest};
 pub use gateway::{Dialect, Frame, GatewayOptions};

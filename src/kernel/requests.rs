@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::command::{About, Command};
-use super::execution::OutputEvent;
+use super::execution::stdout_of;
 use super::quirks::Quirks;
 use super::{ExecuteOptions, Kernel, KernelError};
 use crate::jupyter::content::Content;
@@ -215,13 +215,7 @@ impl Kernel {
             // One that stays costs the kernel a sleeping thread.
             let _ = self.request(Channel::Control, request, CONTROL).await;
         }
-        let text: String = outputs
-            .into_iter()
-            .filter_map(|output| match output {
-                OutputEvent::Stream(stream) if stream.name == "stdout" => Some(stream.text),
-                _ => None,
-            })
-            .collect();
+        let text = stdout_of(outputs);
         // What is no such line was printed by somebody else.
         Ok(text
             .lines()

@@ -64,7 +64,7 @@ pub(super) fn command(kernel: &KernelSource, connection_file: &Path) -> Vec<Stri
     command
 }
 
-/// Where a command says that Python shall run ipykernel.
+/// The position in a command at which Python is told to run ipykernel.
 pub(super) fn ipykernel_at(command: &[String]) -> Option<usize> {
     command
         .windows(2)

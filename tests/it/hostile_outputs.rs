@@ -44,7 +44,7 @@ fn a_notebook_says_on_a_terminal_how_it_is_confined() {
     sponde.write_notebook("own.ipynb", "python3", &[("", "print('cell', 1)")]);
     let wait = json!([["wait", "cell 1"]]);
     let own = play(&sponde, &["run", "own.ipynb"], &wait);
-    let line = "sandbox: full, for it is your own code; `--sandbox workspace` confines it";
+    let line = "sandbox: full, because it is your own code; `--sandbox workspace` confines it";
     assert!(own.all.starts_with(line), "{}", own.all);
     let confined = play(
         &sponde,

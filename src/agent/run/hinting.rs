@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::{ExecuteOptions, OutputEvent, Session, Verdict};
+use super::{ExecuteOptions, Session, Verdict};
+use crate::kernel::stdout_of;
 use crate::session::sql;
 
 /// Prints one line of facts, or nothing.
@@ -34,13 +35,7 @@ impl Session {
         let code = format!("_sponde_request = {request}\n{LOOK}");
         let options = ExecuteOptions::aside(code, WITHIN);
         let (outputs, _) = kernel.execute(options).await.ok()?.collect().await;
-        let text: String = outputs
-            .into_iter()
-            .filter_map(|output| match output {
-                OutputEvent::Stream(stream) if stream.name == "stdout" => Some(stream.text),
-                _ => None,
-            })
-            .collect();
+        let text = stdout_of(outputs);
         let text = text.trim();
         let end = text.floor_char_boundary(MOST);
         let words = text.get(..end).filter(|words| !words.is_empty())?;

@@ -259,7 +259,7 @@ enum AtQuestion {
     Send(Command),
     /// It ends the chat.
     Leave,
-    /// It is none.
+    /// Words for the model.
     Reason(String),
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::kernel::{ExecuteOptions, Kernel, KernelError, OutputEvent, Verdict};
+use crate::kernel::{ExecuteOptions, Kernel, KernelError, Verdict, stdout_of};
 
 /// What writes and reads them.
 const SAVE: &str = include_str!("save.py");
@@ -109,13 +109,7 @@ impl Kernel {
         );
         let execution = self.execute(ExecuteOptions::aside(code, WITHIN)).await?;
         let (outputs, outcome) = execution.collect().await;
-        let text: String = outputs
-            .into_iter()
-            .filter_map(|output| match output {
-                OutputEvent::Stream(stream) if stream.name == "stdout" => Some(stream.text),
-                _ => None,
-            })
-            .collect();
+        let text = stdout_of(outputs);
         // What is before it was printed by somebody else.
         let answer = text.lines().rev().find(|line| line.starts_with('{'));
         match answer.and_then(|line| serde_json::from_str(line).ok()) {

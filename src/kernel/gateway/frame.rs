@@ -48,7 +48,7 @@ impl Dialect {
     /// The message of a frame, whose JSON was read once and is kept as it came.
     ///
     /// # Errors
-    /// It is none.
+    /// The frame is not a message.
     pub fn decode(self, frame: &Frame) -> Result<(Channel, RawMessage), WireError> {
         let decoded = match frame {
             Frame::Binary(frame) => decode_binary(self, frame),

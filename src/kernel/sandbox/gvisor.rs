@@ -24,7 +24,7 @@ use super::view::View;
 
 /// So that the first process can take ports of the web; it gives it up before it starts the kernel.
 const PORTS: &str = "CAP_NET_BIND_SERVICE";
-/// It has these itself, and of the machine's it shall know nothing.
+/// gVisor has its own; the machine's stay hidden.
 const ITS_OWN: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// What a probe needs of the system.
 const SYSTEM: [&str; 4] = ["/usr", "/bin", "/lib", "/lib64"];
@@ -254,7 +254,7 @@ fn contents(
     (links, all)
 }
 
-/// Makes the place of a mount in the root; below a link there is none, for what it leads to is mounted.
+/// Makes the mount point in the root. Nothing is made below a link, because its target is mounted.
 fn place(root: &Path, path: &Path, is_dir: bool) -> Result<(), String> {
     let mut at = root.to_owned();
     let mut parts = path.components().peekable();
