@@ -28,9 +28,9 @@ pub(crate) mod fuzz;
 mod outward;
 mod quiet;
 mod reach;
+mod scanner;
 mod spool;
 mod thread;
-mod zmtp;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,9 +49,8 @@ pub use outward::encode;
 use outward::outward;
 pub use reach::{NotListening, wait_until_listening};
 use reach::{Peer, reach};
-pub use zmtp::Violation;
-pub(super) use zmtp::push_head;
-use zmtp::{Note, Phase, Refusal, Scanner};
+pub use scanner::Violation;
+use scanner::{Note, Phase, Refusal, Scanner};
 
 use quiet::halves;
 use spool::Spool;

@@ -39,6 +39,7 @@ mod source;
 mod spawner;
 mod tap;
 pub mod task;
+mod zmtp;
 
 use std::time::Duration;
 

@@ -10,18 +10,13 @@
 mod reader;
 mod render;
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-
-use futures_util::stream::{self, StreamExt};
 use serde_json::{Value, json};
 
+use super::coded::{Manner, ReadReply};
 use super::tuning::Tuning;
-use super::types::{
-    BoxStream, Delta, ModelInfo, Prompt, Provider, ProviderError, StopReason, ToolChoice, ToolSpec,
-};
+use super::types::{Prompt, ToolChoice, ToolSpec};
 use super::wording::Wording;
-use reader::{Piece, Reader};
+use reader::Reader;
 
 /// The key of a reply that is a cell to run; also the name of the code tool's argument.
 const CODE: &str = "code";
@@ -31,14 +26,6 @@ const LANGUAGE: &str = "language";
 
 /// The key of a reply that ends the turn in words.
 const ANSWER: &str = "answer";
-
-/// A provider that gets code and answers out of a small model.
-#[derive(Clone)]
-pub struct Constrained {
-    inner: Arc<dyn Provider>,
-    info: ModelInfo,
-    options: Arc<ConstrainedOptions>,
-}
 
 /// What the model is told, and how it is asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,51 +61,20 @@ impl Default for ConstrainedOptions {
     }
 }
 
-impl Constrained {
-    /// `inner`, asked as `options` say. `inner` must honour [`Prompt::reply_schema`].
-    pub fn new(inner: Arc<dyn Provider>, options: ConstrainedOptions) -> Self {
-        let info = ModelInfo {
-            // Whatever the model could: here it is offered none.
-            tools: Some(false),
-            ..inner.info().clone()
-        };
-        Self {
-            inner,
-            info,
-            options: Arc::new(options),
-        }
-    }
-}
-
-impl Provider for Constrained {
-    fn info(&self) -> &ModelInfo {
-        &self.info
-    }
-
-    /// A prompt with tools is taken to have one, which runs code; one without is asked for free text.
-    fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Delta, ProviderError>> {
-        let Some(tool) = prompt.tools.first() else {
-            return self.inner.stream(render::plain(prompt, &self.options));
-        };
-        let (tool, languages) = (tool.name.clone(), languages(tool));
+impl Manner for ConstrainedOptions {
+    fn ask(&self, prompt: Prompt, tool: &ToolSpec) -> (Prompt, Box<dyn ReadReply>) {
+        let languages = languages(tool);
         let schema = match prompt.tool_choice {
             ToolChoice::Required => code(languages),
             ToolChoice::None => object(ANSWER),
             ToolChoice::Auto => json!({"anyOf": [code(languages), object(ANSWER)]}),
         };
-        let translation = Translation {
-            reply: self
-                .inner
-                .stream(render::constrained(prompt, schema, &self.options)),
-            reader: Reader::default(),
-            tool,
-            called: false,
-            ready: VecDeque::new(),
-        };
-        Box::pin(stream::unfold(translation, |mut translation| async move {
-            let item = translation.next().await?;
-            Some((item, translation))
-        }))
+        let prompt = render::constrained(prompt, schema, self);
+        (prompt, Box::new(Reader::default()))
+    }
+
+    fn plain(&self, prompt: Prompt) -> Prompt {
+        self.wording.plain(&self.tuning, prompt, render::reply)
     }
 }
 
@@ -146,74 +102,16 @@ fn object(key: &str) -> Value {
     })
 }
 
-/// A constrained reply on its way to being an ordinary one.
-struct Translation {
-    reply: BoxStream<'static, Result<Delta, ProviderError>>,
-    reader: Reader,
-    /// The name the code tool goes by.
-    tool: String,
-    called: bool,
-    /// Deltas not yet taken: at most a handful.
-    ready: VecDeque<Delta>,
-}
-
-impl Translation {
-    async fn next(&mut self) -> Option<Result<Delta, ProviderError>> {
-        loop {
-            if let Some(delta) = self.ready.pop_front() {
-                return Some(Ok(delta));
-            }
-            match self.reply.next().await? {
-                Ok(Delta::Text(fragment)) => {
-                    let pieces = self.reader.read(&fragment);
-                    self.take(pieces);
-                }
-                Ok(Delta::Finished { reason, usage }) => {
-                    let pieces = self.reader.finish();
-                    self.take(pieces);
-                    let reason = match reason {
-                        StopReason::Done if self.called => StopReason::ToolCalls,
-                        reason => reason,
-                    };
-                    self.ready.push_back(Delta::Finished { reason, usage });
-                }
-                Ok(Delta::Retrying(retrying)) => {
-                    self.reader = Reader::default();
-                    self.called = false;
-                    return Some(Ok(Delta::Retrying(retrying)));
-                }
-                // It would be sent back as it is; what is sent back is what was made of it.
-                Ok(Delta::Native(_)) => {}
-                other => return Some(other),
-            }
-        }
-    }
-
-    fn take(&mut self, pieces: Vec<Piece>) {
-        for piece in pieces {
-            match piece {
-                Piece::Code(fragment) => {
-                    if !self.called {
-                        self.called = true;
-                        self.ready.push_back(Delta::CallStart {
-                            index: 0,
-                            id: format!("call_{}", uuid::Uuid::new_v4().simple()),
-                            name: self.tool.clone(),
-                        });
-                    }
-                    self.ready
-                        .push_back(Delta::CallArguments { index: 0, fragment });
-                }
-                Piece::Answer(words) => self.ready.push_back(Delta::Text(words)),
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use futures_util::StreamExt as _;
+
     use super::*;
+    use crate::llm::coded::Coded;
     use crate::llm::scripted::{Reply, ScriptedProvider, Step};
+    use crate::llm::types::{Delta, ModelInfo, Provider as _, StopReason};
     use crate::llm::types::{Message, Part, Usage};
 
     fn text(text: &str) -> Vec<Part> {
@@ -264,7 +162,7 @@ mod tests {
     /// What came out, with adjacent fragments joined and the call's id left out, and the schema asked.
     async fn ask(messages: Vec<Message>, reply: Reply) -> (Vec<Delta>, Option<Value>) {
         let model = model(reply);
-        let constrained = Constrained::new(Arc::new(model.clone()), ConstrainedOptions::default());
+        let constrained = Coded::new(Arc::new(model.clone()), ConstrainedOptions::default());
         let mut told: Vec<Delta> = Vec::new();
         let mut stream = constrained.stream(prompt(messages));
         while let Some(item) = stream.next().await {
@@ -379,8 +277,7 @@ mod tests {
             ),
         ] {
             let model = model(streamed(r#"{"answer": "x"}"#, StopReason::Done));
-            let constrained =
-                Constrained::new(Arc::new(model.clone()), ConstrainedOptions::default());
+            let constrained = Coded::new(Arc::new(model.clone()), ConstrainedOptions::default());
             let prompt = Prompt {
                 tool_choice: choice,
                 ..prompt(vec![Message::User(text("17*23?"))])

@@ -13,27 +13,15 @@ mod blocks;
 pub(crate) mod fuzz;
 mod habits;
 mod info;
-mod piece;
 mod reader;
 mod render;
 mod strings;
-mod translation;
 
-use std::sync::Arc;
-
+use super::coded::{Accept, Manner, ReadReply};
 use super::tuning::Tuning;
-use super::types::{BoxStream, Delta, ModelInfo, Prompt, Provider, ProviderError, ToolChoice};
+use super::types::{Prompt, ToolChoice, ToolSpec};
 use super::wording::Wording;
-pub(super) use piece::Accept;
-pub(super) use translation::translated;
-
-/// A provider that runs the code in a model's fenced blocks.
-#[derive(Clone)]
-pub struct Fenced {
-    inner: Arc<dyn Provider>,
-    info: ModelInfo,
-    options: Arc<FencedOptions>,
-}
+pub(super) use reader::Reader;
 
 /// What the model is told, and how it is asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,38 +65,19 @@ impl FencedOptions {
     }
 }
 
-impl Fenced {
-    /// `inner`, asked as `options` say.
-    pub fn new(inner: Arc<dyn Provider>, options: FencedOptions) -> Self {
-        let info = ModelInfo {
-            // Whatever the model could: here it is offered none.
-            tools: Some(false),
-            ..inner.info().clone()
-        };
-        Self {
-            inner,
-            info,
-            options: Arc::new(options),
-        }
-    }
-}
-
-impl Provider for Fenced {
-    fn info(&self) -> &ModelInfo {
-        &self.info
-    }
-
-    /// A prompt with tools is taken to have one, which runs code; one without is asked for words.
-    fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Delta, ProviderError>> {
-        let Some(tool) = prompt.tools.first().map(|tool| tool.name.clone()) else {
-            return self.inner.stream(render::plain(prompt, &self.options));
-        };
+impl Manner for FencedOptions {
+    fn ask(&self, prompt: Prompt, _tool: &ToolSpec) -> (Prompt, Box<dyn ReadReply>) {
         let accept = match prompt.tool_choice {
             ToolChoice::Auto | ToolChoice::Required => Accept::Blocks,
             ToolChoice::None => Accept::Words,
         };
-        let prompt = render::fenced(prompt, &self.options);
-        translated(&*self.inner, prompt, accept, tool)
+        (render::fenced(prompt, self), Box::new(Reader::new(accept)))
+    }
+
+    fn plain(&self, prompt: Prompt) -> Prompt {
+        self.wording.plain(&self.tuning, prompt, |text, calls| {
+            render::reply(text, calls, self)
+        })
     }
 }
 

@@ -8,6 +8,7 @@
 //! never reaches a log or an error; the environment is passed in, never read here; every wait ends.
 
 pub mod catalog;
+pub mod coded;
 pub mod constrained;
 pub mod detect;
 pub mod endpoint;

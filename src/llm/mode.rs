@@ -1,7 +1,7 @@
 //! The three ways in which a model can say that code shall run.
 //!
-//! Whatever the way, from outside of this floor it looks the same: calls of a tool. Native calls pass as they are
-//! ([`super::native`]), the others are made of the reply's text ([`super::constrained`], [`super::fenced`]).
+//! Whatever the way, from outside of this floor it looks the same: calls of a tool ([`super::coded`]). Native calls pass
+//! as they are ([`super::native`]), the others are made of the reply's text ([`super::constrained`], [`super::fenced`]).
 
 use std::fmt;
 use std::str::FromStr;

@@ -5,41 +5,28 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 
-use super::fenced::{Accept, translated};
+use super::coded::{Accept, Manner, ReadReply};
+use super::fenced::Reader;
 use super::tuning::Tuning;
-use super::types::{BoxStream, Delta, ModelInfo, Prompt, Provider, ProviderError, ToolChoice};
+use super::types::{
+    BoxStream, Delta, ModelInfo, Prompt, Provider, ProviderError, ToolChoice, ToolSpec,
+};
 
-/// A provider whose model calls tools, mostly.
-#[derive(Clone)]
-pub struct Native {
-    inner: Arc<dyn Provider>,
-    tuning: Arc<Tuning>,
-}
-
-impl Native {
-    /// `inner`, asked as `tuning` says.
-    pub fn new(inner: Arc<dyn Provider>, tuning: Tuning) -> Self {
-        Self {
-            inner,
-            tuning: Arc::new(tuning),
-        }
-    }
-}
-
-impl Provider for Native {
-    fn info(&self) -> &ModelInfo {
-        self.inner.info()
+impl Manner for Tuning {
+    fn offers_tools(&self) -> bool {
+        true
     }
 
-    fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Delta, ProviderError>> {
-        let Some(tool) = prompt.tools.first().map(|tool| tool.name.clone()) else {
-            return self.inner.stream(self.tuning.bound(prompt));
-        };
+    fn ask(&self, prompt: Prompt, _tool: &ToolSpec) -> (Prompt, Box<dyn ReadReply>) {
         let accept = match prompt.tool_choice {
             ToolChoice::Auto | ToolChoice::Required => Accept::Calls,
             ToolChoice::None => Accept::Words,
         };
-        translated(&*self.inner, self.tuning.apply(prompt), accept, tool)
+        (self.apply(prompt), Box::new(Reader::new(accept)))
+    }
+
+    fn plain(&self, prompt: Prompt) -> Prompt {
+        self.bound(prompt)
     }
 }
 
@@ -114,6 +101,7 @@ impl Provider for Explaining {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::llm::coded::Coded;
     use crate::llm::scripted::{Reply, ScriptedProvider};
     use crate::llm::types::{Message, Part, ToolSpec};
 
@@ -181,7 +169,7 @@ mod tests {
     async fn a_call_written_as_text_is_one() {
         let text =
             "```json\n{\"name\": \"run_code\", \"arguments\": {\"code\": \"print(1)\"}}\n```\n";
-        let native = Native::new(Arc::new(model(vec![Reply::text(text)])), Tuning::default());
+        let native = Coded::new(Arc::new(model(vec![Reply::text(text)])), Tuning::default());
         let told: Vec<_> = native.stream(prompt()).map(Result::unwrap).collect().await;
         assert!(
             matches!(&told[..], [

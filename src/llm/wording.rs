@@ -1,7 +1,8 @@
 //! How results reach a model that has no tool messages: as words of the person, neighbours of one role joined, for chat
 //! templates may insist on turns.
 
-use super::types::{Message, Part};
+use super::tuning::Tuning;
+use super::types::{Message, Part, Prompt, ToolCall};
 
 /// The words around a cell's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +18,42 @@ pub struct Wording {
 }
 
 impl Wording {
+    /// A conversation for a model that is offered no tools: what it called as the `reply` it would write today, results
+    /// as words of the person.
+    pub(super) fn in_words(
+        &self,
+        messages: &[Message],
+        reply: impl Fn(&str, &[ToolCall]) -> String,
+    ) -> Vec<Message> {
+        let rendered = messages.iter().map(|message| match message {
+            Message::User(parts) => Message::User(parts.clone()),
+            Message::Assistant { text, calls, .. } => Message::Assistant {
+                text: reply(text, calls),
+                calls: Vec::new(),
+                // It belongs to calls that the model never made.
+                native: None,
+            },
+            Message::ToolResult {
+                parts, is_error, ..
+            } => Message::User(self.output(parts, *is_error)),
+        });
+        rendered.collect()
+    }
+
+    /// The prompt for a reply in free text, or after the prompt's own schema.
+    pub(super) fn plain(
+        &self,
+        tuning: &Tuning,
+        prompt: Prompt,
+        reply: impl Fn(&str, &[ToolCall]) -> String,
+    ) -> Prompt {
+        let prompt = tuning.bound(prompt);
+        Prompt {
+            messages: joined(self.in_words(&prompt.messages, reply)),
+            ..prompt
+        }
+    }
+
     /// A cell's output as words of the person. Every output carries its hint, not only the last: a prompt that only
     /// ever grows at its end is one the server has mostly read before.
     pub(super) fn output(&self, parts: &[Part], is_error: bool) -> Vec<Part> {

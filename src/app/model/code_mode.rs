@@ -6,12 +6,13 @@ use super::{Chosen, Wanted};
 use crate::agent::guidance::Coaching;
 use crate::agent::prompt;
 use crate::app::Notify;
-use crate::llm::constrained::{Constrained, ConstrainedOptions};
+use crate::llm::coded::Coded;
+use crate::llm::constrained::ConstrainedOptions;
 use crate::llm::endpoint::ProviderKind;
 use crate::llm::fallback::Fallback;
-use crate::llm::fenced::{Fenced, FencedOptions};
+use crate::llm::fenced::FencedOptions;
 use crate::llm::mode::CodeMode;
-use crate::llm::native::{Explaining, Native};
+use crate::llm::native::Explaining;
 use crate::llm::tuning::Tuning;
 use crate::llm::types::{Provider, ProviderError};
 use crate::llm::wording::Wording;
@@ -42,7 +43,7 @@ pub(super) fn ready(
         Tuning::default()
     };
     let fenced = |provider: Arc<dyn Provider>| -> Arc<dyn Provider> {
-        Arc::new(Fenced::new(
+        Arc::new(Coded::new(
             provider,
             fenced_options(wanted.language, coached, tuning.clone()),
         ))
@@ -50,12 +51,12 @@ pub(super) fn ready(
     let provider: Arc<dyn Provider> = match mode {
         CodeMode::Json => {
             let options = constrained_options(coached, tuning.clone());
-            Arc::new(Constrained::new(provider, options))
+            Arc::new(Coded::new(provider, options))
         }
         CodeMode::Fenced => fenced(provider),
         CodeMode::Tools => {
             let native: Arc<dyn Provider> = if writes_calls(kind) {
-                Arc::new(Native::new(Arc::clone(&provider), tuning.clone()))
+                Arc::new(Coded::new(Arc::clone(&provider), tuning.clone()))
             } else {
                 Arc::clone(&provider)
             };

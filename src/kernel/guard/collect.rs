@@ -13,7 +13,7 @@ use tokio::io::AsyncWrite;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::SendError;
 
-use super::zmtp::{GREETING, Head, MORE};
+use crate::kernel::zmtp::{GREETING, Head, MORE};
 
 /// Messages that came at the same time, each as its frames, in order.
 pub type Batch = Vec<Vec<Bytes>>;
@@ -27,7 +27,7 @@ const USUAL: usize = 1024;
 type Permit = mpsc::OwnedPermit<Batch>;
 type Waiting = Pin<Box<dyn Future<Output = Result<Permit, SendError<()>>> + Send>>;
 
-/// Takes one direction of a connection that a [`Scanner`](super::zmtp::Scanner) has judged. The handshake goes on to
+/// Takes one direction of a connection that a [`Scanner`](super::scanner::Scanner) has judged. The handshake goes on to
 /// `client`, messages go to a queue. Takes nothing while the queue is full, so it has one batch and one message at most.
 pub(super) struct Collector<W> {
     client: W,

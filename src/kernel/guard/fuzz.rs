@@ -11,10 +11,11 @@ use tokio::sync::mpsc;
 
 use super::GuardLimits;
 use super::collect::{Batch, Collector};
-use super::zmtp::{GREETING, Note, Refusal, Scanner, Violation};
+use super::scanner::{Note, Refusal, Scanner, Violation};
 use crate::fuzz::seeded;
 use crate::jupyter::raw::RawMessage;
 use crate::jupyter::wire::{self, Signer};
+use crate::kernel::zmtp::GREETING;
 
 const LIMITS: GuardLimits = GuardLimits {
     frame: 512,

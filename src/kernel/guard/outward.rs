@@ -4,8 +4,9 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-use super::zmtp::{Refusal, Scanner, push_head};
+use super::scanner::{Refusal, Scanner};
 use super::{CHUNK, Closing, GuardLimits};
+use crate::kernel::zmtp::push_head;
 
 /// Client to kernel: ours is trusted, and read only to know where something of the guard may stand.
 pub(super) async fn outward(

@@ -12,24 +12,20 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::kernel::guard::push_head;
+use crate::kernel::zmtp::{COMMAND, COMMAND_LIMIT, GREETING, Head, pong, push_head};
 
 /// Bytes of one message of a front end: as much as our guard takes from a kernel.
 const MESSAGE_BYTES: u64 = 80 << 20;
 /// Frames of one message.
 const FRAMES: usize = 1024;
-/// Bytes of a command.
-const COMMAND_BYTES: u64 = 8 * 1024;
 /// What is written at once, and must be taken in the time that is set for it.
 const CHUNK: usize = 256 * 1024;
 /// How long the handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-const MORE: u8 = 1;
-const LONG: u8 = 2;
-const COMMAND: u8 = 4;
-
-const GREETING: usize = 64;
+/// Bytes of a header whose length is one byte, and of one whose length is eight.
+const SHORTEST_HEAD: usize = 2;
+const LONGEST_HEAD: usize = 9;
 
 /// Why a connection was given up.
 #[derive(Debug, thiserror::Error)]
@@ -79,8 +75,8 @@ pub(super) async fn shake_hands(
         }
         writer.write_all(&ready(socket_type)).await?;
         writer.flush().await?;
-        let head = Head::read(reader).await?;
-        if head.flags & COMMAND == 0 || head.length > COMMAND_BYTES {
+        let head = read_head(reader).await?;
+        if !head.is_command() || head.length > COMMAND_LIMIT {
             return Err(Broken::Protocol);
         }
         identity(&body(reader, head.length).await?)
@@ -95,17 +91,17 @@ pub(super) async fn read(reader: &mut (impl AsyncRead + Unpin)) -> Result<Receiv
     let mut frames = Vec::new();
     let mut bytes = 0_u64;
     loop {
-        let head = Head::read(reader).await?;
-        if head.flags & COMMAND != 0 {
-            if head.length > COMMAND_BYTES {
+        let head = read_head(reader).await?;
+        if head.is_command() {
+            if head.length > COMMAND_LIMIT {
                 return Err(Broken::TooLarge);
             }
             let command = body(reader, head.length).await?;
             // Between the frames of a message nobody can be answered; then the peer asks again.
-            if let Some(answer) = pong(&command)
+            if let Some(data) = command.strip_prefix(b"\x04PING")
                 && frames.is_empty()
             {
-                return Ok(Received::Ping(answer));
+                return Ok(Received::Ping(pong(data).into()));
             }
             continue;
         }
@@ -114,7 +110,7 @@ pub(super) async fn read(reader: &mut (impl AsyncRead + Unpin)) -> Result<Receiv
             return Err(Broken::TooLarge);
         }
         frames.push(body(reader, head.length).await?);
-        if head.flags & MORE == 0 {
+        if !head.has_more() {
             return Ok(Received::Message(frames));
         }
     }
@@ -155,25 +151,19 @@ pub(super) async fn write_bytes(
     Ok(())
 }
 
-struct Head {
-    flags: u8,
-    length: u64,
-}
-
-impl Head {
-    async fn read(reader: &mut (impl AsyncRead + Unpin)) -> Result<Self, Broken> {
-        let flags = reader.read_u8().await?;
-        let is_known = flags & !(MORE | LONG | COMMAND) == 0;
-        if !is_known || flags & (MORE | COMMAND) == MORE | COMMAND {
-            return Err(Broken::Protocol);
+async fn read_head(reader: &mut (impl AsyncRead + Unpin)) -> Result<Head, Broken> {
+    let mut bytes = [0; LONGEST_HEAD];
+    let mut read = 0;
+    // As much as the shorter header has, then as much as the longer one has.
+    for size in [SHORTEST_HEAD, LONGEST_HEAD] {
+        reader.read_exact(&mut bytes[read..size]).await?;
+        read = size;
+        let head = Head::read(&bytes[..read]).map_err(|_| Broken::Protocol)?;
+        if let Some(head) = head {
+            return Ok(head);
         }
-        let length = if flags & LONG == 0 {
-            u64::from(reader.read_u8().await?)
-        } else {
-            reader.read_u64().await?
-        };
-        Ok(Self { flags, length })
     }
+    Err(Broken::Protocol)
 }
 
 /// Exactly `length` bytes; memory grows as they come.
@@ -216,14 +206,6 @@ fn identity(command: &Bytes) -> Result<Bytes, Broken> {
         rest = tail;
     }
     Ok(identity)
-}
-
-/// The frame that answers `command`, if that is a PING: its context, after two bytes of time to live, comes back.
-fn pong(command: &[u8]) -> Option<Bytes> {
-    let context = command.strip_prefix(b"\x04PING")?.get(2..)?;
-    let body = [b"\x04PONG", context.get(..16).unwrap_or(context)].concat();
-    let length = u8::try_from(body.len()).ok()?;
-    Some([&[COMMAND, length], body.as_slice()].concat().into())
 }
 
 #[cfg(test)]

@@ -5,15 +5,7 @@
 //! turns out to be neither, from a server that ignores schemas, is passed on as words.
 
 use super::{ANSWER, CODE};
-
-/// A piece of a reply.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece {
-    /// More of the JSON text of a `{"code": ...}` object.
-    Code(String),
-    /// More of the answer's words.
-    Answer(String),
-}
+use crate::llm::coded::{Piece, ReadReply};
 
 /// A reply so far.
 #[derive(Debug, Default)]
@@ -45,16 +37,15 @@ enum Head<'a> {
     Neither,
 }
 
-impl Reader {
-    /// What `fragment` adds.
-    pub(super) fn read(&mut self, fragment: &str) -> Vec<Piece> {
+impl ReadReply for Reader {
+    fn read(&mut self, fragment: &str) -> Vec<Piece> {
         match &mut self.0 {
             State::Head(text) => {
                 text.push_str(fragment);
                 let text = std::mem::take(text);
                 self.begin(text)
             }
-            State::Code => vec![Piece::Code(fragment.to_owned())],
+            State::Code => vec![Piece::Arguments(fragment.to_owned())],
             State::Answer(unescape) => {
                 let (words, closed) = unescape.read(fragment);
                 if closed {
@@ -67,14 +58,19 @@ impl Reader {
         }
     }
 
-    /// What is left when the reply ended.
-    pub(super) fn finish(&mut self) -> Vec<Piece> {
+    fn finish(&mut self, _cut: bool) -> Vec<Piece> {
         match std::mem::replace(&mut self.0, State::Closed) {
             State::Head(text) => answer(text),
             State::Code | State::Answer(_) | State::Closed | State::Plain => Vec::new(),
         }
     }
 
+    fn anew(&self) -> Box<dyn ReadReply> {
+        Box::new(Self::default())
+    }
+}
+
+impl Reader {
     fn begin(&mut self, text: String) -> Vec<Piece> {
         match head(&text) {
             Head::Incomplete => {
@@ -83,7 +79,7 @@ impl Reader {
             }
             Head::Code => {
                 self.0 = State::Code;
-                vec![Piece::Code(text)]
+                vec![Piece::Call(None, text)]
             }
             Head::Answer(rest) => {
                 let rest = rest.to_owned();
@@ -102,7 +98,7 @@ fn answer(words: String) -> Vec<Piece> {
     if words.is_empty() {
         Vec::new()
     } else {
-        vec![Piece::Answer(words)]
+        vec![Piece::Text(words)]
     }
 }
 
@@ -250,12 +246,15 @@ mod tests {
             .chunks(size)
             .flat_map(|chunk| reader.read(&chunk.iter().collect::<String>()))
             .collect();
-        pieces.extend(reader.finish());
+        pieces.extend(reader.finish(false));
         let (mut code, mut words) = (String::new(), String::new());
         for piece in pieces {
             match piece {
-                Piece::Code(fragment) => code.push_str(&fragment),
-                Piece::Answer(fragment) => words.push_str(&fragment),
+                Piece::Call(None, fragment) | Piece::Arguments(fragment) => {
+                    code.push_str(&fragment)
+                }
+                Piece::Text(fragment) => words.push_str(&fragment),
+                other => panic!("{other:?}"),
             }
         }
         (code, words)
@@ -309,7 +308,7 @@ mod tests {
             .into_iter()
             .map(|fragment| reader.read(fragment))
             .collect();
-        let words = |words: &str| vec![Piece::Answer(words.to_owned())];
+        let words = |words: &str| vec![Piece::Text(words.to_owned())];
         assert_eq!(
             told,
             vec![

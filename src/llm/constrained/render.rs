@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::{ANSWER, CODE, ConstrainedOptions, LANGUAGE};
-use crate::llm::types::{Message, Prompt, ToolCall, ToolChoice};
+use crate::llm::types::{Prompt, ToolCall, ToolChoice};
 use crate::llm::wording::{appended, joined};
 
 /// The prompt for a reply that must match `schema`.
@@ -12,7 +12,7 @@ pub(super) fn constrained(prompt: Prompt, schema: Value, options: &ConstrainedOp
     let prompt = options.tuning.apply(prompt);
     Prompt {
         system: appended(prompt.system, &options.instructions),
-        messages: joined(rendered(&prompt.messages, options)),
+        messages: joined(options.wording.in_words(&prompt.messages, reply)),
         tools: Vec::new(),
         reply_schema: Some(schema),
         tool_choice: ToolChoice::Auto,
@@ -20,34 +20,8 @@ pub(super) fn constrained(prompt: Prompt, schema: Value, options: &ConstrainedOp
     }
 }
 
-/// The prompt for a reply in free text, or after the prompt's own schema.
-pub(super) fn plain(prompt: Prompt, options: &ConstrainedOptions) -> Prompt {
-    let prompt = options.tuning.bound(prompt);
-    Prompt {
-        messages: joined(rendered(&prompt.messages, options)),
-        ..prompt
-    }
-}
-
-fn rendered(messages: &[Message], options: &ConstrainedOptions) -> Vec<Message> {
-    messages
-        .iter()
-        .map(|message| match message {
-            Message::User(parts) => Message::User(parts.clone()),
-            Message::Assistant { text, calls, .. } => Message::Assistant {
-                text: reply(text, calls),
-                calls: Vec::new(),
-                native: None,
-            },
-            Message::ToolResult {
-                parts, is_error, ..
-            } => Message::User(options.wording.output(parts, *is_error)),
-        })
-        .collect()
-}
-
 /// What a model would have to write today to say what it said then.
-fn reply(text: &str, calls: &[ToolCall]) -> String {
+pub(super) fn reply(text: &str, calls: &[ToolCall]) -> String {
     if calls.is_empty() {
         return object(ANSWER, &Value::from(text));
     }
@@ -80,7 +54,7 @@ fn object(key: &str, value: &Value) -> String {
 mod tests {
     use super::*;
     use crate::llm::tuning::Tuning;
-    use crate::llm::types::Part;
+    use crate::llm::types::{Message, Part};
     use crate::llm::wording::Wording;
 
     fn text(text: &str) -> Vec<Part> {

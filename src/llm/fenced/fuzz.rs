@@ -1,9 +1,9 @@
 //! Replies of models that write code in fenced blocks, for the fuzzer: how a reply is cut changes nothing, cells begin
 //! and end in order, and nothing is made up.
 
-use super::piece::{Accept, Piece};
 use super::reader::Reader;
 use crate::fuzz::seeded;
+use crate::llm::coded::{Accept, Piece, ReadReply as _};
 
 /// The first bytes say how the rest, a reply, is cut.
 pub(crate) fn fenced(data: &[u8]) {
@@ -58,7 +58,7 @@ fn check(pieces: &[Piece], reply: &str) {
             Piece::Text(text) => {
                 size += text.len();
             }
-            Piece::Call(_, arguments) => size += arguments.len() / 8,
+            Piece::Call(_, arguments) | Piece::Arguments(arguments) => size += arguments.len() / 8,
             Piece::Stop => assert_eq!(at + 1, pieces.len(), "something after the stop"),
         }
     }

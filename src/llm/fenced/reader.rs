@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use super::blocks::{self, Block, Reply};
 use super::habits::{self, Written};
 use super::info::{self, Kind};
-use super::piece::{Accept, Piece};
+use crate::llm::coded::{Accept, Piece, ReadReply};
 
 /// Bytes beyond which an unsettled text is no longer searched for marks.
 const LONG: usize = 256 << 10;
@@ -88,9 +88,10 @@ impl Reader {
             stopped: false,
         }
     }
+}
 
-    /// What `fragment` adds.
-    pub(crate) fn read(&mut self, fragment: &str) -> Vec<Piece> {
+impl ReadReply for Reader {
+    fn read(&mut self, fragment: &str) -> Vec<Piece> {
         let mut pieces = Vec::new();
         if self.accept == Accept::Words {
             self.say(fragment, &mut pieces);
@@ -116,8 +117,7 @@ impl Reader {
         pieces
     }
 
-    /// What is left when the reply ended; `cut` if it ended at a limit and not because the model was done.
-    pub(crate) fn finish(&mut self, cut: bool) -> Vec<Piece> {
+    fn finish(&mut self, cut: bool) -> Vec<Piece> {
         let mut pieces = Vec::new();
         if self.stopped || self.accept == Accept::Words {
             return pieces;
@@ -136,6 +136,12 @@ impl Reader {
         pieces
     }
 
+    fn anew(&self) -> Box<dyn ReadReply> {
+        Box::new(Self::new(self.accept))
+    }
+}
+
+impl Reader {
     /// The same with one kind of line end. CommonMark knows three, and a fence may stand behind each.
     fn with_line_feeds<'a>(&mut self, fragment: &'a str) -> Cow<'a, str> {
         if !self.returned && !fragment.contains('\r') {

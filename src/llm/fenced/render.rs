@@ -10,7 +10,9 @@ use crate::llm::wording::{appended, joined};
 /// The prompt for a reply with blocks.
 pub(super) fn fenced(prompt: Prompt, options: &FencedOptions) -> Prompt {
     let prompt = options.tuning.apply(prompt);
-    let mut messages = rendered(&prompt.messages, options);
+    let mut messages = options
+        .wording
+        .in_words(&prompt.messages, |text, calls| reply(text, calls, options));
     let last = match prompt.tool_choice {
         ToolChoice::Auto => "",
         ToolChoice::Required => &options.only_code,
@@ -28,15 +30,6 @@ pub(super) fn fenced(prompt: Prompt, options: &FencedOptions) -> Prompt {
         messages: joined(messages),
         tools: Vec::new(),
         tool_choice: ToolChoice::Auto,
-        ..prompt
-    }
-}
-
-/// The prompt for a reply in free text.
-pub(super) fn plain(prompt: Prompt, options: &FencedOptions) -> Prompt {
-    let prompt = options.tuning.bound(prompt);
-    Prompt {
-        messages: joined(rendered(&prompt.messages, options)),
         ..prompt
     }
 }
@@ -65,26 +58,8 @@ fn others(prompt: &Prompt, options: &FencedOptions) -> String {
     )
 }
 
-fn rendered(messages: &[Message], options: &FencedOptions) -> Vec<Message> {
-    messages
-        .iter()
-        .map(|message| match message {
-            Message::User(parts) => Message::User(parts.clone()),
-            Message::Assistant { text, calls, .. } => Message::Assistant {
-                text: reply(text, calls, options),
-                calls: Vec::new(),
-                // It belongs to calls that the model never made.
-                native: None,
-            },
-            Message::ToolResult {
-                parts, is_error, ..
-            } => Message::User(options.wording.output(parts, *is_error)),
-        })
-        .collect()
-}
-
 /// What a model would have to write today to say what it said then, in the same order.
-fn reply(text: &str, calls: &[ToolCall], options: &FencedOptions) -> String {
+pub(super) fn reply(text: &str, calls: &[ToolCall], options: &FencedOptions) -> String {
     let mut pieces = Vec::new();
     let mut rest = text;
     for call in calls {

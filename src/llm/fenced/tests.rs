@@ -1,11 +1,16 @@
 //! Whole replies and whole conversations through the provider.
 
+use std::sync::Arc;
+
 use futures_util::StreamExt as _;
 use serde_json::json;
 
 use super::*;
+use crate::llm::coded::Coded;
 use crate::llm::scripted::{Reply, ScriptedProvider, Step};
-use crate::llm::types::{Message, Part, StopReason, ToolCall, ToolSpec, Usage};
+use crate::llm::types::{
+    Delta, Message, ModelInfo, Part, Provider as _, StopReason, ToolCall, ToolSpec, Usage,
+};
 
 fn text(text: &str) -> Vec<Part> {
     vec![Part::Text(text.to_owned())]
@@ -70,7 +75,7 @@ type Told = (String, String, Vec<(String, String)>, StopReason, Usage);
 
 async fn ask(prompt: Prompt, steps: Vec<Step>) -> (Told, Prompt) {
     let model = model(steps);
-    let fenced = Fenced::new(Arc::new(model.clone()), FencedOptions::new("Python"));
+    let fenced = Coded::new(Arc::new(model.clone()), FencedOptions::new("Python"));
     let mut stream = fenced.stream(prompt);
     let (mut words, mut thought, mut calls, mut end) = (String::new(), String::new(), vec![], None);
     while let Some(item) = stream.next().await {

@@ -21,6 +21,7 @@ fn read(text: &str, size: usize, accept: Accept, cut: bool) -> (String, Vec<Stri
             Piece::Call(name, arguments) => {
                 cells.push(format!("{{{}}}{arguments}", name.unwrap_or_default()));
             }
+            Piece::Arguments(more) => panic!("{more}"),
             Piece::Stop => words.push_str(" STOP"),
         }
     }

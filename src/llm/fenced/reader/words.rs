@@ -1,8 +1,8 @@
 //! What of a reply is words, and when it can be told.
 
 use super::Reader;
+use crate::llm::coded::{Accept, Piece};
 use crate::llm::fenced::habits;
-use crate::llm::fenced::piece::{Accept, Piece};
 
 impl Reader {
     /// Tells the words after the last block, except what may be code without a fence.

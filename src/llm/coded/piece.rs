@@ -11,8 +11,10 @@ pub(crate) enum Piece {
     Code(String),
     /// It is complete. A cell without this was cut.
     End,
-    /// A whole call: the tool, if named, and the arguments as they were written.
+    /// A call: the tool, if named, and the arguments as they were written, or their beginning.
     Call(Option<String>, String),
+    /// More of its arguments.
+    Arguments(String),
     /// From here on the model makes up outputs. Nothing more comes.
     Stop,
 }
@@ -26,4 +28,16 @@ pub(crate) enum Accept {
     Calls,
     /// Nothing.
     Words,
+}
+
+/// Reads a reply in text while it is being written.
+pub(crate) trait ReadReply: Send {
+    /// What `fragment` adds.
+    fn read(&mut self, fragment: &str) -> Vec<Piece>;
+
+    /// What is left when the reply ended; `cut` if it ended at a limit and not because the model was done.
+    fn finish(&mut self, cut: bool) -> Vec<Piece>;
+
+    /// A reader of the same kind for a reply that begins anew.
+    fn anew(&self) -> Box<dyn ReadReply>;
 }

@@ -12,19 +12,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use super::GuardLimits;
 use crate::kernel::oversize::{Oversize, Oversized};
-
-/// Bytes of a greeting.
-pub(super) const GREETING: usize = 64;
-/// The flag of a frame that is not its message's last.
-pub(super) const MORE: u8 = 1;
-const LONG: u8 = 2;
-const COMMAND: u8 = 4;
-/// The longest command, `READY` with its metadata, that is looked at.
-const COMMAND_LIMIT: u64 = 8 * 1024;
-/// After the name of a `PING`: two bytes of time-to-live, which are not part of the answer.
-const PING_TTL: usize = 2;
-/// What a `PING` may want back at most.
-const PING_CONTEXT: usize = 16;
+use crate::kernel::zmtp::{COMMAND_LIMIT, GREETING, Head, MORE, UnknownFlags, pong};
 
 /// What a kernel did against ZMTP or against the [`GuardLimits`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -86,6 +74,12 @@ pub enum Violation {
     /// A message that was begun did not go on for [`GuardLimits::stall`]; its header may be forged.
     #[error("began a message and sent nothing more for {0:?}")]
     Stalled(Duration),
+}
+
+impl From<UnknownFlags> for Violation {
+    fn from(UnknownFlags(flags): UnknownFlags) -> Self {
+        Self::Flags { flags }
+    }
 }
 
 /// Why a chunk was not passed on.
@@ -329,7 +323,7 @@ impl Scanner {
             let head = Head::read(&self.kept)?;
             let whole = match head {
                 None => self.kept.len() + 1,
-                Some(head) if head.is_command() => head.command_size()?,
+                Some(head) if head.is_command() => command_size(head)?,
                 Some(head) => head.size,
             };
             if let Some(head) = head
@@ -410,70 +404,13 @@ impl Scanner {
     }
 }
 
-/// The header of a frame.
-#[derive(Clone, Copy)]
-pub(super) struct Head {
-    pub(super) flags: u8,
-    pub(super) length: u64,
-    /// Of the header itself.
-    pub(super) size: usize,
-}
-
-impl Head {
-    /// None if `bytes` are less than a header.
-    pub(super) fn read(bytes: &[u8]) -> Result<Option<Self>, Violation> {
-        let Some((&flags, rest)) = bytes.split_first() else {
-            return Ok(None);
-        };
-        let is_known = flags & !(MORE | LONG | COMMAND) == 0;
-        if !is_known || flags & (MORE | COMMAND) == MORE | COMMAND {
-            return Err(Violation::Flags { flags });
-        }
-        let size = if flags & LONG == 0 { 2 } else { 9 };
-        let length = rest.get(..size - 1).map(|length| {
-            length
-                .iter()
-                .fold(0, |sum: u64, &byte| sum << 8 | u64::from(byte))
-        });
-        Ok(length.map(|length| Self {
-            flags,
-            length,
-            size,
-        }))
+/// Bytes of a command with its header.
+fn command_size(head: Head) -> Result<usize, Violation> {
+    let (length, limit) = (head.length, COMMAND_LIMIT);
+    match usize::try_from(length) {
+        Ok(size) if length <= limit => Ok(head.size + size),
+        Ok(_) | Err(_) => Err(Violation::LongCommand { length, limit }),
     }
-
-    fn is_command(self) -> bool {
-        self.flags & COMMAND != 0
-    }
-
-    /// Of the command with its header.
-    fn command_size(self) -> Result<usize, Violation> {
-        let (length, limit) = (self.length, COMMAND_LIMIT);
-        match usize::try_from(length) {
-            Ok(size) if length <= limit => Ok(self.size + size),
-            Ok(_) | Err(_) => Err(Violation::LongCommand { length, limit }),
-        }
-    }
-}
-
-/// Writes the header of a frame of `length` bytes of a message.
-pub(in crate::kernel) fn push_head(to: &mut Vec<u8>, length: usize, is_last: bool) {
-    let more = if is_last { 0 } else { MORE };
-    if let Ok(length) = u8::try_from(length) {
-        to.extend([more, length]);
-    } else {
-        to.push(more | LONG);
-        to.extend((length as u64).to_be_bytes());
-    }
-}
-
-/// The frame that answers a `PING` with this data: its context comes back.
-fn pong(data: &[u8]) -> Vec<u8> {
-    let context = data.get(PING_TTL..).unwrap_or_default();
-    let context = &context[..context.len().min(PING_CONTEXT)];
-    let body = [b"\x04PONG", context].concat();
-    let length = u8::try_from(body.len()).unwrap_or(u8::MAX);
-    [&[COMMAND, length], body.as_slice()].concat()
 }
 
 fn printable(name: &[u8]) -> String {

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use futures_util::stream::{self, StreamExt};
 
-use super::piece::{Accept, Piece};
-use super::reader::Reader;
+use super::piece::{Piece, ReadReply};
 use crate::llm::types::{
     BoxStream, Delta, Message, Part, Prompt, Provider, ProviderError, StopReason, Usage,
 };
@@ -13,22 +12,22 @@ use crate::llm::types::{
 /// Bytes of a token, for what is only estimated.
 const TOKEN: usize = 4;
 
-/// Asks `inner` and makes calls of `tool` out of what `accept` says.
-pub(in crate::llm) fn translated(
+/// Asks `inner` and makes calls of `tool` out of what `reader` finds in the reply.
+pub(super) fn translated(
     inner: &dyn Provider,
     prompt: Prompt,
-    accept: Accept,
+    reader: Box<dyn ReadReply>,
     tool: String,
 ) -> BoxStream<'static, Result<Delta, ProviderError>> {
     let translation = Translation {
         asked: size(&prompt),
         reply: Some(inner.stream(prompt)),
         thought: Thought::default(),
-        accept,
-        reader: Reader::new(accept),
+        reader,
         tool,
         language: None,
         calls: 0,
+        made: false,
         received: 0,
         ready: VecDeque::new(),
         failed: None,
@@ -43,13 +42,14 @@ struct Translation {
     /// Gone once nothing more is wanted of it.
     reply: Option<BoxStream<'static, Result<Delta, ProviderError>>>,
     thought: Thought,
-    accept: Accept,
-    reader: Reader,
+    reader: Box<dyn ReadReply>,
     tool: String,
     /// The language of the cell that is being told.
     language: Option<String>,
     /// Calls begun, native ones included.
     calls: usize,
+    /// Whether some of them were made out of text.
+    made: bool,
     /// Bytes of the prompt and of the reply.
     asked: usize,
     received: usize,
@@ -81,15 +81,18 @@ impl Translation {
                     self.finish(reason, usage);
                 }
                 Ok(Delta::Retrying(why)) => {
-                    self.reader = Reader::new(self.accept);
+                    self.reader = self.reader.anew();
                     self.thought = Thought::default();
                     self.calls = 0;
+                    self.made = false;
                     return Some(Ok(Delta::Retrying(why)));
                 }
                 Ok(Delta::CallStart { index, id, name }) => {
                     self.calls = self.calls.max(index + 1);
                     return Some(Ok(Delta::CallStart { index, id, name }));
                 }
+                // It would be sent back as it is, and knows nothing of calls that the model never made.
+                Ok(Delta::Native(_)) if self.made => {}
                 Err(error) => {
                     // Words that were held back are not lost; code that was cut is not run.
                     let pieces = self.reader.finish(true);
@@ -145,6 +148,7 @@ impl Translation {
                     self.begin(name.unwrap_or_else(|| self.tool.clone()));
                     self.arguments(arguments);
                 }
+                Piece::Arguments(more) => self.arguments(more),
                 Piece::Stop => {
                     tracing::debug!("the model made up an output: its reply ends there");
                     // The server's own figures come with the end that is not waited for.
@@ -165,6 +169,7 @@ impl Translation {
     fn begin(&mut self, name: String) {
         let index = self.calls;
         self.calls += 1;
+        self.made = true;
         self.ready.push_back(Delta::CallStart {
             index,
             id: format!("call_{}", uuid::Uuid::new_v4().simple()),
