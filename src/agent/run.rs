@@ -4,23 +4,16 @@
 //! wait; outputs are coalesced to at most 20 events a second. The notebook is written after every cell and at the end of
 //! every turn.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
-use std::time::SystemTime;
-
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::approval::Memory;
 use super::event::{Command, EventKind, KernelOffer, TurnEnd};
-use super::guidance::{self, Coaching, Novelty, Topic};
-use super::output_folder::OutputFolder;
-use super::pictures::PictureFiles;
+use super::guidance::{self, Coaching, Novelty};
 use super::reading as read_output;
 use super::redacted::redacted;
 use super::sampling::Sampling;
-use super::store::{Opened, Store};
+use super::store::Opened;
 use super::stream::client::{Joining, Request, Wanted};
 use super::stream::log::Log;
 use super::tools;
@@ -28,20 +21,20 @@ use super::turn::{Input, State, Turn};
 use crate::jupyter::content::InputRequest;
 use crate::jupyter::nbformat::random_cell_id;
 use crate::jupyter::raw::RawMessage;
-use crate::kernel::redact::TextStream;
 use crate::kernel::{
     ExecuteOptions, Execution, ExitReason, KernelError, Late, OutputEvent, Verdict, late_outputs,
 };
 use crate::llm::types::{Prompt, ToolChoice};
 use crate::session::notebook::verdict_name;
-use crate::session::summarize::ImagePreparer;
 use crate::session::transcript::{Author, KernelIdentity};
 use crate::session::{CodeStatus, Edit, Transcript, context};
 
 mod agent;
 mod answering;
+mod asking;
 mod auditing;
 mod busy;
+mod cells;
 mod checkpoints;
 mod compacting;
 mod discretion;
@@ -65,6 +58,7 @@ mod rerun;
 mod restoring;
 mod sampled;
 mod sql;
+mod subscribers;
 mod telling;
 mod undo;
 mod user_cell;
@@ -72,105 +66,40 @@ mod waiting;
 mod watching;
 
 pub use agent::Agent;
-use answering::{Answering, next_answer};
+use answering::next_answer;
+use asking::Asking;
 use auditing::{Auditing, next_audited};
+use cells::{Cells, Running};
 use checkpoints::next_point;
-use compacting::{ContextBudget, next_draft};
-use discretion::Passwords;
-use disk::Stamp;
-use guards::Guard;
-use installing::{Installing, next_installed};
+use compacting::next_draft;
+use disk::{Disk, Stamp};
+use installing::next_installed;
 use kernel_slot::{MAIN, Slots};
-use models::{Switch, next_opened};
+use models::next_opened;
 pub use options::AgentOptions;
-use output_files::OutputFiles;
-use restoring::{Restoring, next_replayed};
+use restoring::{Resuming, next_replayed};
 use sampled::next_delta;
+use subscribers::Subscribers;
 use user_cell::next_execution_event;
-use watching::Watching;
 
 /// What a person is told who has typed a secret.
 const SECRET_ASKED: &str = "what looks like a secret in your question is not sent to the model";
 
-/// The state of a session's task.
+/// The state of a session's task: what it consists of has an owner each.
 struct Session {
     options: AgentOptions,
     transcript: Transcript,
-    output_files: OutputFiles,
-    pictures: PictureFiles,
-    /// Of a model that sees.
-    eye: Option<Arc<ImagePreparer>>,
     turn: Turn,
-    /// What the cells of the model have imported.
-    memory: Memory,
-    /// Files that were not changed since were there before.
-    began: SystemTime,
-    steps: u32,
     kernels: Slots,
-    /// The kernel of the latest cell.
-    current: usize,
-    sampling: Option<Sampling>,
-    running: Option<Running>,
-    /// The request of another front end for a cell that is still to run.
-    sent: Option<(String, Box<RawMessage>)>,
-    answering: Option<Answering>,
-    /// The package that the running cell waits for, and the modules that it lacked.
-    installing: Option<Installing>,
-    looked_for: Vec<String>,
-    switch: Option<Switch>,
-    room: ContextBudget,
-    /// Outputs of cells that have finished, and which cells those were, latest last.
-    late: (mpsc::Sender<Late>, mpsc::Receiver<Late>),
-    recent: VecDeque<(String, String)>,
-    passwords: Passwords,
-    question: String,
-    guard: Guard,
-    /// What the next reply must be.
-    choice: ToolChoice,
-    /// What a small model was told in this turn.
-    said: Vec<Topic>,
-    log: Log,
-    /// When what waits in the log is announced.
-    announce_at: Option<Instant>,
-    joins: mpsc::Receiver<Joining>,
-    /// Whether what is told waits until it is on disk.
-    is_saving: bool,
-    /// Who wants what is being done.
-    by: Option<String>,
-    /// Questions that were answered, latest last, and by whom.
-    resolved: VecDeque<(String, String)>,
-    /// How the last turn ended.
-    last_turn: Option<EventKind>,
-    /// The files; `None` while they are written.
-    store: Option<Store>,
-    /// When what waits for the journal is written.
-    keep_at: Option<Instant>,
-    saved_revision: Option<u64>,
-    /// The notebook's file as it was read or written last.
-    stamp: Option<Stamp>,
-    is_touched: bool,
-    past: Option<checkpoints::UndoHistory>,
+    asking: Asking,
+    cells: Cells,
+    disk: Disk,
+    subscribers: Subscribers,
+    resuming: Resuming,
+    undo_history: Option<checkpoints::UndoHistory>,
     /// How the turn ends that waits for its last point.
     ending: Option<TurnEnd>,
-    /// Until a resumed session is as it will be, and what waits for that.
-    restoring: Option<Restoring>,
-    /// When to say that its kernel is busy.
-    busy_at: Option<Instant>,
-    held: VecDeque<Wanted>,
     auditing: Option<Box<Auditing>>,
-    watching: Option<Box<Watching>>,
-    /// The streams of text of the cell that runs.
-    streams: BTreeMap<String, TextStream>,
-}
-
-/// The cell that is in the kernel, or waits for it.
-struct Running {
-    cell: String,
-    execution: Option<Execution>,
-    /// The line it waits for.
-    input: Option<InputRequest>,
-    /// Lines that the model gave it.
-    answers: u32,
 }
 
 impl Session {
@@ -185,8 +114,7 @@ impl Session {
                 options.limits,
             )
         });
-        let restoring = opened.is_resumed().then_some(Restoring::Waiting);
-        let busy_at = restoring.as_ref().and(Self::busy_at(&options));
+        let resuming = Resuming::new(&options, opened.is_resumed());
         let stamp = Stamp::of(&options.notebook).filter(|_| opened.knows_notebook());
         // Until something happens a file that is as it should be stays as it is.
         let is_touched = opened.wants_saving();
@@ -202,58 +130,20 @@ impl Session {
                 options.max_steps,
                 options.at_limit,
             ),
-            memory: Memory::default(),
-            began: judging::began(&begin.at),
-            steps: transcript.last_step(),
-            transcript,
-            output_files: OutputFiles::new(OutputFolder::beside(
-                &options.notebook,
-                &options.kernel.cwd,
-                options.limits.files,
-            )),
-            pictures: PictureFiles::beside(&options.notebook),
-            eye: Self::eye_of(&options),
             kernels: Slots::starting(
                 options.kernel.clone(),
                 options.others.clone(),
                 options.spare,
             ),
-            current: MAIN,
-            sampling: None,
-            running: None,
-            sent: None,
-            answering: None,
-            installing: None,
-            looked_for: Vec::new(),
-            switch: None,
-            room: ContextBudget::default(),
-            late: late_outputs(),
-            recent: VecDeque::new(),
-            passwords: Passwords::default(),
-            question: String::new(),
-            guard: Guard::default(),
-            choice: ToolChoice::Auto,
-            said: Vec::new(),
-            log,
-            announce_at: None,
-            joins,
-            is_saving: false,
-            by: None,
-            resolved: VecDeque::new(),
-            last_turn: None,
-            store: Some(store),
-            keep_at: None,
-            saved_revision: None,
-            stamp,
-            is_touched,
-            past: checkpoints::UndoHistory::new(&options),
+            asking: Asking::new(transcript.last_step(), Self::eye_of(&options)),
+            cells: Cells::new(&options, judging::began(&begin.at)),
+            disk: Disk::new(store, stamp, is_touched),
+            subscribers: Subscribers::new(log, joins),
+            resuming,
+            undo_history: checkpoints::UndoHistory::new(&options),
             ending: None,
-            restoring,
-            busy_at,
-            held: VecDeque::new(),
             auditing: None,
-            watching: Watching::new(&options).map(Box::new),
-            streams: BTreeMap::new(),
+            transcript,
             options,
         }
     }
@@ -278,16 +168,20 @@ impl Session {
         });
         self.say_facts();
         loop {
-            if self.restoring.is_none()
+            if self.resuming.restoring.is_none()
                 && self.ending.is_none()
-                && let Some(command) = self.held.pop_front()
+                && let Some(command) = self.resuming.held.pop_front()
             {
                 if self.take_command(command, &mut inbox).await {
                     break;
                 }
                 continue;
             }
-            let (announce_at, keep_at, busy_at) = (self.announce_at, self.keep_at, self.busy_at);
+            let (announce_at, keep_at, busy_at) = (
+                self.subscribers.announce_at,
+                self.disk.keep_at,
+                self.resuming.busy_at,
+            );
             tokio::select! {
                 () = end.cancelled() => break,
                 request = inbox.recv() => match request {
@@ -298,18 +192,18 @@ impl Session {
                         }
                     }
                 },
-                Some(joining) = self.joins.recv() => self.join(joining),
-                delta = next_delta(self.sampling.as_mut()) => self.sampled(delta).await,
-                event = next_execution_event(self.running.as_mut()) => self.executed(event).await,
-                event = next_replayed(self.restoring.as_mut()) => self.replayed(event).await,
-                answer = next_answer(self.answering.as_mut()) => self.answered(answer).await,
-                came = next_installed(self.installing.as_mut()) => self.installed(came).await,
-                opened = next_opened(self.switch.as_mut()) => self.opened(opened).await,
-                draft = next_draft(&mut self.room) => self.compacted(draft).await,
+                Some(joining) = self.subscribers.joins.recv() => self.join(joining),
+                delta = next_delta(self.asking.sampling.as_mut()) => self.sampled(delta).await,
+                event = next_execution_event(self.cells.running.as_mut()) => self.executed(event).await,
+                event = next_replayed(self.resuming.restoring.as_mut()) => self.replayed(event).await,
+                answer = next_answer(self.cells.answering.as_mut()) => self.answered(answer).await,
+                came = next_installed(self.cells.installing.as_mut()) => self.installed(came).await,
+                opened = next_opened(self.asking.switch.as_mut()) => self.opened(opened).await,
+                draft = next_draft(&mut self.asking.budget) => self.compacted(draft).await,
                 (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,
-                made = next_point(self.past.as_mut()) => self.point_made(made).await,
+                made = next_point(self.undo_history.as_mut()) => self.point_made(made).await,
                 audited = next_audited(self.auditing.as_deref_mut()) => self.audited(audited).await,
-                Some(late) = self.late.1.recv() => self.came_late(late).await,
+                Some(late) = self.cells.late.1.recv() => self.came_late(late).await,
                 () = sleep_until(announce_at.unwrap_or_else(Instant::now)), if announce_at.is_some() => {
                     self.announce();
                     self.write_outputs().await;
@@ -324,7 +218,7 @@ impl Session {
     async fn handle(&mut self, wanted: Wanted) {
         let starts = matches!(wanted.command, Command::Submit { .. } | Command::Run { .. });
         if starts && self.turn.state == State::Idle {
-            self.is_touched = true;
+            self.disk.is_touched = true;
             self.look_at_disk().await;
         }
         let wanted = if starts {
@@ -336,7 +230,7 @@ impl Session {
             wanted
         };
         let Wanted { by, command, sent } = wanted;
-        self.by = Some(by);
+        self.subscribers.by = Some(by);
         match command {
             Command::Submit { text } if self.waits_for_model(&text) => {}
             Command::Submit { text } => {
@@ -352,7 +246,7 @@ impl Session {
             }
             Command::Compact => self.drive(Input::Compact).await,
             Command::Decide { cell, decision } => {
-                self.guard.goes_on();
+                self.asking.guard.goes_on();
                 self.decided(&cell, &decision);
                 let before = self.turn.approval();
                 let changed = self.analysed_change(&cell, &decision).await;
@@ -367,12 +261,12 @@ impl Session {
                 }
             }
             Command::Continue { go_on } => {
-                self.guard.goes_on();
+                self.asking.guard.goes_on();
                 self.said_to_go_on(go_on);
                 self.drive(Input::GoOn(go_on)).await;
             }
             Command::Reply { cell, value } => {
-                self.guard.goes_on();
+                self.asking.guard.goes_on();
                 self.reply(&cell, value).await;
             }
             Command::SetModel { model } => self.set_model(model),
@@ -389,19 +283,12 @@ impl Session {
             Command::RestartKernel => self.drive(Input::Restart).await,
             Command::Undo { .. } | Command::Checkpoints | Command::Shutdown => {}
         }
-        self.by = None;
+        self.subscribers.by = None;
     }
 
     /// The person's words, which a turn begins with.
     fn begin_turn(&mut self, text: String) {
-        self.question.clone_from(&text);
-        self.guard.asked();
-        self.room.turn_begins();
-        self.said.clear();
-        self.choice = match self.options.coaching {
-            Coaching::Off => ToolChoice::Auto,
-            Coaching::Small => ToolChoice::Required,
-        };
+        self.asking.turn_begins(&text, self.options.coaching);
         let cell = random_cell_id();
         self.turn_begins(&cell);
         self.edit_by(Edit::Say { cell, text });
@@ -430,7 +317,7 @@ impl Session {
             system: self.options.system.clone(),
             messages: context::messages(&self.transcript, tools::RUN_CODE, budget),
             tools,
-            tool_choice: self.choice,
+            tool_choice: self.asking.choice,
             max_output_tokens: None,
             temperature: self.options.temperature,
             reply_schema: None,
@@ -456,18 +343,18 @@ impl Session {
     }
 
     async fn finish(mut self) {
-        self.sampling = None;
+        self.asking.sampling = None;
         self.write_outputs().await;
-        if let Some(running) = self.running.take() {
+        if let Some(running) = self.cells.running.take() {
             self.end_cell(
                 &running.cell,
                 CodeStatus::Finished(Verdict::KernelDied(ExitReason::Requested)),
             );
         }
         self.save(true).await;
-        self.close().await;
+        self.disk.close().await;
         self.kernels.shutdown().await;
-        self.log.close();
+        self.subscribers.log.close();
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) async fn next_answer(answering: Option<&mut Answering>) -> Answer {
 impl Session {
     /// The running cell wants a line.
     pub(super) async fn input_requested(&mut self, request: InputRequest) {
-        let Some(running) = &mut self.running else {
+        let Some(running) = &mut self.cells.running else {
             return;
         };
         let cell = running.cell.clone();
@@ -89,7 +89,7 @@ impl Session {
             return self.refuse(&format!("the model is not asked: {why}")).await;
         }
         self.tell_asked("input");
-        self.answering = Some(Answering {
+        self.cells.answering = Some(Answering {
             stream: provider.stream(prompt),
             text: String::new(),
             until: Instant::now() + ANSWER_WITHIN,
@@ -100,7 +100,7 @@ impl Session {
     pub(super) async fn answered(&mut self, answer: Answer) {
         match answer {
             Answer::Delta(Delta::Text(text)) => {
-                if let Some(answering) = &mut self.answering
+                if let Some(answering) = &mut self.cells.answering
                     && answering.text.len() < REPLY_KEPT
                 {
                     answering.text.push_str(&text);
@@ -108,13 +108,13 @@ impl Session {
             }
             Answer::Delta(Delta::Finished { usage, .. }) => {
                 self.spend_aside(usage);
-                if let Some(answering) = self.answering.take() {
+                if let Some(answering) = self.cells.answering.take() {
                     let line = stdin::line_of(&answering.text);
                     self.give(line, AnsweredBy::Model).await;
                 }
             }
             Answer::Delta(Delta::Retrying(_)) => {
-                if let Some(answering) = &mut self.answering {
+                if let Some(answering) = &mut self.cells.answering {
                     answering.text.clear();
                 }
             }
@@ -126,7 +126,7 @@ impl Session {
                 | Delta::Native(_),
             ) => {}
             Answer::None(why) => {
-                self.answering = None;
+                self.cells.answering = None;
                 self.refuse(&format!("the model could not be asked: {why}"))
                     .await;
             }
@@ -139,8 +139,8 @@ impl Session {
             return;
         }
         let waits = |running: &Running| running.cell == cell && running.input.is_some();
-        if self.running.as_ref().is_some_and(waits) {
-            self.answering = None;
+        if self.cells.running.as_ref().is_some_and(waits) {
+            self.cells.answering = None;
             self.give(value, AnsweredBy::Person).await;
         }
     }
@@ -151,7 +151,7 @@ impl Session {
             execution: Some(execution),
             input,
             ..
-        }) = &mut self.running
+        }) = &mut self.cells.running
         else {
             return;
         };
@@ -174,17 +174,17 @@ impl Session {
             output,
         });
         if password {
-            self.passwords.keep(&line);
+            self.cells.passwords.keep(&line);
         }
         let value = (!password).then(|| line.clone());
-        let client = (by == AnsweredBy::Person).then(|| self.resolved_by(&cell));
+        let client = (by == AnsweredBy::Person).then(|| self.subscribers.resolved_by(&cell));
         self.publish(EventKind::InputAnswered {
             cell,
             value,
             by,
             client,
         });
-        if let Some(kernel) = self.kernels.ready(self.current) {
+        if let Some(kernel) = self.kernels.ready(self.cells.current) {
             // A kernel that is gone finishes its execution, which tells.
             let _ = kernel.reply(&id, line).await;
         }
@@ -196,8 +196,8 @@ impl Session {
             execution: Some(execution),
             input,
             ..
-        }) = &mut self.running
-            && let Some(kernel) = self.kernels.ready(self.current)
+        }) = &mut self.cells.running
+            && let Some(kernel) = self.kernels.ready(self.cells.current)
         {
             *input = None;
             let _ = kernel.refuse_input(&execution.id, why.to_owned()).await;

@@ -84,7 +84,7 @@ impl Session {
             ruling,
         });
         self.announce();
-        let item = self.log.appended().sequence;
+        let item = self.subscribers.log.appended().sequence;
         if let Some(auditing) = &mut self.auditing {
             auditing.waits_for = Some((item, Instant::now() + WITHIN));
         }
@@ -94,11 +94,9 @@ impl Session {
     pub(super) fn approve_for_turn(&mut self, cell: &str) {
         let code = self.transcript.code(cell);
         let is_own = code.is_some_and(|code| code.author == Author::Person);
-        let mut resolved = self.resolved.iter().rev();
-        let decided = resolved.find(|(question, _)| question == cell);
-        let (grounds, by) = match decided {
-            _ if is_own => (Grounds::Own, self.by.clone()),
-            Some((_, by)) => (Grounds::Decided, Some(by.clone())),
+        let (grounds, by) = match self.subscribers.answered_by(cell) {
+            _ if is_own => (Grounds::Own, self.subscribers.by.clone()),
+            Some(by) => (Grounds::Decided, Some(by.to_owned())),
             None => (Grounds::Policy, None),
         };
         let decided = by.as_deref().filter(|_| grounds == Grounds::Decided);
@@ -133,7 +131,10 @@ impl Session {
             auditing.waits_for = None;
         }
         self.replay_goes_on().await;
-        let waiting = self.running.take_if(|running| running.execution.is_none());
+        let waiting = self
+            .cells
+            .running
+            .take_if(|running| running.execution.is_none());
         if let Some(running) = waiting
             && let Some(input) = self.execute(running.cell).await
         {

@@ -19,8 +19,8 @@ impl Session {
 
     /// It does not answer.
     pub(super) fn kernel_is_busy(&mut self) {
-        self.busy_at = None;
-        if !matches!(self.restoring, Some(Restoring::Waiting)) {
+        self.resuming.busy_at = None;
+        if !matches!(self.resuming.restoring, Some(Restoring::Waiting)) {
             return;
         }
         let mut cells = self.transcript.cells().iter().rev();
@@ -64,6 +64,7 @@ impl Session {
     }
 
     fn waits_for_kept(&self) -> bool {
-        matches!(self.restoring, Some(Restoring::Waiting)) && self.kernels.is_starting(MAIN)
+        matches!(self.resuming.restoring, Some(Restoring::Waiting))
+            && self.kernels.is_starting(MAIN)
     }
 }

@@ -224,14 +224,18 @@ impl Session {
 
     /// The model is asked for more: the time for a point, if anything has run.
     pub(super) fn between_cells(&mut self) {
-        if self.past.as_ref().is_some_and(|past| past.now.is_none()) {
+        if self
+            .undo_history
+            .as_ref()
+            .is_some_and(|past| past.now.is_none())
+        {
             self.begin_point(None, false);
         }
     }
 
     fn begin_point(&mut self, cell: Option<String>, starts_turn: bool) {
         let kernel = self.kernels.ready(MAIN).cloned();
-        if let Some(past) = &mut self.past {
+        if let Some(past) = &mut self.undo_history {
             past.begin(cell, starts_turn, kernel);
         }
     }
@@ -241,7 +245,7 @@ impl Session {
         if index == MAIN {
             self.between_cells();
         }
-        let Some(past) = &mut self.past else {
+        let Some(past) = &mut self.undo_history else {
             return true;
         };
         if !past.is_settled(Some(cell)) {
@@ -256,8 +260,11 @@ impl Session {
 
     /// The point that a cell, or the end of a turn, waits for is this one.
     pub(super) async fn point_made(&mut self, made: Made) {
-        let waiting = self.running.take_if(|running| running.execution.is_none());
-        if let Some(past) = &mut self.past {
+        let waiting = self
+            .cells
+            .running
+            .take_if(|running| running.execution.is_none());
+        if let Some(past) = &mut self.undo_history {
             past.settle(waiting.as_ref().map(|running| &*running.cell), made);
         }
         if let Some(end) = self.ending.take() {
@@ -271,21 +278,25 @@ impl Session {
 
     /// Gives up the point that is waited for.
     pub(super) fn give_up_point(&mut self, cell: Option<&str>) {
-        if let Some(past) = &mut self.past {
+        if let Some(past) = &mut self.undo_history {
             past.settle(cell, no_point("it was interrupted"));
         }
     }
 
     /// The kernel of the latest cell has lost all variables.
     pub(super) fn variables_are_gone(&mut self) {
-        if let Some(past) = self.past.as_mut().filter(|_| self.current == MAIN) {
+        if let Some(past) = self
+            .undo_history
+            .as_mut()
+            .filter(|_| self.cells.current == MAIN)
+        {
             past.now = Some(Way::Fresh);
         }
     }
 
     /// Ends the turn, as soon as no point is being made any more.
     pub(super) async fn end_turn(&mut self, end: TurnEnd) {
-        let past = self.past.as_mut();
+        let past = self.undo_history.as_mut();
         if past.is_none_or(|past| past.is_settled(None)) {
             self.finish_turn(end).await;
         } else {
@@ -295,7 +306,9 @@ impl Session {
 
     /// The turn is over: what changes from now on is not its doing.
     pub(super) async fn after_turn(&mut self) {
-        let Some(past) = &mut self.past else { return };
+        let Some(past) = &mut self.undo_history else {
+            return;
+        };
         if !std::mem::take(&mut past.ran) {
             return;
         }

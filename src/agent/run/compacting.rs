@@ -125,10 +125,10 @@ impl Session {
     pub(super) fn model_budget(&self) -> Budget<'_> {
         Budget {
             text: self.text_budget(),
-            eye: self.eye.as_deref(),
+            eye: self.asking.image_preparer.as_deref(),
             brief: self.options.coaching == Coaching::Small,
             reads: self.reads(),
-            said: Some(&self.room.said),
+            said: Some(&self.asking.budget.said),
         }
     }
 
@@ -145,12 +145,12 @@ impl Session {
     pub(super) fn make_room(&mut self) -> Option<Prompt> {
         self.tell_results();
         let prompt = self.prompt();
-        if self.room.tried >= TRIES
-            || self.room.meter.tokens(tokens::weigh(&prompt)) <= self.limit()
+        if self.asking.budget.tried >= TRIES
+            || self.asking.budget.meter.tokens(tokens::weigh(&prompt)) <= self.limit()
         {
             return Some(prompt);
         }
-        let need = if self.room.tried == 0 {
+        let need = if self.asking.budget.tried == 0 {
             Need::Space
         } else {
             Need::Summary
@@ -158,34 +158,35 @@ impl Session {
         let Some(plan) = self.plan(&prompt, need) else {
             return Some(prompt);
         };
-        self.room.tried += 1;
+        self.asking.budget.tried += 1;
         self.begin(plan, prompt, Then::Ask, CompactionReason::NearLimit);
         None
     }
 
     /// The model refused the prompt as too long. Whether it will be asked again.
     pub(super) fn refused(&mut self, message: &str) -> bool {
-        let again = std::mem::replace(&mut self.room.refused, true);
-        if self.room.tried >= TRIES {
+        let again = std::mem::replace(&mut self.asking.budget.refused, true);
+        if self.asking.budget.tried >= TRIES {
             return false;
         }
-        let counted = self.room.meter.tokens(self.room.asked);
+        let counted = self.asking.budget.meter.tokens(self.asking.budget.asked);
         let named = tokens::window_in(message);
         // It has more tokens than fit; how many more is not known.
         let window = named.unwrap_or_else(|| {
             let most = self.window().unwrap_or(u64::MAX).min(counted);
             if again { most / 2 } else { most }
         });
-        self.room
+        self.asking
+            .budget
             .meter
-            .observe(self.room.asked, window.max(counted));
-        self.room.learned = Some(window);
+            .observe(self.asking.budget.asked, window.max(counted));
+        self.asking.budget.learned = Some(window);
         let prompt = self.prompt();
         let need = if again { Need::Summary } else { Need::Space };
         let Some(plan) = self.plan(&prompt, need) else {
             return false;
         };
-        self.room.tried += 1;
+        self.asking.budget.tried += 1;
         self.begin(plan, prompt, Then::Ask, CompactionReason::Refused);
         true
     }
@@ -204,7 +205,7 @@ impl Session {
 
     /// Kernel and model have said what they had to say: the compaction is made.
     pub(super) async fn compacted(&mut self, mut draft: Draft) {
-        let Some(Compacting { plan, then, .. }) = self.room.work.take() else {
+        let Some(Compacting { plan, then, .. }) = self.asking.budget.work.take() else {
             return;
         };
         if let Some(usage) = draft.usage {
@@ -215,7 +216,7 @@ impl Session {
                 "the model did not write a summary ({trouble}): it is put together without it"
             ));
         }
-        self.passwords.blot(&mut draft.inventories);
+        self.cells.passwords.blot(&mut draft.inventories);
         let made = self.make(&plan, &draft);
         let Made {
             text,
@@ -236,7 +237,8 @@ impl Session {
                 before: plan.before,
                 after,
             };
-            self.room
+            self.asking
+                .budget
                 .said
                 .compacted(self.transcript.cells(), &compaction);
             self.edit(Edit::Compact {
@@ -274,7 +276,7 @@ impl Session {
             return;
         };
         // A small model's prompt is rewritten in any case.
-        if self.room.said.of(cell).is_none() || self.options.coaching == Coaching::Small {
+        if self.asking.budget.said.of(cell).is_none() || self.options.coaching == Coaching::Small {
             return;
         }
         let count = code.count;
@@ -289,7 +291,7 @@ impl Session {
         let Some(Part::Text(text)) = parts.into_iter().next() else {
             return;
         };
-        let late = &mut self.room.late;
+        let late = &mut self.asking.budget.late;
         if let Some((_, all)) = late
             .last_mut()
             .filter(|(last, all)| *last == count && all.len() < LATE_BYTES)
@@ -305,12 +307,12 @@ impl Session {
     fn tell_results(&mut self) {
         let name = self.options.provider.as_ref();
         let name = name.map(|provider| provider.info().name.clone());
-        self.room.meet(&name.unwrap_or_default());
-        let mut said = std::mem::take(&mut self.room.said);
+        self.asking.budget.meet(&name.unwrap_or_default());
+        let mut said = std::mem::take(&mut self.asking.budget.said);
         let untold = context::untold(&self.transcript, &said);
         said.tell(&untold, self.model_budget());
-        self.room.said = said;
-        for (count, text) in std::mem::take(&mut self.room.late) {
+        self.asking.budget.said = said;
+        for (count, text) in std::mem::take(&mut self.asking.budget.late) {
             let cell = count.map_or_else(|| "an earlier cell".to_owned(), |n| format!("In [{n}]"));
             let text = format!("[Output of {cell} that came after it had ended]\n{text}");
             self.edit(Edit::Note {
@@ -324,7 +326,7 @@ impl Session {
     fn window(&self) -> Option<u64> {
         let provider = self.options.provider.as_ref();
         let known = provider.and_then(|provider| provider.info().context_window);
-        self.room.learned.or(known)
+        self.asking.budget.learned.or(known)
     }
 
     /// Tokens that a prompt may have.
@@ -335,7 +337,7 @@ impl Session {
     fn plan(&self, prompt: &Prompt, need: Need) -> Option<Plan> {
         let scale = Scale {
             weigh: &tokens::weigh_messages,
-            tokens: &|weight| self.room.meter.tokens(weight),
+            tokens: &|weight| self.asking.budget.meter.tokens(weight),
             fixed: tokens::weigh_fixed(prompt),
         };
         compaction::plan(
@@ -379,7 +381,7 @@ impl Session {
             }
             draft
         });
-        self.room.work = Some(Compacting { draft, plan, then });
+        self.asking.budget.work = Some(Compacting { draft, plan, then });
     }
 
     /// The words of the compaction, and what they weigh.
@@ -430,7 +432,7 @@ impl Session {
         Made {
             text,
             measure,
-            after: self.room.meter.tokens(weight),
+            after: self.asking.budget.meter.tokens(weight),
             words,
             shortened,
             files: files.len(),

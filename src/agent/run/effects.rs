@@ -31,7 +31,7 @@ impl Drive for Session {
             Effect::Sample => return self.sample(),
             Effect::Compact => return self.compact(),
             Effect::CancelSampling => {
-                self.room.cancel();
+                self.asking.budget.cancel();
                 self.break_off("interrupted");
             }
             Effect::Hint(text) => self.hint(text),
@@ -52,33 +52,34 @@ impl Drive for Session {
                 self.end_cell(&cell, CodeStatus::NotRun(reason));
             }
             Effect::InterruptKernel => {
-                self.answering = None;
-                self.installing = None;
+                self.cells.answering = None;
+                self.cells.installing = None;
                 if self
+                    .cells
                     .running
                     .as_ref()
                     .is_some_and(|running| running.execution.is_none())
                 {
                     // The cell waits for a kernel that is still starting, or for the point before it.
                     return self.abandon(&Verdict::Interrupted);
-                } else if let Some(kernel) = self.kernels.ready(self.current) {
+                } else if let Some(kernel) = self.kernels.ready(self.cells.current) {
                     // A dead kernel has nothing to interrupt.
                     let _ = kernel.interrupt().await;
                 }
             }
             Effect::RestartKernel => {
-                self.answering = None;
-                if self.installing.take().is_some() {
+                self.cells.answering = None;
+                if self.cells.installing.take().is_some() {
                     self.variables_are_gone();
-                    self.kernels.restart(self.current);
+                    self.kernels.restart(self.cells.current);
                     return self.abandon(&Verdict::Interrupted);
                 }
-                if self.kernels.ready(self.current).is_some() {
-                    if self.running.is_some() {
+                if self.kernels.ready(self.cells.current).is_some() {
+                    if self.cells.running.is_some() {
                         self.tell_died("it is restarted on request");
                     }
                     self.variables_are_gone();
-                    self.kernels.restart(self.current);
+                    self.kernels.restart(self.cells.current);
                 }
             }
             Effect::End(end) => self.end_turn(end).await,
@@ -105,13 +106,13 @@ impl Session {
         if let Some(input) = self.over_budget(&prompt) {
             return Some(input);
         }
-        self.steps += 1;
-        let step = self.steps;
+        self.asking.steps += 1;
+        let step = self.asking.steps;
         self.between_cells();
         self.publish(EventKind::StepStarted { step });
         self.tell_asked("reply");
-        self.room.asking(&prompt);
-        self.sampling = Some(Sampling::new(provider.stream(prompt), step));
+        self.asking.budget.asking(&prompt);
+        self.asking.sampling = Some(Sampling::new(provider.stream(prompt), step));
         None
     }
 
@@ -130,7 +131,7 @@ impl Session {
             let message = format!("there is no kernel for {language}");
             return Some(self.not_run(&running.cell, message));
         };
-        self.current = index;
+        self.cells.current = index;
         self.kernels.need(index);
         match self.kernels.get(index).map(|slot| &slot.state) {
             Some(KernelSlot::Starting { .. } | KernelSlot::Asleep) | None => {}
@@ -141,11 +142,11 @@ impl Session {
             Some(KernelSlot::Ready(kernel)) => {
                 let kernel = kernel.clone();
                 if !self.is_audited() || !self.before_cell(&running.cell, index) {
-                    self.running = Some(running);
+                    self.cells.running = Some(running);
                     return None;
                 }
                 self.look_before().await;
-                let sent = self.sent.take_if(|(cell, _)| *cell == running.cell);
+                let sent = self.cells.sent.take_if(|(cell, _)| *cell == running.cell);
                 let options = ExecuteOptions {
                     sent: sent.map(|(_, sent)| sent),
                     allow_stdin: self.options.stdin != StdinPolicy::Refuse,
@@ -170,7 +171,7 @@ impl Session {
                 }
             }
         }
-        self.running = Some(running);
+        self.cells.running = Some(running);
         None
     }
 
@@ -178,7 +179,7 @@ impl Session {
     /// something else.
     fn not_run(&mut self, cell: &str, message: String) -> Input {
         self.end_cell(cell, CodeStatus::NotRun(message.clone()));
-        if self.current == MAIN {
+        if self.cells.current == MAIN {
             return Input::KernelFailed { message };
         }
         Input::Ran {
@@ -189,7 +190,7 @@ impl Session {
 
     fn tell_died(&mut self, reason: &str) {
         self.variables_are_gone();
-        let kernel = self.kernels.name(self.current);
+        let kernel = self.kernels.name(self.cells.current);
         let reason = format!("{reason}; all variables are lost");
         self.publish(EventKind::KernelDied { kernel, reason });
     }
@@ -199,7 +200,7 @@ impl Session {
         match (ready, self.kernels.ready(index).cloned()) {
             (Ok(()), Some(kernel)) => {
                 // One that is gone has nothing late to say.
-                let _ = kernel.send_late(&self.late.0).await;
+                let _ = kernel.send_late(&self.cells.late.0).await;
                 if let Ok(info) = kernel.info().await
                     && let Some(slot) = self.kernels.get(index)
                 {
@@ -231,9 +232,9 @@ impl Session {
                 }
                 self.replay_goes_on().await;
                 // One that waits for a package runs when that is there.
-                if index == self.current
-                    && self.installing.is_none()
-                    && let Some(running) = self.running.take_if(waiting)
+                if index == self.cells.current
+                    && self.cells.installing.is_none()
+                    && let Some(running) = self.cells.running.take_if(waiting)
                     && let Some(input) = self.execute(running.cell).await
                 {
                     self.drive(input).await;
@@ -249,8 +250,8 @@ impl Session {
                     self.kernel_is_not_back();
                 }
                 self.replay_goes_on().await;
-                if index == self.current
-                    && let Some(running) = self.running.take()
+                if index == self.cells.current
+                    && let Some(running) = self.cells.running.take()
                 {
                     let input = self.not_run(&running.cell, error.to_string());
                     self.drive(input).await;
@@ -261,7 +262,7 @@ impl Session {
     }
 
     pub(super) async fn executed(&mut self, event: Option<ExecutionEvent>) {
-        let Some(running) = &mut self.running else {
+        let Some(running) = &mut self.cells.running else {
             return;
         };
         let cell = running.cell.clone();
@@ -284,19 +285,20 @@ impl Session {
             }
             Some(ExecutionEvent::Finished(outcome)) => {
                 let execution = running.execution.as_ref().map(|it| it.id.clone());
-                self.answering = None;
-                if self.recent.len() >= RECENT {
-                    self.recent.pop_front();
+                self.cells.answering = None;
+                if self.cells.recent.len() >= RECENT {
+                    self.cells.recent.pop_front();
                 }
-                self.recent
+                self.cells
+                    .recent
                     .extend(execution.map(|execution| (execution, cell.clone())));
                 if self.lacks_module(&outcome) {
                     return;
                 }
-                self.running = None;
+                self.cells.running = None;
                 self.cell_over(cell, outcome).await;
             }
-            None => self.running = None,
+            None => self.cells.running = None,
         }
     }
 
@@ -307,12 +309,12 @@ impl Session {
             let execution = running.execution.as_ref();
             execution.is_some_and(|execution| execution.id == late.execution)
         };
-        while self.running.as_ref().is_some_and(is_of) {
-            let event = next_execution_event(self.running.as_mut()).await;
+        while self.cells.running.as_ref().is_some_and(is_of) {
+            let event = next_execution_event(self.cells.running.as_mut()).await;
             self.executed(event).await;
         }
         let of = |(execution, _): &&(String, String)| *execution == late.execution;
-        let Some((_, cell)) = self.recent.iter().rfind(of) else {
+        let Some((_, cell)) = self.cells.recent.iter().rfind(of) else {
             return;
         };
         let cell = cell.clone();
@@ -330,7 +332,7 @@ impl Session {
     /// The same for what may be seen.
     pub(super) async fn emit_as_it_is(&mut self, cell: String, output: OutputEvent) {
         let edit = Edit::Emit { cell, output };
-        self.note_edit(&edit);
+        self.disk.note_edit(&edit);
         let Edit::Emit { cell, output } = edit else {
             return;
         };
@@ -349,7 +351,7 @@ impl Session {
             cuts.push(Edit::Cut { cell, whole });
         }
         // An edit is told before those that it leads to.
-        if self.output_files.concerns(&cell, is_over, &output) {
+        if self.cells.output_files.concerns(&cell, is_over, &output) {
             let edit = Edit::Emit {
                 cell: cell.clone(),
                 output: output.clone(),
@@ -365,7 +367,7 @@ impl Session {
     }
 
     pub(super) async fn cell_over(&mut self, cell: String, outcome: Outcome) {
-        self.looked_for.clear();
+        self.cells.looked_for.clear();
         let Outcome { verdict, count } = outcome;
         self.let_go(&cell).await;
         self.close_files(&cell).await;
@@ -378,10 +380,10 @@ impl Session {
         self.save_pictures(&cell).await;
         self.look_after(&cell).await;
         // Nobody hears of the end of a cell before it is kept.
-        self.is_saving = true;
+        self.disk.is_saving = true;
         self.end_cell(&cell, CodeStatus::Finished(verdict.clone()));
         self.save(false).await;
-        self.is_saving = false;
+        self.disk.is_saving = false;
         self.announce();
         if let Verdict::KernelDied(reason) = &verdict
             && *reason != ExitReason::Requested
@@ -401,23 +403,23 @@ impl Session {
         let kernel = self
             .kernels
             .ready(MAIN)
-            .filter(|_| failed && self.current == MAIN && self.language() == "python")
+            .filter(|_| failed && self.cells.current == MAIN && self.language() == "python")
             .cloned();
         let variables = match kernel {
             Some(kernel) => inventory(kernel).await,
             None => None,
         };
         let nudge = guidance::after_cell(
-            &self.question,
+            &self.asking.question,
             verdict,
             variables.as_deref(),
             &self.turn_cells(),
         );
-        self.choice = nudge
+        self.asking.choice = nudge
             .as_ref()
             .map_or(ToolChoice::Auto, |nudge| nudge.choice);
         let nudge = nudge?;
-        self.said.push(nudge.topic);
+        self.asking.topics.push(nudge.topic);
         Some(nudge.words)
     }
 
@@ -431,7 +433,7 @@ impl Session {
             .find(|cell| matches!(cell.kind, CellKind::Code(_)))
             .map(|cell| cell.id.clone());
         if let Some(cell) = &latest {
-            self.room.said.again(cell);
+            self.asking.budget.said.again(cell);
         }
         self.edit(match latest {
             Some(cell) => Edit::Hint { cell, text },
@@ -444,7 +446,7 @@ impl Session {
 
     /// Gives up a cell that waits for a kernel, or for the point before it.
     fn abandon(&mut self, verdict: &Verdict) -> Option<Input> {
-        let running = self.running.take()?;
+        let running = self.cells.running.take()?;
         self.give_up_point(Some(&running.cell));
         self.end_cell(&running.cell, CodeStatus::Finished(verdict.clone()));
         Some(Input::Ran {

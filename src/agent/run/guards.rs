@@ -61,7 +61,7 @@ impl Session {
     /// others.
     pub(super) fn spend(&mut self, usage: Usage) {
         let usage = self.spend_aside(usage);
-        self.guard.estimator.took(&usage);
+        self.asking.guard.estimator.took(&usage);
     }
 
     /// The same for a request beside the conversation, from which nothing is learned about the next one.
@@ -75,8 +75,8 @@ impl Session {
 
     /// Ends the account of the turn. A cell of the person's own costs nothing.
     pub(super) fn account(&mut self) -> Spent {
-        self.guard.goes_on();
-        let Some(began) = self.guard.asked_at.take() else {
+        self.asking.guard.goes_on();
+        let Some(began) = self.asking.guard.asked_at.take() else {
             return Spent::default();
         };
         let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -91,22 +91,22 @@ impl Session {
             &self.transcript.spent(),
             next,
             self.price().as_ref(),
-            self.guard.granted,
+            self.asking.guard.granted,
         )
     }
 
     /// Whether a request beside the conversation is too dear, in words.
     pub(super) fn too_dear_aside(&self, prompt: &Prompt) -> Option<String> {
-        let next = self.guard.estimator.clone().next(prompt);
+        let next = self.asking.guard.estimator.clone().next(prompt);
         self.would_pass(&next).map(|over| over.to_string())
     }
 
     /// What to do instead of sending `prompt`, if that is too dear.
     pub(super) fn over_budget(&mut self, prompt: &Prompt) -> Option<Input> {
-        let next = self.guard.estimator.next(prompt);
+        let next = self.asking.guard.estimator.next(prompt);
         let over = self.would_pass(&next)?;
         let message = over.to_string();
-        self.guard.over = match over {
+        self.asking.guard.over = match over {
             // More money would not help.
             Over::NoPrice => {
                 return Some(Input::ModelFailed {
@@ -121,9 +121,9 @@ impl Session {
 
     /// The person lets it go on: what was used up is there once more.
     pub(super) fn raise_budget(&mut self) {
-        match self.guard.over.take() {
-            Some(Account::Turn) => self.guard.granted.0 += 1,
-            Some(Account::Session) => self.guard.granted.1 += 1,
+        match self.asking.guard.over.take() {
+            Some(Account::Turn) => self.asking.guard.granted.0 += 1,
+            Some(Account::Session) => self.asking.guard.granted.1 += 1,
             None => {}
         }
     }

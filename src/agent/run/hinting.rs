@@ -28,7 +28,7 @@ impl Session {
         if !language.eq_ignore_ascii_case("python") || sql::is_cell(&source) {
             return None;
         }
-        let kernel = self.kernels.ready(self.current)?.clone();
+        let kernel = self.kernels.ready(self.cells.current)?.clone();
         let request = serde_json::json!([source, failed]).to_string();
         // A string of JSON is one of Python.
         let request = serde_json::Value::String(request);

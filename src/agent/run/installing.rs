@@ -58,27 +58,28 @@ impl Session {
         let Some(module) = install::missing_module(ename, evalue).map(str::to_owned) else {
             return false;
         };
-        let Some(slot) = self.kernels.get(self.current) else {
+        let Some(slot) = self.kernels.get(self.cells.current) else {
             return false;
         };
         let kernel = slot.options.kernel.clone();
         if !kernel.spec.language.eq_ignore_ascii_case("python") {
             return false;
         }
-        let again = self.looked_for.contains(&module) || self.looked_for.len() >= MODULES;
+        let again =
+            self.cells.looked_for.contains(&module) || self.cells.looked_for.len() >= MODULES;
         let wanted = self.options.installs.as_ref().filter(|_| !again);
         let Some(installs) = wanted.filter(|it| it.policy != install::InstallPolicy::Never) else {
             self.hint(install::hint(&module));
             return false;
         };
         let looking = installs.installer.look(kernel, module.clone());
-        self.looked_for.push(module.clone());
-        self.installing = Some(Installing {
+        self.cells.looked_for.push(module.clone());
+        self.cells.installing = Some(Installing {
             module,
             outcome: outcome.clone(),
             state: State::Looking(looking),
         });
-        if let Some(running) = &mut self.running {
+        if let Some(running) = &mut self.cells.running {
             running.execution = None;
         }
         true
@@ -109,8 +110,11 @@ impl Session {
             install::Verdict::Install => self.begin_install(offer),
             install::Verdict::Ask => {
                 let prompt = install::question(&offer);
-                let Some((running, installing)) =
-                    self.running.as_mut().zip(self.installing.as_mut())
+                let Some((running, installing)) = self
+                    .cells
+                    .running
+                    .as_mut()
+                    .zip(self.cells.installing.as_mut())
                 else {
                     return;
                 };
@@ -120,7 +124,7 @@ impl Session {
                     prompt: prompt.clone(),
                     password: false,
                 });
-                self.guard.waits();
+                self.asking.guard.waits();
                 let kind = EventKind::InputRequested {
                     cell,
                     prompt,
@@ -157,7 +161,7 @@ impl Session {
             ..
         } = &offer;
         let message = format!("installing `{package}` into {environment}");
-        if let Some(installing) = &mut self.installing {
+        if let Some(installing) = &mut self.cells.installing {
             installing.state = State::Working(offer, work);
         }
         self.publish(EventKind::Notice { message });
@@ -168,16 +172,16 @@ impl Session {
         let Some(Installing {
             state: State::Asked(offer),
             ..
-        }) = &self.installing
+        }) = &self.cells.installing
         else {
             return false;
         };
         let offer = offer.clone();
-        let Some(running) = self.running.as_mut().filter(|it| it.cell == cell) else {
+        let Some(running) = self.cells.running.as_mut().filter(|it| it.cell == cell) else {
             return false;
         };
         running.input = None;
-        let client = Some(self.resolved_by(cell));
+        let client = Some(self.subscribers.resolved_by(cell));
         self.publish(EventKind::InputAnswered {
             cell: cell.to_owned(),
             value: Some(line.to_owned()),
@@ -200,15 +204,16 @@ impl Session {
     async fn runs_again(&mut self, offer: &Offer) {
         let Some(Installing {
             outcome, module, ..
-        }) = self.installing.take()
+        }) = self.cells.installing.take()
         else {
             return;
         };
-        let Some(cell) = self.running.as_ref().map(|it| it.cell.clone()) else {
+        let Some(cell) = self.cells.running.as_ref().map(|it| it.cell.clone()) else {
             return;
         };
         let source = self.transcript.cell(&cell).map(|it| it.source.clone());
-        let (Some(kernel), Some(source)) = (self.kernels.ready(self.current).cloned(), source)
+        let (Some(kernel), Some(source)) =
+            (self.kernels.ready(self.cells.current).cloned(), source)
         else {
             // It starts: the cell runs when it is there.
             return;
@@ -231,7 +236,7 @@ impl Session {
         };
         match kernel.execute(options).await {
             Ok(execution) => {
-                self.running = Some(Running {
+                self.cells.running = Some(Running {
                     cell,
                     execution: Some(execution),
                     input: None,
@@ -249,13 +254,13 @@ impl Session {
 
     /// Nothing comes of it: the cell is over, as it was.
     async fn stays_missing(&mut self, why: &str) {
-        let Some(Installing { outcome, .. }) = self.installing.take() else {
+        let Some(Installing { outcome, .. }) = self.cells.installing.take() else {
             return;
         };
-        let Some(running) = self.running.take() else {
+        let Some(running) = self.cells.running.take() else {
             return;
         };
-        self.guard.goes_on();
+        self.asking.guard.goes_on();
         self.hint(why.to_owned());
         self.cell_over(running.cell, outcome).await;
     }

@@ -4,12 +4,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use super::{CodeStatus, EventKind, Instant, Session};
+use super::{CodeStatus, EventKind, Session};
 use crate::agent::approval::{
     Action, Analysis, Finding, FindingKind, Ground, Policy, RuledBy, Ruling, analyse,
 };
 use crate::agent::event::Decision;
-use crate::agent::store::EVERY;
 use crate::agent::{AgentOptions, approval};
 use crate::kernel::Extent;
 use crate::session::journal::{Entry, Permit};
@@ -50,9 +49,9 @@ impl Session {
             return given_up(code);
         }
         let policy = self.turn.policy().clone();
-        let mut memory = std::mem::take(&mut self.memory);
+        let mut memory = std::mem::take(&mut self.cells.memory);
         let before = memory.clone();
-        let began = self.began;
+        let began = self.cells.began;
         let (code_of_it, language) = (code.to_owned(), language.to_owned());
         GOING_ON.fetch_add(1, Ordering::Relaxed);
         let analysis = tokio::task::spawn_blocking(move || {
@@ -63,10 +62,10 @@ impl Session {
             (found, memory)
         });
         if let Ok(Ok((found, memory))) = tokio::time::timeout(WITHIN, analysis).await {
-            self.memory = memory;
+            self.cells.memory = memory;
             found
         } else {
-            self.memory = before;
+            self.cells.memory = before;
             given_up(code)
         }
     }
@@ -121,9 +120,9 @@ impl Session {
 
     /// A person lets such code run from now on.
     pub(super) fn remember(&mut self, permit: Permit) {
-        if let Some(store) = &mut self.store {
+        if let Some(store) = self.disk.store() {
             store.note(&Entry::Permitted(permit));
-            self.keep_at.get_or_insert_with(|| Instant::now() + EVERY);
+            self.disk.keep_soon();
         }
     }
 }

@@ -1,8 +1,7 @@
 //! The session on disk: every edit goes through here, and what waits is written in time.
 
 use super::disk::Stamp;
-use super::{Edit, Instant, Session, now, random_cell_id};
-use crate::agent::store::{EVERY, Outcome, Store};
+use super::{Edit, Session, random_cell_id};
 use crate::kernel::Extent;
 use crate::session::CellKind;
 use crate::session::journal::{Entry, RunningKernel};
@@ -15,26 +14,16 @@ impl Session {
 
     /// The same for what the client wants whose command is carried out.
     pub(super) fn edit_by(&mut self, edit: Edit) {
-        self.apply(edit, self.by.clone());
+        self.apply(edit, self.subscribers.by.clone());
     }
 
     fn apply(&mut self, edit: Edit, by: Option<String>) {
         let edit = self.redacted_edit(edit);
-        self.note_edit(&edit);
+        self.disk.note_edit(&edit);
         // Ids are ours and fresh, so an edit always fits; if not, it is a bug worth a log line and no crash.
         match self.transcript.apply(edit.clone()) {
             Ok(_) => self.tell_edit(edit, by),
             Err(error) => tracing::error!(%error, "an edit did not fit the transcript"),
-        }
-    }
-
-    /// Notes an edit for the journal.
-    pub(super) fn note_edit(&mut self, edit: &Edit) {
-        if let Some(store) = &mut self.store {
-            store.log(edit);
-            if store.is_waiting() {
-                self.keep_at.get_or_insert_with(|| Instant::now() + EVERY);
-            }
         }
     }
 
@@ -65,7 +54,7 @@ impl Session {
         let Some(options) = self.kernels.get(index).map(|slot| &slot.options) else {
             return;
         };
-        let Some(store) = self.store.as_mut().filter(|_| options.keep) else {
+        let Some(store) = self.disk.store().filter(|_| options.keep) else {
             return;
         };
         let kernel = RunningKernel {
@@ -83,19 +72,12 @@ impl Session {
             store.note(&Entry::KernelGone(other.connection_file));
         }
         store.note(&Entry::Kernel(kernel));
-        self.keep_at.get_or_insert_with(|| Instant::now() + EVERY);
+        self.disk.keep_soon();
     }
 
-    /// Writes what waits for the journal. A cell that prints for hours does not fill the disk with what it keeps none of.
+    /// Writes what waits for the journal.
     pub(super) async fn keep(&mut self) {
-        self.keep_at = None;
-        let store = self.store.as_ref();
-        let shorter = store.and_then(|store| store.outgrown(&self.transcript));
-        let kept = self.with_store(move |store| match shorter {
-            Some(lines) => store.rewrite(&lines),
-            None => store.flush(),
-        });
-        if let Some(Outcome::Failed(Some(words))) = kept.await {
+        if let Some(words) = self.disk.keep(&self.transcript).await {
             self.notice(&words);
         }
     }
@@ -103,60 +85,18 @@ impl Session {
     /// Brings journal and notebook up to date if anything changed; with `sync` both are on the disk then. Says so when
     /// it cannot; the session goes on.
     pub(super) async fn save(&mut self, sync: bool) -> bool {
-        if self.saved_revision == Some(self.transcript.revision()) || !self.is_touched {
+        if self.disk.has(self.transcript.revision()) {
             return true;
         }
         self.look_at_disk().await;
-        let revision = self.transcript.revision();
-        self.keep_at = None;
-        let mut outcome = self.write(false, sync).await;
-        if outcome == Some(Outcome::WantsAll) {
-            outcome = self.write(true, sync).await;
+        let (is_saved, words) = self.disk.save(&self.transcript, sync).await;
+        if is_saved {
+            self.transcript.settle();
+            self.disk.stamp = Stamp::of(&self.options.notebook);
         }
-        match outcome {
-            Some(Outcome::Saved(words)) => {
-                self.saved_revision = Some(revision);
-                self.transcript.settle();
-                self.stamp = Stamp::of(&self.options.notebook);
-                if let Some(words) = words {
-                    self.notice(&words);
-                }
-                true
-            }
-            Some(Outcome::Failed(words)) => {
-                if let Some(words) = words {
-                    self.notice(&words);
-                }
-                false
-            }
-            Some(Outcome::WantsAll) | None => false,
+        if let Some(words) = words {
+            self.notice(&words);
         }
-    }
-
-    async fn write(&mut self, all: bool, sync: bool) -> Option<Outcome> {
-        let change = self.store.as_ref()?.change(&self.transcript, all, sync);
-        self.with_store(move |store| store.save(&change)).await
-    }
-
-    /// The session ends in good order.
-    pub(super) async fn close(&mut self) {
-        self.with_store(|store| store.close(now())).await;
-        // With it the lock.
-        self.store = None;
-    }
-
-    /// Does something with the files where it may block. `None` if they are lost to a panic, which the log has.
-    async fn with_store<T: Send + 'static>(
-        &mut self,
-        work: impl FnOnce(&mut Store) -> T + Send + 'static,
-    ) -> Option<T> {
-        let mut store = self.store.take()?;
-        let worked = tokio::task::spawn_blocking(move || {
-            let result = work(&mut store);
-            (store, result)
-        });
-        let (store, result) = worked.await.ok()?;
-        self.store = Some(store);
-        Some(result)
+        is_saved
     }
 }

@@ -28,10 +28,10 @@ impl Session {
     pub(super) fn set_model(&mut self, name: String) {
         let refusal = if self.turn.state != State::Idle {
             "still busy with the last turn: interrupt it first"
-        } else if self.switch.is_some() {
+        } else if self.asking.switch.is_some() {
             "another model is being opened"
         } else if let Some(models) = &self.options.models {
-            self.switch = Some(Switch {
+            self.asking.switch = Some(Switch {
                 opening: models.open(&name),
                 name,
                 question: None,
@@ -45,7 +45,7 @@ impl Session {
 
     /// Whether the question was taken to wait for the model that is being opened.
     pub(super) fn waits_for_model(&mut self, text: &str) -> bool {
-        match &mut self.switch {
+        match &mut self.asking.switch {
             Some(Switch { question, .. }) if question.is_none() => {
                 *question = Some(text.to_owned());
                 true
@@ -56,7 +56,7 @@ impl Session {
 
     /// The model that was asked for is there, or not.
     pub(super) async fn opened(&mut self, opened: Result<ModelSetup, String>) {
-        let Some(Switch { name, question, .. }) = self.switch.take() else {
+        let Some(Switch { name, question, .. }) = self.asking.switch.take() else {
             return;
         };
         match opened {
@@ -71,7 +71,7 @@ impl Session {
 
     /// The person does not want to wait for it any more. Whether there was one.
     pub(super) fn give_up_model(&mut self) -> bool {
-        let Some(Switch { name, .. }) = self.switch.take() else {
+        let Some(Switch { name, .. }) = self.asking.switch.take() else {
             return false;
         };
         self.unchanged(name, "interrupted".to_owned());
@@ -90,7 +90,7 @@ impl Session {
         self.options.system = system;
         self.options.coaching = coaching;
         self.options.output_budget = output_budget;
-        self.eye = Self::eye_of(&self.options);
+        self.asking.image_preparer = Self::eye_of(&self.options);
         self.edit(Edit::SetModel(info.name.clone()));
         self.publish(EventKind::ModelChanged {
             model: info.name,

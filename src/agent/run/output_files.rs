@@ -148,10 +148,10 @@ fn bytes(event: &OutputEvent) -> usize {
 impl Session {
     /// Brings the outputs of a cell under their limits after `output` came; what does not fit goes to files first.
     pub(super) async fn cut(&mut self, cell: &str, is_over: bool, output: &OutputEvent) {
-        if !self.output_files.concerns(cell, is_over, output) {
+        if !self.cells.output_files.concerns(cell, is_over, output) {
             return;
         }
-        if self.output_files.keep_nothing() {
+        if self.cells.output_files.keep_nothing() {
             if is_over {
                 let (cell, whole) = (cell.to_owned(), Whole::Nowhere(None));
                 self.edit(Edit::Cut { cell, whole });
@@ -162,12 +162,19 @@ impl Session {
             return;
         };
         let was_cut = code.outputs.is_cut();
-        let is_full = self.output_files.push(cell, &code.outputs, is_over, output);
-        let is_running = self.running.as_ref().is_some_and(|it| it.cell == cell);
+        let is_full = self
+            .cells
+            .output_files
+            .push(cell, &code.outputs, is_over, output);
+        let is_running = self
+            .cells
+            .running
+            .as_ref()
+            .is_some_and(|it| it.cell == cell);
         if is_full || !is_running {
             self.write_outputs().await;
         }
-        let Some(whole) = self.output_files.wholes.get(cell).cloned() else {
+        let Some(whole) = self.cells.output_files.wholes.get(cell).cloned() else {
             return;
         };
         let notice = whole.notice().filter(|_| !was_cut);
@@ -180,9 +187,9 @@ impl Session {
 
     /// Writes what waits for files.
     pub(super) async fn write_outputs(&mut self) {
-        let (trouble, moved) = self.output_files.write().await;
+        let (trouble, moved) = self.cells.output_files.write().await;
         for cell in moved {
-            if let Some(whole) = self.output_files.wholes.get(&cell).cloned() {
+            if let Some(whole) = self.cells.output_files.wholes.get(&cell).cloned() {
                 self.edit(Edit::Cut { cell, whole });
             }
         }
@@ -193,8 +200,8 @@ impl Session {
 
     /// A cell is over: all of its output is in its files.
     pub(super) async fn close_files(&mut self, cell: &str) {
-        if self.output_files.wholes.contains_key(cell) {
-            self.output_files.waiting.push(Work {
+        if self.cells.output_files.wholes.contains_key(cell) {
+            self.cells.output_files.waiting.push(Work {
                 cell: cell.to_owned(),
                 what: What::Close,
             });

@@ -70,8 +70,8 @@ impl Session {
         if encoded.is_empty() {
             return;
         }
-        let mut files = self.pictures.clone();
-        let eye = self.eye.clone();
+        let mut files = self.cells.pictures.clone();
+        let eye = self.asking.image_preparer.clone();
         let written = tokio::task::spawn_blocking(move || {
             let written: Vec<_> = encoded
                 .iter()
@@ -87,13 +87,14 @@ impl Session {
         let Ok((files, written)) = written.await else {
             return;
         };
-        self.pictures = files;
+        self.cells.pictures = files;
         let failed = written
             .iter()
             .find_map(|file| file.as_ref().err())
             .map(ToString::to_string);
         let files: Vec<_> = written.into_iter().map(Result::ok).collect();
-        let place = |file: &std::path::PathBuf| self.pictures.place(file, &self.options.kernel.cwd);
+        let place =
+            |file: &std::path::PathBuf| self.cells.pictures.place(file, &self.options.kernel.cwd);
         let places = files.iter().map(|file| file.as_ref().map(place)).collect();
         self.edit(Edit::Pictures {
             cell: cell.to_owned(),

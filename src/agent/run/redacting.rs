@@ -18,11 +18,15 @@ impl Session {
         if redactor.is_empty() {
             return Some(output);
         }
-        let is_running = self.running.as_ref().is_some_and(|it| it.cell == cell);
+        let is_running = self
+            .cells
+            .running
+            .as_ref()
+            .is_some_and(|it| it.cell == cell);
         Some(match output {
             OutputEvent::Stream(Stream { name, text }) => {
                 let text = if is_running {
-                    let stream = self.streams.entry(name.clone()).or_default();
+                    let stream = self.cells.streams.entry(name.clone()).or_default();
                     redactor.piece(stream, &text)
                 } else {
                     redactor.values(&text).into_owned()
@@ -75,7 +79,7 @@ impl Session {
 
     /// The cell has ended: what was held back of its text is no secret.
     pub(super) async fn let_go(&mut self, cell: &str) {
-        for (name, mut stream) in std::mem::take(&mut self.streams) {
+        for (name, mut stream) in std::mem::take(&mut self.cells.streams) {
             let text = stream.end();
             if !text.is_empty() {
                 let output = OutputEvent::Stream(Stream { name, text });

@@ -126,14 +126,14 @@ impl Session {
         }
         let facts = self.options.facts.as_deref().unwrap_or_default();
         let nudge = guidance::after_answer(
-            &self.question,
+            &self.asking.question,
             &sampling.text,
             facts,
-            &self.said,
+            &self.asking.topics,
             &self.turn_cells(),
         )?;
-        self.choice = nudge.choice;
-        self.said.push(nudge.topic);
+        self.asking.choice = nudge.choice;
+        self.asking.topics.push(nudge.topic);
         Some(nudge.words)
     }
 
@@ -157,7 +157,7 @@ impl Session {
             ),
             Novelty::Failed => (ToolChoice::Required, Some("this cell failed before")),
         };
-        self.choice = choice;
+        self.asking.choice = choice;
         (code, reason.map(str::to_owned))
     }
 }

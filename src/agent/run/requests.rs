@@ -9,8 +9,6 @@ use crate::agent::stream::client::{Joining, Request};
 use crate::agent::stream::snapshot::{TurnPhase, Writing};
 use crate::agent::stream::{PendingRequest, Rejection, SessionState, Snapshot, VERSION};
 
-/// Answered questions that are remembered.
-const RESOLVED: usize = 64;
 /// Stands for the question whether a turn goes on, which is about no cell.
 const CONTINUE: &str = "continue";
 
@@ -23,7 +21,7 @@ impl Session {
     ) -> bool {
         match self.check(&request.command) {
             Ok(()) => {
-                self.take_command(request.accept(self.log.appended()), inbox)
+                self.take_command(request.accept(self.subscribers.log.appended()), inbox)
                     .await
             }
             Err(why) => {
@@ -38,9 +36,9 @@ impl Session {
         let is_idle = self.turn.state == State::Idle;
         match command {
             Command::Submit { .. } | Command::Run { .. }
-                if self.restoring.is_some() || self.ending.is_some() =>
+                if self.resuming.restoring.is_some() || self.ending.is_some() =>
             {
-                let full = self.held.len() >= HELD;
+                let full = self.resuming.held.len() >= HELD;
                 if full {
                     Err(Rejection::Restoring)
                 } else {
@@ -62,16 +60,17 @@ impl Session {
                 self.waiting(waits, cell)
             }
             Command::Reply { cell, .. } => {
-                let running = self.running.as_ref();
+                let running = self.cells.running.as_ref();
                 let waits = running.is_some_and(|it| it.cell == *cell && it.input.is_some());
                 self.waiting(waits, cell)
             }
             Command::Continue { .. } => {
                 self.waiting(matches!(self.turn.state, State::Paused(_)), CONTINUE)
             }
-            Command::Restore { .. } => {
-                self.waiting(matches!(self.restoring, Some(Restoring::Asked)), RESTORE)
-            }
+            Command::Restore { .. } => self.waiting(
+                matches!(self.resuming.restoring, Some(Restoring::Asked)),
+                RESTORE,
+            ),
             Command::Undo { .. }
             | Command::Checkpoints
             | Command::SetModel { .. }
@@ -88,26 +87,12 @@ impl Session {
         if waits {
             return Ok(());
         }
-        let mut resolved = self.resolved.iter().rev();
-        Err(match resolved.find(|(it, _)| it == question) {
-            Some((_, by)) => Rejection::AlreadyAnswered { by: by.clone() },
-            None => Rejection::NotWaiting,
-        })
-    }
-
-    /// Remembers that the client whose command is carried out has answered this question. Returns its name.
-    pub(super) fn resolved_by(&mut self, question: &str) -> String {
-        let by = self.by.clone().unwrap_or_default();
-        if self.resolved.len() >= RESOLVED {
-            self.resolved.pop_front();
-        }
-        self.resolved.push_back((question.to_owned(), by.clone()));
-        by
+        Err(self.subscribers.too_late(question))
     }
 
     /// Everybody sees who decided about a cell.
     pub(super) fn decided(&mut self, cell: &str, decision: &Decision) {
-        let by = self.resolved_by(cell);
+        let by = self.subscribers.resolved_by(cell);
         self.publish(EventKind::ApprovalResolved {
             cell: cell.to_owned(),
             decision: decision.clone(),
@@ -118,13 +103,13 @@ impl Session {
     /// Everybody sees when a person is asked from now on.
     pub(super) fn tell_approval(&mut self) {
         let approval = self.turn.approval();
-        let by = self.by.clone().unwrap_or_default();
+        let by = self.subscribers.by();
         self.publish(EventKind::ApprovalChanged { approval, by });
     }
 
     /// Everybody sees who said whether a turn goes on.
     pub(super) fn said_to_go_on(&mut self, go_on: bool) {
-        let by = self.resolved_by(CONTINUE);
+        let by = self.subscribers.resolved_by(CONTINUE);
         self.publish(EventKind::ContinueResolved { go_on, by });
     }
 
@@ -137,7 +122,7 @@ impl Session {
         self.announce();
         let snapshot = Snapshot {
             version: VERSION,
-            at: self.log.newest(),
+            at: self.subscribers.log.newest(),
             revision: self.transcript.revision(),
             limits: self.options.limits,
             transcript: self.transcript.snapshot().collect(),
@@ -149,7 +134,11 @@ impl Session {
 
     fn state(&self) -> SessionState {
         let provider = self.options.provider.as_ref();
-        let calls = self.sampling.iter().flat_map(|sampling| &sampling.calls);
+        let calls = self
+            .asking
+            .sampling
+            .iter()
+            .flat_map(|sampling| &sampling.calls);
         SessionState {
             model: provider.map(|provider| provider.info().name.clone()),
             kernels: self.kernels.offers(),
@@ -164,7 +153,7 @@ impl Session {
                 State::Executing { .. } | State::RunningOwn { .. } => TurnPhase::Executing,
                 State::Paused(_) => TurnPhase::Paused,
             },
-            last_turn: self.last_turn.clone().map(Box::new),
+            last_turn: self.subscribers.last_turn.clone().map(Box::new),
             writing: calls
                 .filter(|call| !call.shown().is_empty())
                 .map(|call| Writing {
@@ -178,7 +167,7 @@ impl Session {
 
     /// The question that waits for a person.
     fn pending(&self) -> Option<PendingRequest> {
-        if let Some(Restoring::Asked) = self.restoring {
+        if let Some(Restoring::Asked) = self.resuming.restoring {
             return Some(PendingRequest::Restore {
                 code_cells: self.cells_to_replay(),
             });
@@ -194,7 +183,7 @@ impl Session {
             }),
             State::Paused(end) => Some(PendingRequest::Continue { end: end.clone() }),
             State::Executing { .. } | State::RunningOwn { .. } => {
-                let running = self.running.as_ref()?;
+                let running = self.cells.running.as_ref()?;
                 let input = running.input.as_ref()?;
                 Some(PendingRequest::Input {
                     cell: running.cell.clone(),

@@ -39,7 +39,7 @@ impl Session {
         if let Some(stopped) = self.unless_stopped(kernel, restarted, inbox).await? {
             return Ok(stopped);
         }
-        let _ = kernel.send_late(&self.late.0).await;
+        let _ = kernel.send_late(&self.cells.late.0).await;
         let all = sources.len();
         for (index, (cell, source)) in sources.into_iter().enumerate() {
             let number = index + 1;
@@ -71,7 +71,7 @@ impl Session {
                         Some(request) => match request.command {
                             Command::Shutdown => return Ok(Replayed::Ending),
                             Command::Interrupt => {
-                                request.accept(self.log.appended());
+                                request.accept(self.subscribers.log.appended());
                                 // One that is gone finishes its execution.
                                 let _ = kernel.interrupt().await;
                             }

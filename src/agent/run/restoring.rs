@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use super::{
-    Edit, EventKind, ExecuteOptions, Execution, MAIN, Session, Verdict, random_cell_id,
-    verdict_name,
+    AgentOptions, Edit, EventKind, ExecuteOptions, Execution, Instant, MAIN, Session, Verdict,
+    random_cell_id, verdict_name,
 };
 use crate::agent::approval::Grounds;
 use crate::agent::stream::client::Wanted;
@@ -35,6 +35,26 @@ pub(super) enum Restoring {
     Asked,
     /// It runs again.
     Replaying(Box<Replay>),
+}
+
+/// How a session is resumed, and what waits for that.
+pub(super) struct Resuming {
+    /// Until the session is as it will be.
+    pub(super) restoring: Option<Restoring>,
+    /// When to say that its kernel is busy.
+    pub(super) busy_at: Option<Instant>,
+    pub(super) held: VecDeque<Wanted>,
+}
+
+impl Resuming {
+    pub(super) fn new(options: &AgentOptions, is_resumed: bool) -> Self {
+        let restoring = is_resumed.then_some(Restoring::Waiting);
+        Self {
+            busy_at: restoring.as_ref().and(Session::busy_at(options)),
+            restoring,
+            held: VecDeque::new(),
+        }
+    }
 }
 
 /// Code that runs again.
@@ -73,7 +93,7 @@ pub(super) async fn next_replayed(restoring: Option<&mut Restoring>) -> Option<E
 impl Session {
     /// Whether questions and code have to wait. What waits is kept.
     pub(super) async fn hold(&mut self, wanted: Wanted) -> Option<Wanted> {
-        match &self.restoring {
+        match &self.resuming.restoring {
             None => Some(wanted),
             Some(Restoring::Asked) => {
                 // Who goes on without an answer wants no replay.
@@ -81,7 +101,7 @@ impl Session {
                 Some(wanted)
             }
             Some(Restoring::Waiting | Restoring::Replaying(_)) => {
-                self.held.push_back(wanted);
+                self.resuming.held.push_back(wanted);
                 None
             }
         }
@@ -94,7 +114,7 @@ impl Session {
 
     /// The main kernel of a resumed session is there. `adopted` if it is the one that the session had.
     pub(super) async fn kernel_is_back(&mut self, adopted: bool) {
-        if !matches!(self.restoring, Some(Restoring::Waiting)) {
+        if !matches!(self.resuming.restoring, Some(Restoring::Waiting)) {
             return;
         }
         let cells = self.steps_to_replay().len();
@@ -110,29 +130,29 @@ impl Session {
         if adopted {
             let words = "The session goes on in the same kernel: it has kept its memory.";
             self.restored(RestoredBy::Kernel, words, (0, 0)).await;
-        } else if cells == 0 || !self.held.is_empty() {
+        } else if cells == 0 || !self.resuming.held.is_empty() {
             // Nothing to run again, or somebody who goes on without being asked.
             self.begin_fresh().await;
         } else {
-            self.restoring = Some(Restoring::Asked);
+            self.resuming.restoring = Some(Restoring::Asked);
         }
     }
 
     /// The main kernel of a resumed session could not be started.
     pub(super) fn kernel_is_not_back(&mut self) {
-        if matches!(self.restoring, Some(Restoring::Waiting)) {
-            self.restoring = None;
+        if matches!(self.resuming.restoring, Some(Restoring::Waiting)) {
+            self.resuming.restoring = None;
         }
     }
 
     /// How the session shall go on.
     pub(super) async fn restore(&mut self, replay: bool) {
-        let by = self.resolved_by(RESTORE);
+        let by = self.subscribers.resolved_by(RESTORE);
         if !replay {
             return self.begin_fresh().await;
         }
         let left = self.steps_to_replay();
-        self.restoring = Some(Restoring::Replaying(Box::new(Replay {
+        self.resuming.restoring = Some(Restoring::Replaying(Box::new(Replay {
             of: left.len(),
             left,
             running: None,
@@ -146,7 +166,7 @@ impl Session {
 
     /// Stops a replay. Returns whether there was one.
     pub(super) async fn stop_replay(&mut self) -> bool {
-        let Some(Restoring::Replaying(replay)) = &mut self.restoring else {
+        let Some(Restoring::Replaying(replay)) = &mut self.resuming.restoring else {
             return false;
         };
         replay.stopped = true;
@@ -164,7 +184,7 @@ impl Session {
 
     /// A kernel is there, or is not to be had: the cell that waits for it goes on.
     pub(super) async fn replay_goes_on(&mut self) {
-        if let Some(Restoring::Replaying(replay)) = &self.restoring
+        if let Some(Restoring::Replaying(replay)) = &self.resuming.restoring
             && replay.running.is_none()
         {
             self.replay_next().await;
@@ -195,7 +215,7 @@ impl Session {
 
     async fn replay_next(&mut self) {
         loop {
-            let Some(Restoring::Replaying(replay)) = &mut self.restoring else {
+            let Some(Restoring::Replaying(replay)) = &mut self.resuming.restoring else {
                 return;
             };
             let Some(mut step) = replay.left.pop_front() else {
@@ -221,7 +241,7 @@ impl Session {
             }
             if !self.is_audited() {
                 // It goes on when that is written.
-                if let Some(Restoring::Replaying(replay)) = &mut self.restoring {
+                if let Some(Restoring::Replaying(replay)) = &mut self.resuming.restoring {
                     replay.left.push_front(step);
                 }
                 return;
@@ -233,7 +253,7 @@ impl Session {
             self.teach_sql(&kernel, &options.code).await;
             match kernel.execute(options).await {
                 Ok(execution) => {
-                    if let Some(Restoring::Replaying(replay)) = &mut self.restoring {
+                    if let Some(Restoring::Replaying(replay)) = &mut self.resuming.restoring {
                         replay.running = Some((step, execution, Outputs::default()));
                     }
                     return;
@@ -248,7 +268,7 @@ impl Session {
 
     /// Something came of the cell that runs again.
     pub(super) async fn replayed(&mut self, event: Option<ExecutionEvent>) {
-        let Some(Restoring::Replaying(replay)) = &mut self.restoring else {
+        let Some(Restoring::Replaying(replay)) = &mut self.resuming.restoring else {
             return;
         };
         let Some((_, _, outputs)) = &mut replay.running else {
@@ -270,7 +290,7 @@ impl Session {
                 let differences = self.compare(&step.cell, outputs, &outcome.verdict);
                 self.tell_replayed(&step, verdict_name(&outcome.verdict), differences);
                 if died {
-                    if let Some(Restoring::Replaying(replay)) = &mut self.restoring {
+                    if let Some(Restoring::Replaying(replay)) = &mut self.resuming.restoring {
                         replay.stopped = true;
                         replay.left.clear();
                     }
@@ -317,7 +337,7 @@ impl Session {
     }
 
     fn tell_replayed(&mut self, step: &Step, status: &str, differences: Vec<String>) {
-        let Some(Restoring::Replaying(replay)) = &mut self.restoring else {
+        let Some(Restoring::Replaying(replay)) = &mut self.resuming.restoring else {
             return;
         };
         replay.ran += 1;
@@ -333,7 +353,7 @@ impl Session {
     }
 
     async fn replayed_all(&mut self) {
-        let Some(Restoring::Replaying(replay)) = self.restoring.take() else {
+        let Some(Restoring::Replaying(replay)) = self.resuming.restoring.take() else {
             return;
         };
         let how_much = if replay.stopped {
@@ -365,8 +385,8 @@ impl Session {
 
     /// It is settled how the session goes on: the model is told, and what waited can be done.
     async fn restored(&mut self, by: RestoredBy, words: &str, counts: (usize, usize)) {
-        self.restoring = None;
-        if let Some(past) = &mut self.past
+        self.resuming.restoring = None;
+        if let Some(past) = &mut self.undo_history
             && by != RestoredBy::Nothing
         {
             // What has run in the kernel was before the first point.

@@ -17,7 +17,7 @@ pub(super) async fn next_delta(
 impl Session {
     /// The provider's stream yielded `delta`; `None` is its end.
     pub(super) async fn sampled(&mut self, delta: Option<Result<Delta, ProviderError>>) {
-        let Some(sampling) = &mut self.sampling else {
+        let Some(sampling) = &mut self.asking.sampling else {
             return;
         };
         match delta {
@@ -44,7 +44,7 @@ impl Session {
                         sampling.ended = Ended::Circles;
                     }
                     self.publish(EventKind::CodeDelta { cell, text });
-                    if cut && let Some(sampling) = self.sampling.take() {
+                    if cut && let Some(sampling) = self.asking.sampling.take() {
                         self.replied(sampling).await;
                     }
                 }
@@ -55,9 +55,9 @@ impl Session {
                 Progress::Nothing => {}
                 Progress::Again { why, cell } => self.asked_again(&why, cell),
                 Progress::Complete { usage } => {
-                    self.room.replied(usage);
+                    self.asking.budget.replied(usage);
                     self.spend(usage);
-                    if let Some(sampling) = self.sampling.take() {
+                    if let Some(sampling) = self.asking.sampling.take() {
                         self.replied(sampling).await;
                     }
                 }
@@ -102,7 +102,7 @@ impl Session {
 
     /// Ends the reply that is streaming; what was said of it is kept with a mark.
     pub(super) fn break_off(&mut self, how: &str) {
-        let Some(mut sampling) = self.sampling.take() else {
+        let Some(mut sampling) = self.asking.sampling.take() else {
             return;
         };
         let later = sampling.later.last().map(|last| last.cell.clone());

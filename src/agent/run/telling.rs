@@ -7,10 +7,10 @@ impl Session {
     /// Gives an event to all subscribers.
     pub(super) fn publish(&mut self, event: EventKind) {
         if event.asks_person() {
-            self.guard.waits();
+            self.asking.guard.waits();
         }
         if matches!(event, EventKind::TurnFinished { .. }) {
-            self.last_turn = Some(event.clone());
+            self.subscribers.last_turn = Some(event.clone());
         }
         self.append(Body::Event { event });
     }
@@ -41,16 +41,11 @@ impl Session {
     }
 
     fn append(&mut self, body: Body) {
-        if self.is_saving {
-            self.log.append_quietly(body);
-        } else {
-            self.announce_at = self.log.append(body).map(Into::into);
-        }
+        self.subscribers.append(body, self.disk.is_saving);
     }
 
     /// Lets subscribers see what waits in the log.
     pub(super) fn announce(&mut self) {
-        self.announce_at = None;
-        self.log.announce();
+        self.subscribers.announce();
     }
 }

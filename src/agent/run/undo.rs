@@ -40,7 +40,7 @@ impl Session {
             Command::Shutdown => return true,
             _ if self.ending.is_some() => self.while_ending(wanted).await,
             Command::Undo { to, anyway }
-                if self.turn.state == State::Idle && self.restoring.is_none() =>
+                if self.turn.state == State::Idle && self.resuming.restoring.is_none() =>
             {
                 return self.undo(to, anyway, inbox).await;
             }
@@ -80,7 +80,7 @@ impl Session {
     /// Tells the points there are, latest first.
     async fn list_points(&mut self) {
         let mut checkpoints = Vec::new();
-        if let Some(past) = &self.past {
+        if let Some(past) = &self.undo_history {
             let live = match self.kernels.ready(MAIN) {
                 Some(kernel) => kernel.pid().await,
                 None => None,
@@ -117,7 +117,7 @@ impl Session {
     /// What has to be done, or why it cannot.
     async fn plan_undo(&mut self, to: UndoTo) -> Result<Plan, String> {
         let past = self
-            .past
+            .undo_history
             .as_ref()
             .ok_or("this session keeps no checkpoints")?;
         let (from, at) = self.target(to)?;
@@ -176,7 +176,7 @@ impl Session {
     /// The first cell that goes, and the point before it if there is one.
     fn target(&self, to: UndoTo) -> Result<(usize, Option<usize>), String> {
         let cells = self.transcript.cells();
-        let points = self.past.iter().flat_map(|past| &past.points);
+        let points = self.undo_history.iter().flat_map(|past| &past.points);
         match to {
             UndoTo::Turns(turns) => {
                 let starts: Vec<usize> = (0..cells.len())
@@ -236,7 +236,7 @@ impl Session {
                 }
             }
         }
-        let Some(past) = &mut self.past else {
+        let Some(past) = &mut self.undo_history else {
             return false;
         };
         past.undone += 1;
@@ -249,7 +249,7 @@ impl Session {
         if let Err(words) = &kept {
             notes.push(words.clone());
         }
-        if let Some(past) = &mut self.past {
+        if let Some(past) = &mut self.undo_history {
             let left: Vec<&str> = self
                 .transcript
                 .cells()
@@ -305,14 +305,17 @@ impl Session {
         match way {
             Way::Fresh => self.kernels.restart(MAIN),
             Way::Copy { id, .. } => {
-                let past = self.past.as_ref().ok_or("there are no checkpoints")?;
+                let past = self
+                    .undo_history
+                    .as_ref()
+                    .ok_or("there are no checkpoints")?;
                 let checkpoints = past.checkpoints.clone();
                 let restored = kernel.restore(&checkpoints, *id);
                 if let Some(stopped) = self.unless_stopped(&kernel, restored, inbox).await? {
                     return Ok(stopped);
                 }
                 // The kernel that listened is gone.
-                let _ = kernel.send_late(&self.late.0).await;
+                let _ = kernel.send_late(&self.cells.late.0).await;
             }
             Way::Saved { file, .. } => {
                 let loaded = kernel.load_variables(file);
@@ -321,7 +324,10 @@ impl Session {
                 }
             }
             Way::Cells { .. } => {
-                let past = self.past.as_ref().ok_or("there are no checkpoints")?;
+                let past = self
+                    .undo_history
+                    .as_ref()
+                    .ok_or("there are no checkpoints")?;
                 let workspace = Arc::clone(&past.workspace);
                 let before = with(&workspace, Workspace::take).await;
                 let replayed = self.run_again(&kernel, plan.from, inbox).await?;
@@ -338,7 +344,9 @@ impl Session {
 
     /// A way that does not work is none.
     fn give_up_way(&mut self, way: &Way, why: &str) {
-        let Some(past) = &mut self.past else { return };
+        let Some(past) = &mut self.undo_history else {
+            return;
+        };
         for point in past.points.iter_mut().filter(|point| point.way == *way) {
             point.way = cells_only(why);
         }

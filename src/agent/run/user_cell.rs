@@ -30,7 +30,7 @@ impl Session {
             };
         };
         let cell = random_cell_id();
-        self.sent = sent.map(|sent| (cell.clone(), sent));
+        self.cells.sent = sent.map(|sent| (cell.clone(), sent));
         if self.turn.state == State::Idle {
             self.turn_begins(&cell);
         }

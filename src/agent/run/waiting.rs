@@ -12,7 +12,7 @@ impl Session {
     /// A command that comes while the end of a turn waits for its last point.
     pub(super) async fn while_ending(&mut self, wanted: Wanted) {
         if wanted.command != Command::Interrupt {
-            return self.held.push_back(wanted);
+            return self.resuming.held.push_back(wanted);
         }
         self.give_up_point(None);
         if let Some(end) = self.ending.take() {
@@ -28,12 +28,12 @@ impl Session {
         while self.kernels.is_starting(MAIN) {
             tokio::select! {
                 (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,
-                request = inbox.recv() => match request.map(|request| request.accept(self.log.appended())) {
+                request = inbox.recv() => match request.map(|request| request.accept(self.subscribers.log.appended())) {
                     None => return Some(Replayed::Ending),
                     Some(wanted) => match wanted.command {
                         Command::Shutdown => return Some(Replayed::Ending),
                         Command::Interrupt => return Some(Replayed::Stopped),
-                        _ => self.held.push_back(wanted),
+                        _ => self.resuming.held.push_back(wanted),
                     },
                 },
             }
@@ -61,7 +61,7 @@ impl Session {
                     Err(_) if is_interrupted => Ok(Some(Replayed::Stopped)),
                     Err(error) => Err(error.to_string()),
                 },
-                request = inbox.recv() => match request.map(|request| request.accept(self.log.appended())) {
+                request = inbox.recv() => match request.map(|request| request.accept(self.subscribers.log.appended())) {
                     None => return Ok(Some(Replayed::Ending)),
                     Some(wanted) => match wanted.command {
                         Command::Shutdown => return Ok(Some(Replayed::Ending)),
@@ -72,7 +72,7 @@ impl Session {
                             task::spawn("interrupt", async move { drop(kernel.interrupt().await) })
                                 .detach();
                         }
-                        _ => self.held.push_back(wanted),
+                        _ => self.resuming.held.push_back(wanted),
                     },
                 },
             }

@@ -45,7 +45,7 @@ pub(super) fn own_files(options: &AgentOptions) -> Vec<PathBuf> {
 impl Session {
     /// A cell is about to run.
     pub(super) async fn look_before(&mut self) {
-        if let Some(watching) = &mut self.watching {
+        if let Some(watching) = &mut self.cells.watching {
             let watched = watching.watched.clone();
             let look = tokio::task::spawn_blocking(move || watched.look()).await;
             watching.before = look.ok();
@@ -54,7 +54,7 @@ impl Session {
 
     /// It has ended: what it did to files becomes part of it.
     pub(super) async fn look_after(&mut self, cell: &str) {
-        let Some(watching) = &mut self.watching else {
+        let Some(watching) = &mut self.cells.watching else {
             return;
         };
         let Some(before) = watching.before.take() else {

@@ -83,7 +83,7 @@ impl Session {
             }
         }
         let window = self.window().unwrap_or(tokens::ASSUMED_WINDOW);
-        let fits = self.room.meter.tokens(tokens::weigh(&whole)) + limit / 6 <= window;
+        let fits = self.asking.budget.meter.tokens(tokens::weigh(&whole)) + limit / 6 <= window;
         let prompts = if fits {
             vec![whole, short]
         } else {
