@@ -28,3 +28,4 @@ pub mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzz;
 pub mod paths;
+mod program;

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::install::system::on_path;
-use super::step::{run, run_with, succeeds};
+use super::step::{ASKED_WITHIN, run, run_with, succeeds};
 use super::{Context, Notify};
 use crate::error::{Failure, FailureKind};
+use crate::program;
 
 /// The interpreters that are tried, best first.
 const INTERPRETERS: [&str; 2] = ["python3", "python"];
@@ -157,16 +158,12 @@ async fn missing<'a>(python: &Path, packages: &[&'a str]) -> Vec<&'a str> {
     if packages.is_empty() {
         return Vec::new();
     }
-    let output = tokio::process::Command::new(python)
-        .args(["-I", "-c", MISSING])
-        .args(packages)
-        .stdin(std::process::Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let Some(output) = output.await.ok().filter(|it| it.status.success()) else {
+    let mut command = tokio::process::Command::new(python);
+    command.args(["-I", "-c", MISSING]).args(packages);
+    let said = program::output(command, ASKED_WITHIN).await;
+    let Some(printed) = said.ok().and_then(|said| said.printed()) else {
         return packages.to_vec();
     };
-    let printed = String::from_utf8_lossy(&output.stdout);
     let is_missing = |package: &&str| printed.lines().any(|line| line == *package);
     packages.iter().copied().filter(is_missing).collect()
 }
@@ -192,13 +189,10 @@ const UV: &str = "uv==0.13.9";
 /// uv, which needs seconds where pip needs minutes: that on PATH, or that of the private environment, which pip gets there
 /// first. With the variables that tell it what pip is configured to do. `None` where it cannot be had, or could not do the same.
 async fn uv(python: &Path, context: &Context) -> Option<(PathBuf, Vec<(String, String)>)> {
-    let configured = tokio::process::Command::new(python)
-        .args(["-I", "-m", "pip", "config", "list"])
-        .stdin(std::process::Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let configured = configured.await.ok().filter(|it| it.status.success())?;
-    let env = uv_settings(&String::from_utf8_lossy(&configured.stdout))?;
+    let mut command = tokio::process::Command::new(python);
+    command.args(["-I", "-m", "pip", "config", "list"]);
+    let configured = program::output(command, ASKED_WITHIN).await.ok()?;
+    let env = uv_settings(&configured.printed()?)?;
     if let Some(uv) = on_path("uv", &context.paths.environment) {
         return Some((uv, env));
     }

@@ -5,21 +5,21 @@
 //! wrote could have put them.
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use reqwest::Url;
 use tokio::process::Command;
-use tokio::time::timeout;
 
 use super::Context;
 use crate::error::Failure;
 use crate::kernel::{Network, NetworkContext, Registry, Rule};
 use crate::llm::http;
+use crate::program;
 
 /// How long a tool may take to say how it is set up, and an index to answer.
 const TOOL_WITHIN: Duration = Duration::from_mins(1);
@@ -222,19 +222,16 @@ impl Tools<'_> {
             .envs(variables.iter().map(|(name, value)| (name, value)))
             // Lines are not to be broken, and no settings of a directory count.
             .env("COLUMNS", "2000")
-            .current_dir("/")
-            .stdin(Stdio::null())
-            .kill_on_drop(true);
-        let output = match timeout(TOOL_WITHIN, command.output()).await {
-            Ok(output) => output.map_err(|error| format!("`{name}`: {error}"))?,
-            Err(_) => return Err(format!("`{name}` did not answer")),
+            .current_dir("/");
+        let said = match program::output(command, TOOL_WITHIN).await {
+            Ok(said) => said,
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                return Err(format!("`{name}` did not answer"));
+            }
+            Err(error) => return Err(format!("`{name}`: {error}")),
         };
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let last = said.trim().lines().last().unwrap_or_default().to_owned();
-            return Err(format!("`{name}` failed ({}): {last}", output.status));
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        let failed = || format!("`{name}` failed ({}): {}", said.status, said.last_words());
+        said.printed().ok_or_else(failed)
     }
 }
 

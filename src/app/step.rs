@@ -3,14 +3,18 @@
 use std::collections::VecDeque;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::{Notice, Notify};
 use crate::error::{Failure, FailureKind};
+use crate::program::output;
 
 /// How many of its last lines are shown when it fails.
 const LAST_LINES: usize = 15;
+/// How long a program may take that is only asked something.
+pub(super) const ASKED_WITHIN: Duration = Duration::from_mins(2);
 
 /// Runs a program; its output is shown when it fails.
 ///
@@ -56,6 +60,7 @@ pub(super) async fn run_with(
             .details(details)
             .hint("the lines above say why: mostly the network, the disk, or a directory that cannot be written")
     };
+    // In our process group: it may take as long as it likes and ask for a password, and Ctrl-C ends it with us.
     let mut child = tokio::process::Command::new(program)
         .args(args)
         .envs(env.iter().map(|(name, value)| (name, value)))
@@ -114,13 +119,8 @@ fn keep(lines: &mut VecDeque<String>, line: String) {
 
 /// Whether a program runs and ends well; what it says is not shown.
 pub(super) async fn succeeds(program: &Path, args: &[&str]) -> bool {
-    tokio::process::Command::new(program)
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .status()
-        .await
-        .is_ok_and(|status| status.success())
+    let mut command = tokio::process::Command::new(program);
+    command.args(args);
+    let said = output(command, ASKED_WITHIN).await;
+    said.is_ok_and(|said| said.status.success())
 }

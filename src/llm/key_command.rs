@@ -3,20 +3,19 @@
 //! What it prints is the key and nothing else may see it: neither logs nor errors repeat a byte of its stdout. Its
 //! stderr is the program's way to say what is wrong, and its last line is passed on where it failed.
 
-use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 
 use super::endpoint::Secret;
 use super::providers::KeyCommand;
+use crate::program;
 
 /// How long a program may take: a person may have to unlock something.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
-/// Bytes of a key that are read.
-const LONGEST: u64 = 64 << 10;
+/// Bytes of a key at most.
+const LONGEST: usize = 64 << 10;
 
 /// Characters of the program's own words in an error.
 const WORDS: usize = 200;
@@ -24,7 +23,7 @@ const WORDS: usize = 200;
 /// The key that `command` prints, within `limit`. The environment is the caller's to choose, here as everywhere: it is
 /// inherited.
 pub async fn run(command: &KeyCommand, limit: Duration) -> Result<Secret, KeyCommandError> {
-    let mut process = match command {
+    let process = match command {
         KeyCommand::Shell(line) => {
             let mut process = Command::new("sh");
             process.args(["-c", line]);
@@ -39,70 +38,29 @@ pub async fn run(command: &KeyCommand, limit: Duration) -> Result<Secret, KeyCom
             process
         }
     };
-    let mut child = process
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        // What it started goes with it.
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|error| KeyCommandError::NotStarted {
+    let said = program::output(process, limit).await.map_err(|error| {
+        if error.kind() == std::io::ErrorKind::TimedOut {
+            return KeyCommandError::TooSlow { after: limit };
+        }
+        KeyCommandError::NotStarted {
             message: error.to_string(),
-        })?;
-    let group = child.id();
-    let (mut printed, mut complained) = (Vec::new(), Vec::new());
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let finished = tokio::time::timeout(limit, async {
-        let reading = async {
-            if let Some(stdout) = stdout {
-                let _ = stdout.take(LONGEST).read_to_end(&mut printed).await;
-            }
-        };
-        let listening = async {
-            if let Some(stderr) = stderr {
-                let _ = stderr.take(LONGEST).read_to_end(&mut complained).await;
-            }
-        };
-        tokio::join!(reading, listening);
-        child.wait().await
-    })
-    .await;
-    let Ok(status) = finished else {
-        kill(group);
-        return Err(KeyCommandError::TooSlow { after: limit });
-    };
-    let status = status.map_err(|error| KeyCommandError::NotStarted {
-        message: error.to_string(),
+        }
     })?;
-    if !status.success() {
-        let words = String::from_utf8_lossy(&complained);
-        let last = words.lines().rfind(|line| !line.trim().is_empty());
+    if !said.status.success() {
         return Err(KeyCommandError::Failed {
-            status: status.to_string(),
-            words: last
-                .unwrap_or_default()
-                .trim()
-                .chars()
-                .take(WORDS)
-                .collect(),
+            status: said.status.to_string(),
+            words: said.last_words().chars().take(WORDS).collect(),
         });
     }
-    let key = String::from_utf8(printed).map_err(|_| KeyCommandError::NoKey)?;
+    if said.stdout.len() > LONGEST {
+        return Err(KeyCommandError::NoKey);
+    }
+    let key = String::from_utf8(said.stdout).map_err(|_| KeyCommandError::NoKey)?;
     let key = key.trim();
     if key.is_empty() || key.contains(|char: char| char.is_control()) {
         return Err(KeyCommandError::NoKey);
     }
     Ok(Secret::new(key))
-}
-
-fn kill(group: Option<u32>) {
-    let pid = group
-        .and_then(|id| i32::try_from(id).ok())
-        .and_then(rustix::process::Pid::from_raw);
-    if let Some(pid) = pid {
-        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
-    }
 }
 
 /// Why there is no key.

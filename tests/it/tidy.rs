@@ -119,7 +119,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         files: &["llm"],
-        may: &[],
+        may: &["program"],
         crates: Crates::AllBut(&[
             "zeromq",
             "axum",
@@ -234,7 +234,8 @@ const RULES: &[Rule] = &[
     Rule {
         files: &["app"],
         may: &[
-            "agent", "config", "error", "export", "jupyter", "kernel", "llm", "paths", "session",
+            "agent", "config", "error", "export", "jupyter", "kernel", "llm", "paths", "program",
+            "session",
         ],
         crates: Crates::AllBut(&[
             "zeromq",

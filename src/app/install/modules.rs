@@ -6,13 +6,11 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use tokio::time::timeout;
 
 use super::system::on_path;
 use crate::agent::install::{Installer, Installs, Offer, Package, hint, package_of};
@@ -22,6 +20,7 @@ use crate::app::{Context, SessionSettings, python};
 use crate::kernel::sandbox::Sandbox;
 use crate::kernel::sandbox::probe::Tier;
 use crate::kernel::{KernelSource, LaunchOptions};
+use crate::program;
 
 /// How long the index may take to say whether it has a package.
 const ASKED: Duration = Duration::from_mins(1);
@@ -209,22 +208,20 @@ impl Pip {
 
 /// Whether the index has a package of this name.
 async fn on_index(python: &Path, package: &str) -> Result<(), String> {
-    let asked = tokio::process::Command::new(python)
+    let mut command = tokio::process::Command::new(python);
+    command
         .args(["-I", "-m", "pip", "index", "versions", package])
         .args([
             "--disable-pip-version-check",
             "--no-input",
             "--retries",
             "1",
-        ])
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output();
+        ]);
     let unknown = |why: &str| Err(format!("{} {why}", hint(package)));
-    match timeout(ASKED, asked).await {
-        Ok(Ok(output)) if output.status.success() => Ok(()),
-        Ok(Ok(output)) => {
-            let words = String::from_utf8_lossy(&output.stderr);
+    match program::output(command, ASKED).await {
+        Ok(said) if said.status.success() => Ok(()),
+        Ok(said) => {
+            let words = String::from_utf8_lossy(&said.stderr);
             if words.contains("No matching distribution found") && !words.contains("Retrying") {
                 unknown(&format!(
                     "The index has no package `{package}` either: the name is not right."
@@ -233,7 +230,7 @@ async fn on_index(python: &Path, package: &str) -> Result<(), String> {
                 unknown("The index could not be asked.")
             }
         }
-        Ok(Err(_)) | Err(_) => unknown("The index could not be asked."),
+        Err(_) => unknown("The index could not be asked."),
     }
 }
 

