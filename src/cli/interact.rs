@@ -64,6 +64,7 @@ pub(super) async fn turn(
     loop {
         let looks_dead_at = patience.ends;
         let settles_at = renderer.settles_at();
+        let ticks_at = renderer.ticks_at();
         tokio::select! {
             event = agent.recv() => {
                 let Some(event) = event else { return Ended::Gone };
@@ -147,6 +148,9 @@ pub(super) async fn turn(
             },
             () = sleep_until(settles_at.unwrap_or_else(Instant::now)), if settles_at.is_some() => {
                 renderer.print_settled();
+            }
+            () = sleep_until(ticks_at.unwrap_or_else(Instant::now)), if ticks_at.is_some() => {
+                renderer.tick();
             }
             () = sleep_until(looks_dead_at.unwrap_or_else(Instant::now)), if looks_dead_at.is_some() => {
                 patience.ends = None;
