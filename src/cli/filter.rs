@@ -117,7 +117,10 @@ impl Filter {
 fn harmless(text: &str) -> usize {
     let is_harmless = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
     let bytes = text.as_bytes();
-    bytes.iter().position(|byte| !is_harmless(byte)).unwrap_or(bytes.len())
+    bytes
+        .iter()
+        .position(|byte| !is_harmless(byte))
+        .unwrap_or(bytes.len())
 }
 
 fn push_safe(c: char, shown: &mut String) {

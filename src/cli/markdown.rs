@@ -129,7 +129,7 @@ impl Markdown {
         self.end_table(&mut out);
         let colours = self.colours;
         if let Some(fence) = &mut self.fence {
-            let mut give = |class: Class, text: &str| out.push_str(&tint(class, text, colours));
+            let mut give = |class: Class, text: &str| tint(class, text, colours, &mut out);
             fence.highlighter.finish(&mut give);
         }
         self.blank = Blank::Begin;
@@ -185,7 +185,7 @@ impl Markdown {
     fn begin(&mut self, kind: Kind, out: &mut String) {
         if matches!(kind, Kind::Row) {
             if self.table.is_none() {
-                self.space(out);
+                self.apart(out);
             }
             let table = self.table.get_or_insert_default();
             table.push(&self.held, self.width, self.colours, out);
@@ -209,7 +209,7 @@ impl Markdown {
                 self.held.clear();
             }
             Kind::Fence(fence) => {
-                self.space(out);
+                self.apart(out);
                 if !self.colours {
                     out.push_str(&self.held);
                     out.push('\n');
@@ -218,10 +218,7 @@ impl Markdown {
                 self.held.clear();
             }
             Kind::Heading(level, skip) => {
-                if self.blank == Blank::None {
-                    self.blank = Blank::Due;
-                }
-                self.space(out);
+                self.apart(out);
                 let effects = match level {
                     1 => Effects::BOLD | Effects::UNDERLINE,
                     _ => Effects::BOLD,
@@ -232,7 +229,11 @@ impl Markdown {
                 let hanging = (String::new(), 0);
                 self.flow(skip, (&mark, marks), hanging, style, out);
             }
-            Kind::Words { skip, first, hanging } => {
+            Kind::Words {
+                skip,
+                first,
+                hanging,
+            } => {
                 self.space(out);
                 let (text, width) = first;
                 self.flow(skip, (&text, width), hanging, Style::new(), out);
@@ -262,9 +263,20 @@ impl Markdown {
         self.blank = Blank::None;
     }
 
+    /// A blank line, unless this is the beginning.
+    fn apart(&mut self, out: &mut String) {
+        if self.blank == Blank::None {
+            self.blank = Blank::Due;
+        }
+        self.space(out);
+    }
+
     fn end_table(&mut self, out: &mut String) {
         if let Some(mut table) = self.table.take() {
             table.print(self.width, self.colours, out);
+            if table.is_one() {
+                self.blank = Blank::Due;
+            }
         }
     }
 
@@ -279,12 +291,15 @@ impl Markdown {
         }
         if is_all_marks && marks >= fence.length {
             let colours = self.colours;
-            fence.highlighter.finish(&mut |class, text| out.push_str(&tint(class, text, colours)));
+            fence
+                .highlighter
+                .finish(&mut |class, text| tint(class, text, colours, out));
             if !colours {
                 out.push_str(&self.held);
                 out.push('\n');
             }
             self.fence = None;
+            self.blank = Blank::Due;
             self.held.clear();
             return;
         }
@@ -301,7 +316,7 @@ impl Markdown {
             out.push_str(&painted(CODE, &code, colours));
             return;
         }
-        let mut give = |class: Class, text: &str| out.push_str(&tint(class, text, colours));
+        let mut give = |class: Class, text: &str| tint(class, text, colours, out);
         fence.highlighter.push(&code, &mut give);
     }
 }
@@ -329,7 +344,10 @@ fn kind(line: &str, rest: Rest) -> Option<Kind> {
             }
             let is_fence = run >= 3 && !(first == '`' && after.contains('`'));
             Some(if is_fence {
-                let name = after.trim().split([' ', ',', '{', '}']).find(|it| !it.is_empty());
+                let name = after
+                    .trim()
+                    .split([' ', ',', '{', '}'])
+                    .find(|it| !it.is_empty());
                 Kind::Fence(Fence {
                     mark: first,
                     length: run,
@@ -356,13 +374,17 @@ fn kind(line: &str, rest: Rest) -> Option<Kind> {
             let marks = bare.chars().filter(|&c| c == first).count();
             Some(match marks {
                 3.. if first != '+' => Kind::Rule,
-                _ if run == 1 && after.starts_with(' ') && first != '_' => item(indent, 1, after, "•"),
+                _ if run == 1 && after.starts_with(' ') && first != '_' => {
+                    item(indent, 1, after, "•")
+                }
                 _ => words(indent),
             })
         }
         '-' | '*' | '+' if run == 1 && after.starts_with(' ') => Some(item(indent, 1, after, "•")),
         '0'..='9' => {
-            let digits = bare.find(|c: char| !c.is_ascii_digit()).unwrap_or(bare.len());
+            let digits = bare
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(bare.len());
             let after = bare.get(digits..).unwrap_or_default();
             let end = after.get(..2).unwrap_or(after);
             match end {
@@ -375,7 +397,7 @@ fn kind(line: &str, rest: Rest) -> Option<Kind> {
                 _ => Some(words(indent)),
             }
         }
-        '>' => quote(line, indent),
+        '>' => quote(line, indent, is_whole),
         _ => Some(words(indent)),
     }
 }
@@ -407,10 +429,9 @@ fn item(indent: usize, length: usize, after: &str, shown: &str) -> Kind {
     }
 }
 
-fn quote(line: &str, indent: usize) -> Option<Kind> {
-    let marks = line
-        .find(|c: char| !matches!(c, '>' | ' ' | '\t'))
-        .unwrap_or(line.len());
+fn quote(line: &str, indent: usize, is_whole: bool) -> Option<Kind> {
+    let marks = line.find(|c: char| !matches!(c, '>' | ' ' | '\t'));
+    let marks = marks.or(is_whole.then_some(line.len()))?;
     let depth = line.get(indent..marks)?.matches('>').count().min(DEEPEST);
     let bar = "│ ".repeat(depth);
     Some(Kind::Words {

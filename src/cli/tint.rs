@@ -1,33 +1,39 @@
 //! Code in colours that are readable on light and on dark.
 
-use anstyle::{AnsiColor, Effects, Style};
-
 use super::filter;
-use super::style::{DIM, paint};
 use crate::export::{Class, Highlighter};
 
-const KEYWORD: Style = AnsiColor::Magenta.on_default();
-const TEXT: Style = AnsiColor::Green.on_default();
-const VALUE: Style = AnsiColor::Cyan.on_default();
-const MAGIC: Style = AnsiColor::Yellow.on_default();
-const CALL: Style = AnsiColor::Blue.on_default().effects(Effects::BOLD);
+/// Ends every colour.
+const END: &str = "\u{1b}[0m";
 
-/// A piece of code. A colour ends with its line, so that a line can be copied or clipped alone.
-pub(super) fn tint(class: Class, text: &str, colours: bool) -> String {
-    let style = match class {
-        Class::Plain => return text.to_owned(),
-        Class::Comment => DIM,
-        Class::Text => TEXT,
-        Class::Number | Class::Value => VALUE,
-        Class::Keyword => KEYWORD,
-        Class::Call => CALL,
-        Class::Decorator => MAGIC,
+/// SGR: only the terminal's own colours, which its theme makes readable on its background.
+fn begin(class: Class) -> Option<&'static str> {
+    Some(match class {
+        Class::Plain => return None,
+        Class::Comment => "\u{1b}[2m",
+        Class::Text => "\u{1b}[32m",
+        Class::Number | Class::Value => "\u{1b}[36m",
+        Class::Keyword => "\u{1b}[35m",
+        Class::Call => "\u{1b}[34m",
+        Class::Decorator => "\u{1b}[33m",
+    })
+}
+
+/// Adds a piece of code. A colour ends with its line, so that a line can be copied or clipped alone.
+pub(super) fn tint(class: Class, text: &str, colours: bool, out: &mut String) {
+    let Some(begin) = begin(class).filter(|_| colours) else {
+        return out.push_str(text);
     };
-    if !colours {
-        return text.to_owned();
+    for (at, line) in text.split('\n').enumerate() {
+        if at > 0 {
+            out.push('\n');
+        }
+        if !line.is_empty() {
+            out.push_str(begin);
+            out.push_str(line);
+            out.push_str(END);
+        }
     }
-    let lines = text.split('\n').map(|line| paint(style, line, colours));
-    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Code that comes in pieces.
@@ -53,7 +59,7 @@ impl Tinted {
         }
         let mut out = String::with_capacity(code.len() * 2);
         self.highlighter
-            .push(&code, &mut |class, text| out.push_str(&tint(class, text, true)));
+            .push(&code, &mut |class, text| tint(class, text, true, &mut out));
         out
     }
 
@@ -62,7 +68,7 @@ impl Tinted {
         let mut out = String::new();
         let colours = self.colours;
         self.highlighter
-            .finish(&mut |class, text| out.push_str(&tint(class, text, colours)));
+            .finish(&mut |class, text| tint(class, text, colours, &mut out));
         out
     }
 }

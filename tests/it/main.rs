@@ -57,6 +57,7 @@ mod profile;
 mod proxy;
 mod recorder;
 mod registries;
+mod rendered;
 mod run;
 mod rust_source;
 mod sandbox;

@@ -32,7 +32,7 @@ async fn on_terminal(term: &str, code: &str, steps: &[Value]) -> Screen {
 }
 
 /// The rows that a terminal of 80 columns has, with those that scrolled out of it, after it got `text`.
-fn rows(text: &str) -> Vec<String> {
+pub(crate) fn rows(text: &str) -> Vec<String> {
     const WIDE: usize = 80;
     const HIGH: usize = 24;
     let mut rows: Vec<Vec<char>> = vec![Vec::new()];

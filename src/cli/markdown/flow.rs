@@ -1,9 +1,9 @@
 //! Words on lines: a word is printed once it is whole, on the next line if this one has no room for it.
 
+use std::fmt::Write as _;
+
 use anstyle::Style;
 use unicode_width::UnicodeWidthChar as _;
-
-use crate::cli::style::paint;
 
 /// What does not begin a line in scripts that have no blanks.
 const CLOSING: &str = "、。，．！？：；）」』】〉》…";
@@ -21,6 +21,8 @@ pub(super) struct Flow {
     gap: usize,
     word: String,
     word_width: usize,
+    /// That of its end.
+    style: Style,
     /// The word ends with a character that a line may end with.
     may_break: bool,
 }
@@ -56,26 +58,29 @@ impl Flow {
     /// More of the line.
     pub(super) fn push(&mut self, style: Style, text: &str, out: &mut String) {
         let mut rest = text;
-        while let Some(first) = rest.chars().next() {
-            match first {
-                ' ' | '\t' => {
-                    self.place(out);
-                    let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
-                    self.gap += blanks;
-                    rest = rest.get(blanks..).unwrap_or_default();
-                }
-                '\n' => {
-                    self.place(out);
+        while let Some(first) = rest.bytes().next() {
+            let is_blank = |byte: u8| matches!(byte, b' ' | b'\t' | b'\n');
+            if is_blank(first) {
+                self.place(out);
+                if first == b'\n' {
                     self.break_line(out);
-                    rest = rest.get(1..).unwrap_or_default();
+                } else {
+                    self.gap += 1;
                 }
-                _ => {
-                    let end = rest.find([' ', '\t', '\n']).unwrap_or(rest.len());
-                    let (word, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
-                    self.add(style, word, out);
-                    rest = after;
-                }
+                rest = rest.get(1..).unwrap_or_default();
+                continue;
             }
+            let end = rest.bytes().position(is_blank);
+            let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
+            // A word that is whole needs not be kept.
+            let is_plain = self.word.is_empty() && !after.is_empty() && style == Style::new();
+            if is_plain && word.is_ascii() {
+                self.begin_word(word.len(), out);
+                out.push_str(word);
+            } else {
+                self.add(style, word, out);
+            }
+            rest = after;
         }
     }
 
@@ -87,9 +92,9 @@ impl Flow {
 
     fn add(&mut self, style: Style, text: &str, out: &mut String) {
         if text.is_ascii() {
-            self.may_break_here(text.chars().next(), out);
+            self.may_break_here(text.bytes().next().map(char::from), out);
             self.word_width += text.len();
-            self.word.push_str(&paint(style, text, self.colours && style != Style::new()));
+            self.append(style, text);
             return;
         }
         let mut begin = 0;
@@ -97,8 +102,7 @@ impl Flow {
             let width = c.width().unwrap_or(0);
             // Between two of these, or beside one, a line may end.
             if width == 2 || self.may_break {
-                let so_far = text.get(begin..at).unwrap_or_default();
-                self.word.push_str(&paint(style, so_far, self.colours && style != Style::new()));
+                self.append(style, text.get(begin..at).unwrap_or_default());
                 begin = at;
                 if width == 2 && !CLOSING.contains(c) {
                     self.place(out);
@@ -109,8 +113,31 @@ impl Flow {
             self.word_width += width;
             self.may_break = width == 2;
         }
-        let last = text.get(begin..).unwrap_or_default();
-        self.word.push_str(&paint(style, last, self.colours && style != Style::new()));
+        self.append(style, text.get(begin..).unwrap_or_default());
+    }
+
+    /// Adds to the word.
+    fn append(&mut self, style: Style, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let style = if self.colours { style } else { Style::new() };
+        if style != self.style {
+            self.end_style();
+            if style != Style::new() {
+                let _ = write!(self.word, "{style}");
+            }
+            self.style = style;
+        }
+        self.word.push_str(text);
+    }
+
+    /// No colour goes on behind its word.
+    fn end_style(&mut self) {
+        if self.style != Style::new() {
+            self.word.push_str("\u{1b}[0m");
+            self.style = Style::new();
+        }
     }
 
     fn may_break_here(&mut self, next: Option<char>, out: &mut String) {
@@ -125,17 +152,26 @@ impl Flow {
         if self.word.is_empty() {
             return;
         }
-        let is_first = self.column <= self.hanging.1;
-        if self.column + self.gap + self.word_width > self.width && !is_first {
-            self.break_line(out);
-        }
-        out.extend(std::iter::repeat_n(' ', self.gap));
+        self.end_style();
+        self.begin_word(self.word_width, out);
         out.push_str(&self.word);
-        self.column += self.gap + self.word_width;
-        self.gap = 0;
         self.word.clear();
         self.word_width = 0;
         self.may_break = false;
+    }
+
+    /// Makes room for a word.
+    fn begin_word(&mut self, width: usize, out: &mut String) {
+        let is_first = self.column <= self.hanging.1;
+        if self.column + self.gap + width > self.width && !is_first {
+            self.break_line(out);
+        }
+        match self.gap {
+            1 => out.push(' '),
+            gap => out.extend(std::iter::repeat_n(' ', gap)),
+        }
+        self.column += self.gap + width;
+        self.gap = 0;
     }
 
     fn break_line(&mut self, out: &mut String) {

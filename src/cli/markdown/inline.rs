@@ -7,8 +7,6 @@ use anstyle::{AnsiColor, Effects, Style};
 
 /// Bytes after which an opened mark is taken for a character.
 const HELD: usize = 400;
-/// Where a mark can begin.
-const MARKS: [char; 9] = ['*', '_', '`', '[', '!', '~', '\\', '<', '&'];
 
 /// Code within a line.
 pub(super) const CODE: Style = AnsiColor::Cyan.on_default();
@@ -45,7 +43,7 @@ pub(super) fn pieces(
             give(look.style, piece);
         }
     };
-    while let Some(found) = text.get(from..).and_then(|after| after.find(MARKS)) {
+    while let Some(found) = text.get(from..).and_then(find_mark) {
         let begin = from + found;
         let after = text.get(begin..).unwrap_or_default();
         let last = text.get(..begin).and_then(|it| it.chars().next_back());
@@ -66,6 +64,17 @@ pub(super) fn pieces(
     }
     some(give, at, text.len());
     text.len()
+}
+
+/// Where the first mark can begin.
+fn find_mark(text: &str) -> Option<usize> {
+    let is_mark = |byte: u8| {
+        matches!(
+            byte,
+            b'*' | b'_' | b'`' | b'[' | b'!' | b'~' | b'\\' | b'<' | b'&'
+        )
+    };
+    text.bytes().position(is_mark)
 }
 
 /// What begins where a mark stands.
@@ -141,7 +150,11 @@ fn mark(text: &str, before: Option<char>, rest: Rest) -> Mark<'_> {
         },
         '\\' => match text.get(1..2) {
             // Of formulas, `\(` and `\[` are the beginning.
-            Some(next) if next.chars().all(|c| "\\`*_#+-.!|<>~\"'$&:;,=?@/%^".contains(c)) => {
+            Some(next)
+                if next
+                    .chars()
+                    .all(|c| "\\`*_#+-.!|<>~\"'$&:;,=?@/%^".contains(c)) =>
+            {
                 Mark::Is(2, Meaning::Character(next))
             }
             None if rest == Rest::Perhaps && text.len() == 1 => Mark::Undecided,
@@ -208,7 +221,8 @@ fn emphasis(text: &str, mark: char, before: Option<char>, rest: Rest) -> Mark<'_
     let Some(next) = text.get(run..).and_then(|after| after.chars().next()) else {
         return undecided(text, rest, run);
     };
-    let opens = !next.is_whitespace() && !(mark == '_' && before.is_some_and(char::is_alphanumeric));
+    let opens =
+        !next.is_whitespace() && !(mark == '_' && before.is_some_and(char::is_alphanumeric));
     let effects = match (mark, run) {
         ('~', 2) => Effects::STRIKETHROUGH,
         ('*' | '_', 1) => Effects::ITALIC,
@@ -292,7 +306,14 @@ fn link(text: &str, offset: usize, rest: Rest) -> Mark<'_> {
 
 /// `<https://..>` or a line break.
 fn address(text: &str, rest: Rest) -> Mark<'_> {
-    const BEGINS: [&str; 6] = ["<http://", "<https://", "<mailto:", "<br>", "<br/>", "<br />"];
+    const BEGINS: [&str; 6] = [
+        "<http://",
+        "<https://",
+        "<mailto:",
+        "<br>",
+        "<br/>",
+        "<br />",
+    ];
     let inside = window(text);
     for known in BEGINS {
         if let Some(after) = inside.strip_prefix(known) {
@@ -384,10 +405,19 @@ mod tests {
             ("~~no~~ ~5", "<s:no> ~5"),
             ("2 * 3 * 4 ** 5", "2 * 3 * 4 ** 5"),
             ("f(*args, **kwargs)", "f(*args, **kwargs)"),
-            ("snake_case_name and __init__", "snake_case_name and <b:init>"),
-            ("`a*b*` and `` c`d `` and `open", "<code:a*b*> and <code:c`d> and `open"),
+            (
+                "snake_case_name and __init__",
+                "snake_case_name and <b:init>",
+            ),
+            (
+                "`a*b*` and `` c`d `` and `open",
+                "<code:a*b*> and <code:c`d> and `open",
+            ),
             ("**`x` is**", "<code:x><b: is>"),
-            ("[docs](https://a.b/c_(d)) and [1]", "docs (<a:https://a.b/c_(d)>) and [1]"),
+            (
+                "[docs](https://a.b/c_(d)) and [1]",
+                "docs (<a:https://a.b/c_(d)>) and [1]",
+            ),
             ("[https://a.b](https://a.b)", "<a:https://a.b>"),
             ("![a plot](x.png) wow!", "[picture: a plot] wow!"),
             ("\\*a\\* C:\\Users \\(x^2\\)", "*a* C:\\Users \\(x^2\\)"),

@@ -50,6 +50,11 @@ impl Table {
         }
     }
 
+    /// Whether it is more than a line with bars.
+    pub(super) fn is_one(&self) -> bool {
+        self.sides.is_some()
+    }
+
     /// Prints what is there.
     pub(super) fn print(&mut self, width: usize, colours: bool, out: &mut String) {
         let lines = std::mem::take(&mut self.lines);
@@ -78,7 +83,8 @@ impl Table {
             };
             print_row(row, sides, &self.widths, look(colours, style), out);
             if is_head {
-                let lines: Vec<String> = self.widths.iter().map(|&width| "─".repeat(width)).collect();
+                let lines: Vec<String> =
+                    self.widths.iter().map(|&width| "─".repeat(width)).collect();
                 out.push_str(&lines.join(&" ".repeat(GAP)));
                 out.push('\n');
             }
@@ -208,7 +214,7 @@ fn print_row(row: &[String], sides: &[Side], widths: &[usize], look: Look, out: 
 }
 
 /// The text between our own colours.
-fn without_colours(text: &str) -> String {
+pub(super) fn without_colours(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut in_code = false;
     for c in text.chars() {

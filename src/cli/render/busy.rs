@@ -141,7 +141,10 @@ impl Renderer {
 
     /// How long a cell has run that has just ended, if that is worth a word.
     pub(super) fn ran_for(&self) -> Option<String> {
-        let since = self.busy.since.filter(|_| self.busy.what == Some("running"))?;
+        let since = self
+            .busy
+            .since
+            .filter(|_| self.busy.what == Some("running"))?;
         let passed = since.elapsed();
         let is_told = passed >= Duration::from_secs(1) && self.moves_cursor;
         is_told.then(|| seconds(passed))

@@ -93,7 +93,10 @@ impl Renderer {
             shown.push_str(text);
             self.open(Section::Code(cell.to_owned()), "code");
             let (language, colours) = (&self.language, self.colours);
-            let tinted = self.code.tinted.get_or_insert_with(|| Tinted::new(language, colours));
+            let tinted = self
+                .code
+                .tinted
+                .get_or_insert_with(|| Tinted::new(language, colours));
             let text = tinted.push(text);
             self.err(&text);
         } else {

@@ -41,10 +41,7 @@ pub(crate) struct Highlighter {
 enum Inside {
     Code,
     Run(Run),
-    Text {
-        quote: char,
-        triple: bool,
-    },
+    Text { quote: char, triple: bool },
 }
 
 /// What goes on to an end that is not a quote.
@@ -210,6 +207,9 @@ impl Highlighter {
             return Token::Undecided;
         };
         let may_go_on = ends == Ends::Perhaps;
+        if first == ' ' {
+            return Token::Plain(rest.len() - rest.trim_start_matches(' ').len());
+        }
         if first.is_alphabetic() || first == '_' {
             return self.word(look, rest, ends);
         }
@@ -377,7 +377,10 @@ mod tests {
     #[test]
     fn pieces_of_any_size_have_the_same_colours() {
         for (language, code) in [
-            ("python", "@a.b\ndef f(x):  # why\n  s = rf'{x}\\''+\"\"\"a\"b\n\"\"\"; t = '' + \"\"\n  return None or 1.5e3(2)\n%time x\n"),
+            (
+                "python",
+                "@a.b\ndef f(x):  # why\n  s = rf'{x}\\''+\"\"\"a\"b\n\"\"\"; t = '' + \"\"\n  return None or 1.5e3(2)\n%time x\n",
+            ),
             ("js", "/* a * b\n*/ let x = `b\nc` // d\nf(1/2)"),
             ("sql", "Select 'it' -- x\nfrom t - 1"),
             ("r", "x <- `a b` %in% c(TRUE, NA) # é\n"),
