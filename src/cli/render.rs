@@ -47,6 +47,8 @@ pub(super) struct Renderer {
     code: code::ReplyCode,
     /// The words that are being written, by the id of their cell, where they are made readable for a terminal.
     words: Option<(String, Markdown)>,
+    /// The last code that did not run or failed, and its language.
+    failed: Option<(String, String)>,
     /// The model's words have not ended their line.
     text_open: bool,
     /// The model has said something in this session.
@@ -86,6 +88,7 @@ impl Renderer {
             fresh: true,
             busy: Busy::default(),
             words: None,
+            failed: None,
             code: code::ReplyCode::default(),
             text_open: false,
             said_before: false,
@@ -326,6 +329,7 @@ impl Renderer {
     }
 
     fn cell_finished(&mut self, cell: &str, status: &str) {
+        self.code_ended(cell, status);
         if !matches!(status, "ok" | "error" | "interrupted") {
             self.note(WARN, &format!("{}: {status}", self.code.name(cell)));
         }

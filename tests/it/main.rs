@@ -34,6 +34,7 @@ mod journal;
 mod kernel;
 mod kernel_life;
 mod kernel_requests;
+mod keypress;
 mod languages;
 mod limits;
 mod line_editor;

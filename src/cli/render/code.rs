@@ -55,6 +55,23 @@ impl Renderer {
         Some((proposal.clone(), at + 1, self.code.proposals.len()))
     }
 
+    /// The code before that of `cell`, which did not run or failed, and this.
+    pub(in crate::cli) fn revision(&self, cell: &str) -> Option<(String, String)> {
+        let proposal = self.code.proposals.get(self.code.at(cell)?)?;
+        let (language, before) = self.failed.clone()?;
+        (language == proposal.language).then(|| (before, proposal.source.clone()))
+    }
+
+    /// A cell has ended so. Code that did not do what it was to do may be revised.
+    pub(super) fn code_ended(&mut self, cell: &str, status: &str) {
+        let proposal = self.code.at(cell);
+        let proposal = proposal.and_then(|at| self.code.proposals.get(at));
+        if let Some(proposal) = proposal {
+            let failed = (proposal.language.clone(), proposal.source.clone());
+            self.failed = (status != "ok").then_some(failed);
+        }
+    }
+
     /// The person changed a cell.
     pub(in crate::cli) fn changed(&mut self, cell: &str, source: &str) {
         let at = self.code.at(cell);
