@@ -106,15 +106,12 @@ impl Markdown {
         let text = self.filter.push(text);
         let mut out = String::with_capacity(text.len() + text.len() / 4);
         for piece in text.split_inclusive('\n') {
-            match piece.strip_suffix('\n') {
-                Some(piece) => {
-                    self.take(piece);
-                    self.end_line(&mut out);
-                }
-                None => {
-                    self.take(piece);
-                    self.go_on(Rest::Perhaps, &mut out);
-                }
+            if let Some(piece) = piece.strip_suffix('\n') {
+                self.take(piece);
+                self.end_line(&mut out);
+            } else {
+                self.take(piece);
+                self.go_on(Rest::Perhaps, &mut out);
             }
         }
         out

@@ -139,9 +139,8 @@ impl Keys {
         };
         let mut wanted = [PollFd::new(&self.stdin, PollFlags::IN)];
         match poll(&mut wanted, Some(&wait)) {
-            Ok(0) => return Ok(Read::Nothing),
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Read::Nothing),
             Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok(Read::Nothing),
             Err(error) => return Err(error.into()),
         }
         let mut bytes = vec![0; 4096];

@@ -87,6 +87,7 @@ enum Mark<'a> {
     Is(usize, Meaning<'a>),
 }
 
+#[derive(Clone, Copy)]
 enum Meaning<'a> {
     Code(&'a str),
     Emphasis(Effects, &'a str),
@@ -221,8 +222,7 @@ fn emphasis(text: &str, mark: char, before: Option<char>, rest: Rest) -> Mark<'_
     let Some(next) = text.get(run..).and_then(|after| after.chars().next()) else {
         return undecided(text, rest, run);
     };
-    let opens =
-        !next.is_whitespace() && !(mark == '_' && before.is_some_and(char::is_alphanumeric));
+    let is_inside = mark == '_' && before.is_some_and(char::is_alphanumeric);
     let effects = match (mark, run) {
         ('~', 2) => Effects::STRIKETHROUGH,
         ('*' | '_', 1) => Effects::ITALIC,
@@ -230,7 +230,7 @@ fn emphasis(text: &str, mark: char, before: Option<char>, rest: Rest) -> Mark<'_
         ('*' | '_', 3) => Effects::BOLD | Effects::ITALIC,
         _ => return Mark::Characters(run),
     };
-    if !opens {
+    if is_inside || next.is_whitespace() {
         return Mark::Characters(run);
     }
     let inside = window(text).get(run..).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! The line that says that something goes on, for how long, and what stops it. It stands below everything else, is written
 //! over and not erased first, and goes when something else is printed.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -83,8 +84,22 @@ impl Renderer {
         }
     }
 
+    /// When there is something to draw anew although nothing has happened: [`Renderer::wake`].
+    pub(in crate::cli) fn wakes_at(&self) -> Option<Instant> {
+        self.settles_at().or_else(|| self.ticks_at())
+    }
+
+    /// See [`Renderer::wakes_at`].
+    pub(in crate::cli) fn wake(&mut self) {
+        if self.moves_cursor {
+            self.draw_status();
+        } else {
+            self.print_settled();
+        }
+    }
+
     /// When the line is to be drawn anew.
-    pub(in crate::cli) fn ticks_at(&self) -> Option<Instant> {
+    fn ticks_at(&self) -> Option<Instant> {
         self.busy.what?;
         if !self.can_show_status() {
             return None;
@@ -92,11 +107,6 @@ impl Renderer {
         let next = self.busy.drawn.map(|at| at + FRAME);
         let quiet = self.busy.printed.map(|at| at + QUIET);
         Some(next.max(quiet).unwrap_or_else(Instant::now))
-    }
-
-    /// Draws the line anew.
-    pub(in crate::cli) fn tick(&mut self) {
-        self.draw_status();
     }
 
     fn can_show_status(&self) -> bool {
@@ -124,7 +134,7 @@ impl Renderer {
         let mut line = format!("{} {what} · {}", FRAMES.get(frame)?, seconds(passed));
         let tokens = self.busy.written / BYTES_PER_TOKEN;
         if tokens > 0 {
-            line.push_str(&format!(" · ~{tokens} tokens"));
+            let _ = write!(line, " · ~{tokens} tokens");
         }
         line.push_str(" · Ctrl-C stops");
         let columns = usize::try_from(style::columns()).unwrap_or(80);

@@ -85,13 +85,13 @@ impl Renderer {
     }
 
     /// When output that is held back is to be printed with [`Renderer::print_settled`].
-    pub(in crate::cli) fn settles_at(&self) -> Option<Instant> {
+    pub(super) fn settles_at(&self) -> Option<Instant> {
         let open = self.cell.as_ref().filter(|_| !self.moves_cursor)?;
         (open.output.settled() > open.printed).then_some(open.begun + SETTLED_AFTER)
     }
 
     /// Where nothing can be drawn over: prints what will stay as it is.
-    pub(in crate::cli) fn print_settled(&mut self) {
+    pub(super) fn print_settled(&mut self) {
         let Some(mut open) = self.cell.take() else {
             return;
         };

@@ -72,13 +72,11 @@ impl Run {
             Self::Block => rest.find("*/").map(|at| at + 2),
             Self::Name => rest.find(|c: char| !is_of_name(c)),
         };
-        match end {
-            Some(end) => (end, Inside::Code),
-            None => {
-                let may_end = self == Self::Block && ends == Ends::Perhaps && rest.ends_with('*');
-                (rest.len() - usize::from(may_end), Inside::Run(self))
-            }
+        if let Some(end) = end {
+            return (end, Inside::Code);
         }
+        let may_end = self == Self::Block && ends == Ends::Perhaps && rest.ends_with('*');
+        (rest.len() - usize::from(may_end), Inside::Run(self))
     }
 
     /// It begins with `mark` bytes.
@@ -189,7 +187,8 @@ impl Highlighter {
             plain = after;
         }
         give_some(Class::Plain, all.get(plain..at), give);
-        self.held = all.get(at..).unwrap_or_default().to_owned();
+        let held = all.get(at..).unwrap_or_default().to_owned();
+        self.held = held;
         if ends == Ends::Here {
             self.inside = Inside::Code;
         }
