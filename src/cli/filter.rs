@@ -48,8 +48,19 @@ impl Filter {
     /// What of `text` may be shown.
     pub(super) fn push(&mut self, text: &str) -> String {
         let mut shown = String::with_capacity(text.len());
-        for c in text.chars() {
-            self.take(c, &mut shown);
+        let mut rest = text;
+        while !rest.is_empty() {
+            if self.state == State::Text {
+                // Almost all text is harmless.
+                let (harmless, other) = rest.split_at(harmless(rest));
+                shown.push_str(harmless);
+                rest = other;
+            }
+            let mut chars = rest.chars();
+            if let Some(c) = chars.next() {
+                self.take(c, &mut shown);
+            }
+            rest = chars.as_str();
         }
         shown
     }
@@ -100,6 +111,16 @@ impl Filter {
         self.pending.clear();
         State::Csi
     }
+}
+
+/// How much of the beginning is nothing but printable ASCII and line ends.
+fn harmless(text: &str) -> usize {
+    let is_harmless = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    let bytes = text.as_bytes();
+    bytes
+        .iter()
+        .position(|byte| !is_harmless(byte))
+        .unwrap_or(bytes.len())
 }
 
 fn push_safe(c: char, shown: &mut String) {

@@ -63,7 +63,7 @@ pub(super) async fn turn(
     let mut patience = Patience::default();
     loop {
         let looks_dead_at = patience.ends;
-        let settles_at = renderer.settles_at();
+        let wakes_at = renderer.wakes_at();
         tokio::select! {
             event = agent.recv() => {
                 let Some(event) = event else { return Ended::Gone };
@@ -145,8 +145,8 @@ pub(super) async fn turn(
                 }
                 Ask::End => return Ended::End,
             },
-            () = sleep_until(settles_at.unwrap_or_else(Instant::now)), if settles_at.is_some() => {
-                renderer.print_settled();
+            () = sleep_until(wakes_at.unwrap_or_else(Instant::now)), if wakes_at.is_some() => {
+                renderer.wake();
             }
             () = sleep_until(looks_dead_at.unwrap_or_else(Instant::now)), if looks_dead_at.is_some() => {
                 patience.ends = None;

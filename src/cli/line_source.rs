@@ -4,6 +4,7 @@
 
 mod complete;
 mod editor;
+mod keys;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -125,6 +126,39 @@ impl LineSource {
         let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
         self.line(Prompt::new(HINT, question), Kind::Answer, signals)
             .await
+    }
+
+    /// The answer to a question of ours as a key, where the terminal has keys; as a line else, and for what came at once.
+    /// `None` at the end of input.
+    ///
+    /// # Errors
+    /// The signal that came instead.
+    pub(super) async fn key(
+        &mut self,
+        question: &str,
+        signals: &mut mpsc::Receiver<Ask>,
+    ) -> Result<Option<String>, Ask> {
+        self.line(Prompt::new(HINT, question), Kind::Key, signals)
+            .await
+    }
+
+    /// Whether one key is an answer.
+    pub(super) fn has_keys(&self) -> bool {
+        self.draws_lines()
+    }
+
+    /// An answer whose beginning is typed already.
+    ///
+    /// # Errors
+    /// The signal that came instead.
+    pub(super) async fn go_on(
+        &mut self,
+        question: &str,
+        begun: &str,
+        signals: &mut mpsc::Receiver<Ask>,
+    ) -> Result<Option<String>, Ask> {
+        let prompt = Prompt::new(HINT, question).begun_with(begun);
+        self.line(prompt, Kind::Answer, signals).await
     }
 
     /// The line that code asks for; not shown if it is a password. `None` at the end of input.

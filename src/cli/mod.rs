@@ -24,6 +24,7 @@ mod line;
 mod line_source;
 mod logging;
 mod look;
+mod markdown;
 mod missing;
 mod models;
 mod notices;
@@ -44,6 +45,7 @@ mod sessions;
 mod signals;
 mod stop;
 mod style;
+mod tint;
 mod totals;
 
 use std::io::Write as _;

@@ -1,5 +1,6 @@
 //! Events -> a scrolling terminal that copies and pipes well. The model's words go to stdout, the rest to stderr.
 
+mod busy;
 mod cell;
 mod code;
 mod frame;
@@ -7,17 +8,19 @@ pub(super) mod grid;
 mod notes;
 mod output;
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 
 use super::compaction;
 use super::filter;
 use super::hints::{KERNEL_HINT, model_hint};
+use super::markdown::Markdown;
 use super::picture::Protocol;
 use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
 use super::totals;
 use crate::agent::{EventKind, TurnEnd};
 use crate::error::Failure;
-use cell::{Live, OpenCell};
+use busy::Busy;
+use cell::{Live, OpenCell, write_now};
 pub(super) use code::Proposal;
 
 /// Shows a session.
@@ -33,13 +36,19 @@ pub(super) struct Renderer {
     terminal: bool,
     /// Whether what stands on the screen can be replaced.
     moves_cursor: bool,
+    /// Whether the model's words go to a terminal that can show more than characters.
+    renders: bool,
     protocol: Protocol,
     section: Section,
     /// Whether the cursor is at the start of a line.
     fresh: bool,
-    status_shown: bool,
+    busy: Busy,
     /// Code of the latest reply.
     code: code::ReplyCode,
+    /// The words that are being written, by the id of their cell, where they are made readable for a terminal.
+    words: Option<(String, Markdown)>,
+    /// The last code that did not run or failed, and its language.
+    failed: Option<(String, String)>,
     /// The model's words have not ended their line.
     text_open: bool,
     /// The model has said something in this session.
@@ -73,10 +82,13 @@ impl Renderer {
             language: String::new(),
             terminal,
             moves_cursor: style::moves_cursor(),
+            renders: style::moves_cursor() && io::stdout().is_terminal(),
             protocol: Protocol::detect(terminal, &|name| std::env::var(name).ok()),
             section: Section::None,
             fresh: true,
-            status_shown: false,
+            busy: Busy::default(),
+            words: None,
+            failed: None,
             code: code::ReplyCode::default(),
             text_open: false,
             said_before: false,
@@ -91,11 +103,11 @@ impl Renderer {
 
     /// Shows one event.
     pub(super) fn show(&mut self, event: &EventKind) {
-        self.clear_status();
         if !Self::leaves_open(event) {
             self.settle();
         }
         self.tell(event);
+        self.follow(event);
         self.draw();
     }
 
@@ -154,9 +166,8 @@ impl Renderer {
             }
             EventKind::StepStarted { .. } => {
                 self.code.clear();
-                self.status("thinking");
             }
-            EventKind::Text { text, .. } => self.text(text),
+            EventKind::Text { cell, text } => self.text(cell, text),
             EventKind::Reasoning { text } => {
                 self.open(Section::Reasoning, "");
                 self.err(&paint(DIM, &filter::plain(text), self.colours));
@@ -225,12 +236,13 @@ impl Renderer {
     pub(super) fn end_line(&mut self) {
         self.clear_status();
         self.end_text();
+        self.end_code();
         if !self.fresh {
             self.err("\n");
         }
     }
 
-    fn text(&mut self, text: &str) {
+    fn text(&mut self, cell: &str, text: &str) {
         if self.section != Section::Text {
             self.end_line();
             if self.section != Section::None {
@@ -245,12 +257,30 @@ impl Renderer {
             self.said_before = true;
             self.section = Section::Text;
         }
-        let text = filter::plain(text);
-        self.out(&text);
+        let text = if self.renders {
+            self.rendered(cell, text)
+        } else {
+            filter::plain(text)
+        };
         if let Some(last) = text.chars().next_back() {
+            self.out(&text);
             self.text_open = last != '\n';
             self.fresh = !self.text_open;
         }
+    }
+
+    /// The words as a terminal shows them, as far as they are certain.
+    fn rendered(&mut self, cell: &str, text: &str) -> String {
+        let colours = self.colours;
+        let words = match &mut self.words {
+            Some((id, words)) if id == cell => words,
+            words => {
+                let new = (cell.to_owned(), Markdown::new(colours));
+                &mut words.insert(new).1
+            }
+        };
+        words.set_width(usize::try_from(style::columns()).unwrap_or(80));
+        words.push(text)
     }
 
     /// Writes to stdout; the first failure is kept.
@@ -259,22 +289,32 @@ impl Renderer {
         if let Err(failure) = super::print(text) {
             self.unread.get_or_insert(failure);
         }
+        self.busy.printed();
     }
 
     /// The model's words end with a line, wherever they go.
     fn end_text(&mut self) {
-        if self.section == Section::Text && self.text_open {
+        if self.section != Section::Text {
+            return;
+        }
+        if let Some((_, words)) = &mut self.words {
+            let rest = words.finish();
+            if let Some(last) = rest.chars().next_back() {
+                self.out(&rest);
+                self.text_open = last != '\n';
+            }
+        }
+        if self.text_open {
             self.out("\n");
             self.text_open = false;
-            self.fresh = true;
         }
+        self.fresh = true;
     }
 
     fn open(&mut self, section: Section, title: &str) {
         if self.section == section {
             return;
         }
-        self.end_text();
         self.end_line();
         if !title.is_empty() {
             let width = usize::try_from(style::columns().min(72)).unwrap_or(72);
@@ -289,8 +329,12 @@ impl Renderer {
     }
 
     fn cell_finished(&mut self, cell: &str, status: &str) {
+        self.code_ended(cell, status);
         if !matches!(status, "ok" | "error" | "interrupted") {
             self.note(WARN, &format!("{}: {status}", self.code.name(cell)));
+        }
+        if let Some(time) = self.ran_for() {
+            self.note(DIM, &format!("({time})"));
         }
         self.end_line();
     }
@@ -358,31 +402,14 @@ impl Renderer {
         self.draw();
     }
 
-    fn status(&mut self, what: &str) {
-        if self.moves_cursor && self.fresh {
-            self.err(&paint(DIM, &format!("{what} …"), self.colours));
-            self.status_shown = true;
-        }
-    }
-
-    fn clear_status(&mut self) {
-        if self.status_shown {
-            self.status_shown = false;
-            self.err("\r\u{1b}[K");
-            self.fresh = true;
-        }
-    }
-
     fn err(&mut self, text: &str) {
         if text.is_empty() {
             return;
         }
-        self.erase();
-        let mut stderr = io::stderr().lock();
-        // Nobody can be told that stderr is gone.
-        let _ = stderr.write_all(text.as_bytes());
-        let _ = stderr.flush();
+        let erased = self.erasure();
+        write_now(&(erased + text));
         self.fresh = text.ends_with('\n');
+        self.busy.printed();
     }
 }
 

@@ -1,9 +1,12 @@
 //! Colours for code: strings, comments, numbers, keywords, calls and decorators of the languages that kernels run.
 //!
-//! A scanner, not a parser: it never fails, an odd line only gets odd colours. What it does not know is plain text, and
-//! everything is escaped.
+//! A scanner, not a parser: it never fails, an odd line only gets odd colours. What it does not know is plain text. A page gets
+//! it as HTML, a terminal piece by piece while the code is written.
+
+mod scan;
 
 use super::escape::escape_into;
+pub(crate) use scan::{Class, Highlighter};
 
 /// How a language looks.
 #[expect(clippy::struct_excessive_bools, reason = "a table of yes and no")]
@@ -160,166 +163,34 @@ const LOOKS: &[Look] = &[
 /// The code as HTML: escaped, with `<span class="h-..">` around what has a colour.
 pub(super) fn highlight(code: &str, language: &str) -> String {
     let mut html = String::with_capacity(code.len() * 2);
-    let language = language.to_ascii_lowercase();
-    match LOOKS.iter().find(|look| look.names.contains(&&*language)) {
-        Some(look) => Scanner {
-            look,
-            rest: code,
-            html: &mut html,
-            line_start: true,
-        }
-        .scan(),
-        None => escape_into(code, &mut html),
-    }
+    let mut highlighter = Highlighter::new(language);
+    highlighter.push(code, &mut |class, text| piece(class, text, &mut html));
+    highlighter.finish(&mut |class, text| piece(class, text, &mut html));
     html
 }
 
-struct Scanner<'a, 'h> {
-    look: &'static Look,
-    rest: &'a str,
-    html: &'h mut String,
-    /// Only blanks since the line began.
-    line_start: bool,
-}
-
-impl<'a> Scanner<'a, '_> {
-    fn scan(mut self) {
-        while let Some(first) = self.rest.chars().next() {
-            let was_start = self.line_start;
-            self.line_start = first == '\n' || was_start && first.is_whitespace();
-            if let Some((class, length)) = self.token(first, was_start) {
-                let text = self.take(length);
-                self.push(class, text);
-            } else {
-                let length = self.plain(first);
-                let text = self.take(length);
-                escape_into(text, self.html);
-            }
-        }
-    }
-
-    /// The class and the length of what begins here, if it has a colour.
-    fn token(&self, first: char, line_start: bool) -> Option<(&'static str, usize)> {
-        let rest = self.rest;
-        let look = self.look;
-        if look.comments.iter().any(|mark| rest.starts_with(mark)) {
-            return Some(("c", rest.find('\n').unwrap_or(rest.len())));
-        }
-        if look.blocks && rest.starts_with("/*") {
-            let end = rest.get(2..).and_then(|inner| inner.find("*/"));
-            return Some(("c", end.map_or(rest.len(), |at| at + 4)));
-        }
-        if let Some(length) = self.string(first) {
-            return Some(("s", length));
-        }
-        if first.is_ascii_digit() {
-            let end = |c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '_');
-            return Some(("n", rest.find(end).unwrap_or(rest.len())));
-        }
-        if line_start && matches!(first, '@' | '%' | '!') {
-            let whole = first != '@';
-            let end = |c: char| {
-                c == '\n' || !(whole || c.is_alphanumeric() || matches!(c, '_' | '.' | '@'))
-            };
-            return Some(("d", rest.find(end).unwrap_or(rest.len())));
-        }
-        if first.is_alphabetic() || first == '_' {
-            let word = self.word();
-            let length = word.len();
-            let after = rest.get(length..).unwrap_or_default();
-            // A prefix of a string, as in f"..".
-            if length <= 2 && look.triple && after.starts_with(['"', '\'']) && is_prefix(word) {
-                let quote = after.chars().next()?;
-                return Some(("s", length + string(after, quote, true)));
-            }
-            let is = |words: &str| {
-                words
-                    .split_whitespace()
-                    .any(|known| known == word || look.any_case && known.eq_ignore_ascii_case(word))
-            };
-            return match () {
-                () if is(look.keywords) => Some(("k", length)),
-                () if is(look.values) => Some(("v", length)),
-                () if after.starts_with('(') => Some(("f", length)),
-                () => None,
-            };
-        }
-        None
-    }
-
-    fn string(&self, first: char) -> Option<usize> {
-        let look = self.look;
-        let begins = match first {
-            '"' => true,
-            '\'' => look.single,
-            '`' => look.backtick,
-            _ => false,
-        };
-        begins.then(|| string(self.rest, first, look.triple))
-    }
-
-    fn word(&self) -> &'a str {
-        let end = |c: char| !(c.is_alphanumeric() || c == '_');
-        let length = self.rest.find(end).unwrap_or(self.rest.len());
-        self.rest.get(..length).unwrap_or_default()
-    }
-
-    /// How much of the beginning has no colour: a word, or a character.
-    fn plain(&self, first: char) -> usize {
-        if first.is_alphabetic() || first == '_' {
-            self.word().len()
-        } else {
-            first.len_utf8()
-        }
-    }
-
-    fn take(&mut self, length: usize) -> &'a str {
-        let (text, rest) = self
-            .rest
-            .split_at_checked(length)
-            .unwrap_or((self.rest, ""));
-        self.rest = rest;
-        text
-    }
-
-    fn push(&mut self, class: &str, text: &str) {
-        self.html.push_str("<span class=\"h-");
-        self.html.push_str(class);
-        self.html.push_str("\">");
-        escape_into(text, self.html);
-        self.html.push_str("</span>");
-    }
-}
-
-fn is_prefix(word: &str) -> bool {
-    word.chars()
-        .all(|c| matches!(c.to_ascii_lowercase(), 'f' | 'r' | 'b' | 'u' | 't'))
-}
-
-/// The length of a string that begins with `quote`.
-fn string(text: &str, quote: char, triple: bool) -> usize {
-    let three: String = std::iter::repeat_n(quote, 3).collect();
-    let (start, end) = if triple && text.starts_with(&three) {
-        (3, three)
-    } else {
-        (1, quote.to_string())
+fn piece(class: Class, text: &str, html: &mut String) {
+    let name = match class {
+        Class::Plain => return escape_into(text, html),
+        Class::Comment => 'c',
+        Class::Text => 's',
+        Class::Number => 'n',
+        Class::Keyword => 'k',
+        Class::Value => 'v',
+        Class::Call => 'f',
+        Class::Decorator => 'd',
     };
-    let many = end.len() == 3 || quote == '`';
-    let mut at = start;
-    while let Some(rest) = text.get(at..)
-        && let Some(c) = rest.chars().next()
-    {
-        if rest.starts_with(&end) {
-            return at + end.len();
-        }
-        match c {
-            '\\' => at += 1 + rest.chars().nth(1).map_or(0, char::len_utf8),
-            // It has no end: the line is odd, not the rest of the file.
-            '\n' if !many => return at,
-            c => at += c.len_utf8(),
-        }
-    }
-    text.len()
+    html.push_str("<span class=\"h-");
+    html.push(name);
+    html.push_str("\">");
+    escape_into(text, html);
+    html.push_str("</span>");
+}
+
+/// How a language looks, if it is known.
+fn look_of(language: &str) -> Option<&'static Look> {
+    let language = language.to_ascii_lowercase();
+    LOOKS.iter().find(|look| look.names.contains(&&*language))
 }
 
 #[cfg(test)]

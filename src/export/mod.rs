@@ -19,6 +19,7 @@ mod sanitise;
 mod script;
 
 use crate::jupyter::nbformat::{Notebook, Output};
+pub(crate) use highlight::{Class, Highlighter};
 pub use markdown::Pictures;
 pub use md::Files;
 

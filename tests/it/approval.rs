@@ -45,7 +45,7 @@ async fn words_of_consent_run_code_and_help_says_what_can_be_said() {
         mock,
         json!([
             ["wait", QUESTION],
-            ["type", "?\n"],
+            ["type", "h\n"],
             [
                 "wait",
                 "anything else                do not run it, and tell the model"

@@ -32,7 +32,7 @@ async fn on_terminal(term: &str, code: &str, steps: &[Value]) -> Screen {
 }
 
 /// The rows that a terminal of 80 columns has, with those that scrolled out of it, after it got `text`.
-fn rows(text: &str) -> Vec<String> {
+pub(crate) fn rows(text: &str) -> Vec<String> {
     const WIDE: usize = 80;
     const HIGH: usize = 24;
     let mut rows: Vec<Vec<char>> = vec![Vec::new()];
@@ -94,7 +94,10 @@ fn rows(text: &str) -> Vec<String> {
 fn output(rows: &[String]) -> Vec<&str> {
     let begin = rows.iter().rposition(|row| row.starts_with("── output ─"));
     let rows = rows[begin.unwrap_or_else(|| panic!("no output in {rows:#?}")) + 1..].iter();
-    let goes_on = |row: &&String| *row != "That was it." && !row.contains(" tokens in");
+    // How long it took is different each time.
+    let is_time = |row: &str| row.starts_with('(') && row.ends_with(" s)");
+    let goes_on =
+        |row: &&String| *row != "That was it." && !row.contains(" tokens in") && !is_time(row);
     let mut rows: Vec<&str> = rows.take_while(goes_on).map(String::as_str).collect();
     while rows.last() == Some(&"") {
         rows.pop();

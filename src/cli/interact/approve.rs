@@ -13,6 +13,7 @@ use crate::agent::approval::{Approval, Finding, FindingKind};
 use crate::agent::stream::View;
 use crate::agent::{Command, Decision, EventKind};
 use crate::cli::line::{LineMeaning, said};
+use crate::cli::line_source::LineSource;
 use crate::cli::render::{Proposal, Renderer};
 use crate::cli::stop::Ask;
 use crate::cli::style::{BAD, DIM, GOOD, WARN, paint, stderr_colours};
@@ -28,12 +29,21 @@ const DIFF_TIME: Duration = Duration::from_millis(200);
 /// What can be answered.
 const ANSWERS: &str = concat!(
     "  y, yes, ok, sure, go ahead   run it\n",
-    "  n, no, stop                  do not run it; the turn ends\n",
+    "  n, no, stop                  do not run it, and say what to do instead, or nothing\n",
+    "  q, quit                      do not run it; the turn ends\n",
+    "  ?                            do not run it yet: the model explains it first\n",
     "  a, always                    run it, and do not ask again about code like it\n",
     "  e, edit                      change it in $EDITOR, then be asked again\n",
     "  !CODE, /help, /approve       commands; this question comes back\n",
     "  anything else                do not run it, and tell the model what you say\n",
 );
+
+/// What the model is told for `?`.
+const EXPLAIN: &str = "Explain this code first: what it does step by step, what it reads, writes or deletes, and why it \
+                       is needed. Then propose it again.";
+
+/// How like its predecessor code is that is shown as a change of it.
+const ALIKE: f32 = 0.5;
 
 /// What came of a question.
 enum Decided {
@@ -134,6 +144,9 @@ pub(super) async fn approve(
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Result<bool, Ended> {
     if person.is_some() {
+        if let Some((before, after)) = renderer.revision(cell) {
+            eprint(&revised(&before, &after));
+        }
         eprint(&question.words());
     }
     loop {
@@ -199,13 +212,23 @@ async fn decide(
         || "Run it?".to_owned(),
         |(number, of)| format!("Run {number} of {of}?"),
     );
-    let prompt = format!("{what} [y]es, [n]o, [a]lways, [e]dit, [?], or say what to do instead:");
+    let has_keys = person.typed.has_keys();
+    let prompt = if has_keys {
+        format!("{what} [y]es [a]lways [e]dit [n]o [?]explain [q]uit or say what to do instead:")
+    } else {
+        format!("{what} [y]es, [n]o, [a]lways, [e]dit, [?], or say what to do instead:")
+    };
     let only = |decision| {
         let cell = cell.to_owned();
         Command::Decide { cell, decision }
     };
     loop {
-        let Some(line) = person.typed.answer(&prompt, signals).await? else {
+        let answered = if has_keys {
+            pressed(person.typed, &prompt, signals).await?
+        } else {
+            person.typed.answer(&prompt, signals).await?
+        };
+        let Some(line) = answered else {
             return Ok(Decided::Commands(vec![Command::Interrupt]));
         };
         let run = |edited: &mut Edited| {
@@ -217,6 +240,10 @@ async fn decide(
             Answer::Help => {
                 eprint(ANSWERS);
                 continue;
+            }
+            Answer::Explain => {
+                let reason = Some(EXPLAIN.to_owned());
+                vec![only(Decision::Decline { reason })]
             }
             Answer::Run => vec![run(edited)],
             // What they have changed is read again first.
@@ -236,7 +263,10 @@ async fn decide(
                 }
                 continue;
             }
-            Answer::Decline => vec![only(Decision::Decline { reason: None })],
+            Answer::Decline => {
+                eprint(&paint(DIM, "you declined\n", stderr_colours()));
+                vec![only(Decision::Decline { reason: None })]
+            }
             Answer::Words => match command(&line, person) {
                 AtQuestion::Done => continue,
                 AtQuestion::Send(command) => vec![command],
@@ -249,6 +279,45 @@ async fn decide(
         };
         return Ok(Decided::Commands(commands));
     }
+}
+
+/// A key, or a line that another key begins. A no can be followed by words.
+async fn pressed(
+    typed: &mut LineSource,
+    prompt: &str,
+    signals: &mut mpsc::Receiver<Ask>,
+) -> Result<Option<String>, Ask> {
+    let Some(key) = typed.key(prompt, signals).await? else {
+        return Ok(None);
+    };
+    if let Some(line) = key.strip_suffix('\n') {
+        eprint(&format!("{}\n", filter::plain(line)));
+        return Ok(Some(line.to_owned()));
+    }
+    let word = match key.as_str() {
+        "y" | "Y" => "yes",
+        "a" | "A" => "always",
+        "e" | "E" => "edit",
+        "?" => "explain it first",
+        "q" | "Q" => "quit",
+        "h" => "help",
+        "n" | "N" => {
+            eprint("no\n");
+            let instead = "What instead? (Enter: nothing)";
+            let Some(line) = typed.go_on(instead, "", signals).await? else {
+                return Ok(None);
+            };
+            // Whatever is said now, it is no yes.
+            let is_reason = matches!(meaning(&line), Answer::Words);
+            return Ok(Some(if is_reason { line } else { "no".to_owned() }));
+        }
+        begun => {
+            eprint("\n");
+            return typed.go_on("instead:", begun, signals).await;
+        }
+    };
+    eprint(&format!("{word}\n"));
+    Ok(Some(key))
 }
 
 /// What becomes of a line that is no answer.
@@ -285,10 +354,26 @@ fn command(line: &str, person: &mut Person<'_>) -> AtQuestion {
     AtQuestion::Done
 }
 
-/// What the person changed. What a terminal would handle is written out.
+/// What is different from code that did not run or failed, if it is much like that.
+fn revised(before: &str, after: &str) -> String {
+    let diff = TextDiff::configure()
+        .timeout(DIFF_TIME)
+        .diff_lines(before, after);
+    if before == after || diff.ratio() < ALIKE {
+        return String::new();
+    }
+    difference("different from before:\n", before, after)
+}
+
+/// What the person changed.
 fn changes(before: &str, after: &str) -> String {
+    difference("the change:\n", before, after)
+}
+
+/// Two versions of code, by line. What a terminal would handle is written out.
+fn difference(title: &str, before: &str, after: &str) -> String {
     let colours = stderr_colours();
-    let mut text = paint(DIM, "the change:\n", colours);
+    let mut text = paint(DIM, title, colours);
     // Whether the last line has an end is none of the change.
     let whole = |code: &str| format!("{}\n", code.trim_end_matches('\n'));
     let (before, after) = (whole(before), whole(after));
@@ -316,6 +401,14 @@ fn changes(before: &str, after: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_revision_is_shown_where_little_is_different() {
+        assert_eq!(revised("a\nb\n", "a\nb\n"), "");
+        assert_eq!(revised("a\nb\nc\n", "x\ny\nz\n"), "");
+        let shown = "different from before:\n  a\n- b\n+ B\n  c\n";
+        assert_eq!(revised("a\nb\nc", "a\nB\nc"), shown);
+    }
 
     #[test]
     fn a_change_is_shown_with_what_is_around_it() {

@@ -14,6 +14,8 @@ pub(super) enum Answer {
     Edit,
     /// Do not run it.
     Decline,
+    /// Have it explained first.
+    Explain,
     /// Say what can be answered.
     Help,
     /// Something else: a reason not to run it, or a command.
@@ -115,7 +117,9 @@ pub(super) fn meaning(line: &str) -> Answer {
     let line = line.trim().to_lowercase().replace('’', "'");
     match line.as_str() {
         "" => return Answer::Nothing,
-        "?" => return Answer::Help,
+        "?" | "explain" | "explain it" => return Answer::Explain,
+        "h" => return Answer::Help,
+        "q" | "quit" => return Answer::Decline,
         "a" | "always" | "yes always" | "always yes" => return Answer::Always,
         "e" | "edit" | "edit it" => return Answer::Edit,
         _ => {}
@@ -173,10 +177,11 @@ mod tests {
             ("a|Always", Answer::Always),
             ("e|edit", Answer::Edit),
             (
-                "n|No|no thanks|nope|don't|don’t run it|Stop!|cancel|no, stop",
+                "n|q|No|no thanks|nope|don't|don’t run it|Stop!|cancel|no, stop",
                 Answer::Decline,
             ),
-            ("?", Answer::Help),
+            ("?|explain", Answer::Explain),
+            ("h", Answer::Help),
             ("  ", Answer::Nothing),
             (
                 "yes but use polars|ok, only the first ten rows|no, use polars|sure?|yes no|please|run it on the other file|\

@@ -30,6 +30,7 @@ use super::super::eprint;
 use super::super::stop::Ask;
 use super::super::style::{paint, stderr_colours};
 use super::complete::Completion;
+use super::keys::{key, swallow_rest};
 
 /// Lines of history that are kept: so many that the file only grows. At the limit the library writes it anew with each.
 const HISTORY: usize = 100_000;
@@ -65,6 +66,8 @@ pub(super) struct Prompt {
     /// Between it and what is typed.
     gap: &'static str,
     style: Style,
+    /// What is typed already.
+    begun: String,
 }
 
 impl Prompt {
@@ -73,7 +76,14 @@ impl Prompt {
             text: text.to_owned(),
             gap: " ",
             style,
+            begun: String::new(),
         }
+    }
+
+    /// With the beginning of what is typed.
+    pub(super) fn begun_with(mut self, begun: &str) -> Self {
+        begun.clone_into(&mut self.begun);
+        self
     }
 
     /// As it is.
@@ -82,6 +92,7 @@ impl Prompt {
             text: text.to_owned(),
             gap: "",
             style: Style::new(),
+            begun: String::new(),
         }
     }
 
@@ -101,6 +112,15 @@ pub(super) enum Kind {
     Input,
     /// The same, and nobody may see it.
     Password,
+    /// One key, to a question of ours.
+    Key,
+}
+
+impl Kind {
+    /// Whether it is of no use to the next who wants a line.
+    fn is_for_nobody_else(self) -> bool {
+        matches!(self, Self::Password | Self::Key)
+    }
 }
 
 enum Line {
@@ -165,7 +185,7 @@ impl LineEditor {
             return Err(ask);
         }
         match kind {
-            Kind::Question | Kind::Answer | Kind::Password => self.pasted.clear(),
+            Kind::Question | Kind::Answer | Kind::Password | Kind::Key => self.pasted.clear(),
             Kind::Input => {
                 if let Some(line) = self.pasted.pop_front() {
                     return Ok(Some(line));
@@ -179,7 +199,7 @@ impl LineEditor {
         }
         let still_open = self
             .open
-            .take_if(|(open, _)| kind == Kind::Question && *open != Kind::Password);
+            .take_if(|(open, _)| kind == Kind::Question && !open.is_for_nobody_else());
         if let Some(open) = still_open {
             if std::mem::take(&mut self.is_covered) {
                 eprint(&prompt.shown(stderr_colours()));
@@ -196,7 +216,7 @@ impl LineEditor {
                 return Ok(None);
             }
             if let Some((given_up, line)) = self.open.replace((kind, line))
-                && given_up != Kind::Password
+                && !given_up.is_for_nobody_else()
             {
                 self.given_up.push_back(line);
             }
@@ -208,7 +228,10 @@ impl LineEditor {
         let kind = *kind;
         let line = tokio::select! {
             line = line => line,
-            Some(ask) = signals.recv() => return Err(ask),
+            Some(ask) = signals.recv() => {
+                self.open.take_if(|(kind, _)| *kind == Kind::Key);
+                return Err(ask);
+            }
         };
         self.open = None;
         match line {
@@ -240,7 +263,9 @@ impl LineEditor {
 
     /// Something else is printed over the prompt that stands there.
     pub(super) fn cover(&mut self) {
-        if self.open.is_some() {
+        if self.open.take_if(|(kind, _)| *kind == Kind::Key).is_some() {
+            eprint("\r\u{1b}[K");
+        } else if self.open.is_some() {
             self.is_covered = true;
             eprint("\r\u{1b}[K");
         }
@@ -248,7 +273,7 @@ impl LineEditor {
 
     /// The first line of what was typed or pasted, where only one is wanted.
     fn taken(&mut self, kind: Kind, text: String) -> String {
-        if matches!(kind, Kind::Question | Kind::Answer) {
+        if matches!(kind, Kind::Question | Kind::Answer | Kind::Key) {
             return text;
         }
         let mut lines = text.lines().map(str::to_owned);
@@ -283,6 +308,7 @@ fn serve(history: Option<&Path>, wishes: &std::sync::mpsc::Receiver<Wanted>) {
                 Kind::Answer => answer(&prompt),
                 Kind::Input => input(&mut inputs, &prompt),
                 Kind::Password => password(&prompt),
+                Kind::Key => key(&prompt.shown(stderr_colours()), &|| !reply.is_closed()),
             };
             // Bytes that are no text end nothing.
             let is_odd = |error: &ReadlineError| matches!(error, ReadlineError::Io(error) if error.kind() == ErrorKind::InvalidData);
@@ -292,6 +318,7 @@ fn serve(history: Option<&Path>, wishes: &std::sync::mpsc::Receiver<Wanted>) {
             eprint("a key sent what is not UTF-8; that line is gone\n");
         };
         before().take();
+        let answer = line.as_ref().ok().filter(|_| kind == Kind::Key).cloned();
         let _ = reply.send(match line {
             Ok(text) => Line::Said(text),
             Err(ReadlineError::Interrupted) => Line::Interrupted,
@@ -303,6 +330,9 @@ fn serve(history: Option<&Path>, wishes: &std::sync::mpsc::Receiver<Wanted>) {
                 Line::Ended
             }
         });
+        if let Some(answer) = answer {
+            swallow_rest(&answer);
+        }
     }
 }
 
@@ -370,7 +400,7 @@ fn remember(editor: &mut Questions, path: &Path) -> Result<(), ReadlineError> {
 
 fn answer(prompt: &Prompt) -> Result<String, ReadlineError> {
     let mut editor: Plain = Editor::with_history(config().build(), MemHistory::new())?;
-    editor.readline(&shown(prompt))
+    editor.readline_with_initial(&shown(prompt), (&prompt.begun, ""))
 }
 
 fn input(editor: &mut Option<Plain>, prompt: &Prompt) -> Result<String, ReadlineError> {

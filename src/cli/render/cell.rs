@@ -39,6 +39,8 @@ pub(super) struct Live {
     drawn: Vec<String>,
     /// They are on the screen.
     is_shown: bool,
+    /// How wide that was.
+    columns: usize,
 }
 
 impl Renderer {
@@ -83,13 +85,13 @@ impl Renderer {
     }
 
     /// When output that is held back is to be printed with [`Renderer::print_settled`].
-    pub(in crate::cli) fn settles_at(&self) -> Option<Instant> {
+    pub(super) fn settles_at(&self) -> Option<Instant> {
         let open = self.cell.as_ref().filter(|_| !self.moves_cursor)?;
         (open.output.settled() > open.printed).then_some(open.begun + SETTLED_AFTER)
     }
 
     /// Where nothing can be drawn over: prints what will stay as it is.
-    pub(in crate::cli) fn print_settled(&mut self) {
+    pub(super) fn print_settled(&mut self) {
         let Some(mut open) = self.cell.take() else {
             return;
         };
@@ -141,7 +143,6 @@ impl Renderer {
         };
         let lines = self.last_lines(&open.output);
         if !lines.is_empty() {
-            self.clear_status();
             let section = Section::Output(open.id.clone());
             if self.section != section {
                 self.open(section, "output");
@@ -151,32 +152,64 @@ impl Renderer {
         if self.live.is_shown && self.live.drawn == lines {
             return;
         }
-        self.end_line();
-        let mut text = self.go_up();
-        for line in &lines {
+        if !self.live.is_shown {
+            self.end_line();
+        }
+        let before = self.go_up();
+        self.live.drawn = lines;
+        self.print_live(before);
+    }
+
+    fn print_live(&mut self, before: String) {
+        let mut text = before;
+        for line in &self.live.drawn {
             text.push_str(line);
             text.push_str("\u{1b}[K\n");
         }
         text.push_str("\u{1b}[J");
-        write_now(&text);
-        self.live.drawn = lines;
-        self.live.is_shown = true;
         self.fresh = true;
+        let status = self.status_line();
+        self.busy.is_shown = status.is_some();
+        text.push_str(&status.unwrap_or_default());
+        write_now(&text);
+        self.live.is_shown = true;
+        self.live.columns = columns();
     }
 
     /// Takes the running cell's output away, so that something else can be printed.
     pub(super) fn erase(&mut self) {
-        if self.live.is_shown {
-            let up = self.go_up();
-            write_now(&format!("{up}\u{1b}[J"));
-            self.live.is_shown = false;
+        let text = self.erasure();
+        if !text.is_empty() {
+            write_now(&text);
         }
     }
 
-    /// Moves the cursor to where the running cell's output begins.
+    /// What takes away whatever can change.
+    pub(super) fn erasure(&mut self) -> String {
+        let is_status = std::mem::take(&mut self.busy.is_shown);
+        if self.live.is_shown {
+            let up = self.go_up();
+            self.live.is_shown = false;
+            return format!("{up}\u{1b}[J");
+        }
+        if is_status {
+            return "\r\u{1b}[K".to_owned();
+        }
+        String::new()
+    }
+
+    /// Moves the cursor to where the running cell's output begins. A terminal that has become narrower has broken lines.
     fn go_up(&self) -> String {
-        match self.live.drawn.len() {
-            lines @ 1.. if self.live.is_shown => format!("\r\u{1b}[{lines}A"),
+        let now = columns();
+        let rows = |line: &String| {
+            if now < self.live.columns {
+                width(line).div_ceil(now.max(1)).max(1)
+            } else {
+                1
+            }
+        };
+        match self.live.drawn.iter().map(rows).sum::<usize>() {
+            rows @ 1.. if self.live.is_shown => format!("\r\u{1b}[{rows}A"),
             _ => "\r".to_owned(),
         }
     }
@@ -184,7 +217,7 @@ impl Renderer {
     /// As many lines as leave room for what stands above, none wider than the terminal.
     fn last_lines(&self, output: &CellOutput) -> Vec<String> {
         let most = usize::try_from(style::rows().saturating_sub(ABOVE).max(3)).unwrap_or(TAIL);
-        let columns = usize::try_from(style::columns()).unwrap_or(80);
+        let columns = columns();
         let mut lines = Vec::new();
         let mut hidden = 0;
         for row in output.rows(0, most.min(TAIL)) {
@@ -216,15 +249,30 @@ fn drawn(picture: &Picture, protocol: Protocol) -> &str {
         .get_or_init(|| protocol.render(&picture.encoded, PictureSpace::of_terminal()))
 }
 
-fn write_now(text: &str) {
+pub(super) fn write_now(text: &str) {
     let mut stderr = io::stderr().lock();
     // Nobody can be told that stderr is gone.
     let _ = stderr.write_all(text.as_bytes());
     let _ = stderr.flush();
 }
 
+fn columns() -> usize {
+    usize::try_from(style::columns()).unwrap_or(80)
+}
+
+/// How many columns a line takes, with its colours.
+fn width(line: &str) -> usize {
+    let mut is_colour = false;
+    let of = |c: char| {
+        let is_part = c == '\u{1b}' || is_colour;
+        is_colour = is_part && c != 'm';
+        if is_part { 0 } else { c.width().unwrap_or(0) }
+    };
+    line.chars().map(of).sum()
+}
+
 /// What of a line, with its colours, fits into `columns`.
-fn clipped(line: &str, columns: usize) -> String {
+pub(super) fn clipped(line: &str, columns: usize) -> String {
     let mut shown = String::with_capacity(line.len());
     let (mut width, mut is_colour, mut is_full) = (0, false, false);
     for c in line.chars() {

@@ -1,6 +1,7 @@
 //! The code of a reply: each cell is shown once, whole, before anybody is asked about it and before it runs. The first is
 //! shown while the model writes it, the others when it is their turn.
 
+use super::super::tint::{Tinted, tinted};
 use super::{DIM, EventKind, Renderer, Section, filter};
 
 /// Stands above code that is not what was shown while it was written.
@@ -11,6 +12,8 @@ const CHANGED: &str = "the code, as it will run";
 pub(super) struct ReplyCode {
     /// The cell that is shown while it is written, and what was shown of it.
     written: Option<(String, String)>,
+    /// Its colours.
+    tinted: Option<Tinted>,
     proposals: Vec<Proposal>,
 }
 
@@ -52,6 +55,23 @@ impl Renderer {
         Some((proposal.clone(), at + 1, self.code.proposals.len()))
     }
 
+    /// The code before that of `cell`, which did not run or failed, and this.
+    pub(in crate::cli) fn revision(&self, cell: &str) -> Option<(String, String)> {
+        let proposal = self.code.proposals.get(self.code.at(cell)?)?;
+        let (language, before) = self.failed.clone()?;
+        (language == proposal.language).then(|| (before, proposal.source.clone()))
+    }
+
+    /// A cell has ended so. Code that did not do what it was to do may be revised.
+    pub(super) fn code_ended(&mut self, cell: &str, status: &str) {
+        let proposal = self.code.at(cell);
+        let proposal = proposal.and_then(|at| self.code.proposals.get(at));
+        if let Some(proposal) = proposal {
+            let failed = (proposal.language.clone(), proposal.source.clone());
+            self.failed = (status != "ok").then_some(failed);
+        }
+    }
+
     /// The person changed a cell.
     pub(in crate::cli) fn changed(&mut self, cell: &str, source: &str) {
         let at = self.code.at(cell);
@@ -75,7 +95,6 @@ impl Renderer {
             }
             EventKind::CodeStarted { cell } => {
                 self.code_due(cell);
-                self.status("running");
             }
             _ => {}
         }
@@ -90,10 +109,24 @@ impl Renderer {
         if first == cell {
             shown.push_str(text);
             self.open(Section::Code(cell.to_owned()), "code");
-            self.err(&filter::code(text));
+            let (language, colours) = (&self.language, self.colours);
+            let tinted = self
+                .code
+                .tinted
+                .get_or_insert_with(|| Tinted::new(language, colours));
+            let text = tinted.push(text);
+            self.err(&text);
         } else {
             self.end_line();
             self.status("writing the next cell");
+        }
+    }
+
+    /// No more comes of the code that is being written.
+    pub(super) fn end_code(&mut self) {
+        if let Some(mut tinted) = self.code.tinted.take() {
+            let rest = tinted.finish();
+            self.err(&rest);
         }
     }
 
@@ -109,7 +142,7 @@ impl Renderer {
             None => None,
         };
         if let Some(Some(title)) = shown {
-            self.whole_code(title, source);
+            self.whole_code(title, language, source);
         }
         if shown.is_some() {
             self.code_shown(language);
@@ -135,14 +168,16 @@ impl Renderer {
         let Proposal {
             language, source, ..
         } = proposal.clone();
-        self.whole_code(&format!("{language}, {} of {of}", at + 1), &source);
+        let title = format!("{language}, {} of {of}", at + 1);
+        self.whole_code(&title, &language, &source);
         self.code_shown(&language);
     }
 
-    fn whole_code(&mut self, title: &str, source: &str) {
+    fn whole_code(&mut self, title: &str, language: &str, source: &str) {
         self.open(Section::None, "");
         self.open(Section::Code(String::new()), title);
-        self.err(&filter::code(source));
+        let code = tinted(source, language, self.colours);
+        self.err(&code);
     }
 
     fn code_shown(&mut self, language: &str) {

@@ -77,7 +77,7 @@ impl Renderer {
         let again = format!("{message}; trying again in {seconds} s, {attempt} of {of}");
         self.note(WARN, &filter::plain(&again));
         self.section = Section::Output(String::new());
-        self.status("waiting");
+        self.status("waiting to ask again");
     }
 }
 

@@ -1,0 +1,186 @@
+//! One key as an answer. What comes faster than a person types is no key but a line, so that nothing pasted approves anything.
+//!
+//! Ctrl-C stays a signal. A key that nobody waits for any more is not read.
+
+use std::io::{ErrorKind, Stdin};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
+    tcsetattr,
+};
+use rustyline::error::ReadlineError;
+
+use super::super::eprint;
+
+/// How soon it is seen that nobody waits any more.
+const LOOKS: Duration = Duration::from_millis(50);
+/// Within which the characters of what is pasted follow each other.
+const PASTED_WITHIN: Duration = Duration::from_millis(25);
+/// Within which a person who types `yes` goes on after its first letter.
+const TYPED_WITHIN: Duration = Duration::from_millis(600);
+/// Bytes of a line that are read.
+const LINE: usize = 64 << 10;
+/// Ctrl-D.
+const END: u8 = 4;
+/// What erases a character.
+const ERASES: [char; 2] = ['\u{7f}', '\u{8}'];
+
+/// A key, or a line that came at once. `is_wanted` says whether somebody still waits.
+///
+/// # Errors
+/// The end of input; that nobody waits; that the terminal cannot be read.
+pub(super) fn key(prompt: &str, is_wanted: &dyn Fn() -> bool) -> Result<String, ReadlineError> {
+    let keys = Keys::start()?;
+    eprint(prompt);
+    loop {
+        if !is_wanted() {
+            return Err(ReadlineError::Interrupted);
+        }
+        let mut bytes = match keys.read(LOOKS)? {
+            Read::Nothing => continue,
+            Read::End => return Err(ReadlineError::Eof),
+            Read::Bytes(bytes) => bytes,
+        };
+        while bytes.len() < LINE
+            && let Read::Bytes(more) = keys.read(PASTED_WITHIN)?
+        {
+            bytes.extend(more);
+        }
+        if bytes.first() == Some(&END) {
+            eprint("\n");
+            return Err(ReadlineError::Eof);
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        // Arrows and their like mean nothing here.
+        if text.starts_with('\u{1b}') {
+            continue;
+        }
+        let text = as_edited(&text);
+        if !text.is_empty() {
+            return Ok(text);
+        }
+    }
+}
+
+/// Takes what else is typed of a word whose first letter was the answer, so that it is not the beginning of the next line.
+pub(super) fn swallow_rest(answer: &str) {
+    let expected: &[u8] = match answer {
+        "y" => b"es\n",
+        "a" => b"lways\n",
+        _ => return,
+    };
+    let Ok(keys) = Keys::continued() else { return };
+    let until = Instant::now() + TYPED_WITHIN;
+    let mut expected = expected.iter().copied().peekable();
+    while let Some(wait) = until.checked_duration_since(Instant::now()) {
+        let Ok(Read::Bytes(bytes)) = keys.read(wait) else {
+            return;
+        };
+        for byte in bytes {
+            let ends = byte == b'\n';
+            if ends || expected.next_if_eq(&byte).is_none() {
+                return;
+            }
+        }
+    }
+}
+
+/// As a line editor leaves it.
+fn as_edited(text: &str) -> String {
+    let mut edited = String::new();
+    for c in text.chars() {
+        if ERASES.contains(&c) {
+            edited.pop();
+        } else if c == '\n' || !c.is_control() {
+            edited.push(c);
+        }
+    }
+    edited
+}
+
+enum Read {
+    Nothing,
+    Bytes(Vec<u8>),
+    End,
+}
+
+/// The terminal hands over keys while this lives.
+struct Keys {
+    stdin: Stdin,
+    before: Termios,
+}
+
+impl Keys {
+    /// What was typed before is no answer.
+    fn start() -> std::io::Result<Self> {
+        let keys = Self::continued()?;
+        let _ = tcflush(&keys.stdin, QueueSelector::IFlush);
+        Ok(keys)
+    }
+
+    fn continued() -> std::io::Result<Self> {
+        let stdin = std::io::stdin();
+        let before = tcgetattr(&stdin)?;
+        let mut keys = before.clone();
+        keys.local_modes
+            .remove(LocalModes::ICANON | LocalModes::ECHO);
+        keys.special_codes[SpecialCodeIndex::VMIN] = 1;
+        keys.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(&stdin, OptionalActions::Now, &keys)?;
+        Ok(Self { stdin, before })
+    }
+
+    fn read(&self, within: Duration) -> std::io::Result<Read> {
+        let wait = Timespec {
+            tv_sec: 0,
+            tv_nsec: within.subsec_nanos().into(),
+        };
+        let mut wanted = [PollFd::new(&self.stdin, PollFlags::IN)];
+        match poll(&mut wanted, Some(&wait)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Read::Nothing),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut bytes = vec![0; 4096];
+        // Not through std, which would keep what it has read.
+        match rustix::io::read(&self.stdin, &mut bytes) {
+            Ok(0) => Ok(Read::End),
+            Ok(length) => {
+                bytes.truncate(length);
+                Ok(Read::Bytes(bytes))
+            }
+            Err(error) => {
+                let error = std::io::Error::from(error);
+                if error.kind() == ErrorKind::Interrupted {
+                    return Ok(Read::Nothing);
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        let _ = tcsetattr(&self.stdin, OptionalActions::Now, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_edited;
+
+    #[test]
+    fn what_was_erased_is_no_part_of_an_answer() {
+        for (typed, expected) in [
+            ("y", "y"),
+            ("n\u{7f}y\n", "y\n"),
+            ("\u{7f}\u{8}", ""),
+            ("no\u{0}t é\u{1b}", "not é"),
+        ] {
+            assert_eq!(as_edited(typed), expected);
+        }
+    }
+}

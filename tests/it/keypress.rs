@@ -1,0 +1,147 @@
+//! The question whether code shall run, answered with one key on a real pseudo-terminal.
+
+use serde_json::{Value, json};
+
+use crate::aimock::Aimock;
+use crate::support::Sponde;
+use crate::terminal::{Screen, play_on};
+
+const QUESTION: &str = "or say what to do instead:";
+const PROMPT: &str = ">\u{1b}[0m ";
+
+/// It wants to run these, one after another, and then says that that was it.
+async fn model_that_runs(codes: &[&str]) -> Aimock {
+    let mut turns: Vec<Value> = Vec::new();
+    for (turn, code) in codes.iter().enumerate() {
+        let arguments = json!({ "code": code }).to_string();
+        turns.push(
+            json!({"match": {"turnIndex": turn}, "response": {"blocks": [
+                {"type": "toolCall", "name": "run_code", "arguments": arguments}]}}),
+        );
+    }
+    turns.push(
+        json!({"match": {"turnIndex": codes.len()}, "response": {"content": "That was it."}}),
+    );
+    Aimock::start(&json!(turns)).await
+}
+
+/// What the model was sent last.
+async fn asked(mock: &Aimock) -> String {
+    let journal = mock.journal().await;
+    journal.last().unwrap().to_string()
+}
+
+async fn chat(mock: &Aimock, steps: &Value) -> Screen {
+    let sponde = Sponde::new().with_model(mock);
+    sponde.configure("approval = \"always\"\n");
+    let screen = tokio::task::block_in_place(|| {
+        let arguments = ["--model", "gpt-4o", "-k", "misbehave"];
+        play_on("xterm-256color", &sponde, &arguments, steps)
+    });
+    assert_eq!((screen.code, screen.as_always), (0, true), "{}", screen.all);
+    screen
+}
+
+const ONE: &str = "echo one\necho 2\necho 3\necho 4";
+const TWO: &str = "echo two\necho 2\necho 3\necho 4";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_an_answer() {
+    let mock = model_that_runs(&[ONE, TWO, ONE]).await;
+    let screen = chat(
+        &mock,
+        &json!([
+            ["wait", PROMPT],
+            ["type", "go\r"],
+            ["wait", QUESTION],
+            ["type", "?"],
+            ["wait", "explain it first"],
+            // The model proposes it anew, with a change that is shown.
+            ["wait", "different from before:"],
+            ["wait", "- echo one"],
+            ["wait", "+ echo two"],
+            ["wait", QUESTION],
+            ["type", "n"],
+            ["wait", "What instead?"],
+            ["type", "print one\r"],
+            ["wait", QUESTION],
+            ["type", "y"],
+            ["wait", "\u{1b}[Jone\r\n"],
+            ["wait", "That was it."],
+            ["wait", PROMPT],
+            ["type", "\u{4}"],
+        ]),
+    )
+    .await;
+    let asked = asked(&mock).await;
+    mock.stop().await;
+    assert!(!screen.all.contains("\u{1b}[Jtwo\r\n"), "{}", screen.all);
+    assert!(asked.contains("Explain this code first"), "{asked}");
+    assert!(asked.contains("print one"), "{asked}");
+}
+
+/// Nothing that is pasted or begun as words approves anything, and `q` ends the turn.
+#[tokio::test(flavor = "multi_thread")]
+async fn words_are_no_keys() {
+    let mock = model_that_runs(&[ONE, TWO, ONE]).await;
+    let screen = chat(
+        &mock,
+        &json!([
+            ["wait", PROMPT],
+            ["type", "go\r"],
+            ["wait", QUESTION],
+            ["type", "yellow is better\r"],
+            ["wait", QUESTION],
+            // Not so fast that it could be pasted.
+            ["type", "u"],
+            ["wait", "instead:"],
+            ["type", "se polars\r"],
+            ["wait", QUESTION],
+            ["type", "q"],
+            ["wait", "you declined"],
+            ["wait", PROMPT],
+            ["type", "!echo al"],
+            ["type", "ive\r"],
+            ["wait", "\u{1b}[Jalive\r\n"],
+            ["wait", PROMPT],
+            ["type", "\u{4}"],
+        ]),
+    )
+    .await;
+    let asked = asked(&mock).await;
+    mock.stop().await;
+    for ran in ["\u{1b}[Jone\r\n", "\u{1b}[Jtwo\r\n"] {
+        assert!(!screen.all.contains(ran), "{}", screen.all);
+    }
+    assert!(asked.contains("yellow is better"), "{asked}");
+    assert!(asked.contains("use polars"), "{asked}");
+}
+
+/// Ctrl-C at the question ends the turn, and the rest of `yes` is no line of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_leaves_nothing_behind() {
+    let mock = model_that_runs(&[ONE, ONE]).await;
+    let screen = chat(
+        &mock,
+        &json!([
+            ["wait", PROMPT],
+            ["type", "go\r"],
+            ["wait", QUESTION],
+            ["type", "\u{3}"],
+            ["wait", "interrupted"],
+            ["wait", PROMPT],
+            ["type", "again\r"],
+            ["wait", QUESTION],
+            ["type", "y"],
+            ["wait", "yes\r\n"],
+            ["type", "es\r"],
+            ["wait", "\u{1b}[Jone\r\n"],
+            ["wait", "That was it."],
+            ["wait", PROMPT],
+            ["type", "\u{4}"],
+        ]),
+    )
+    .await;
+    mock.stop().await;
+    assert!(!screen.all.contains("> es"), "{}", screen.all);
+}
