@@ -48,7 +48,7 @@ pub(crate) async fn output(mut command: Command, limit: Duration) -> io::Result<
     let ended = tokio::time::timeout(limit, async {
         let (stdout, stderr) = tokio::join!(kept(stdout), kept(stderr));
         let status = child.wait().await?;
-        Ok(Said {
+        Ok::<_, io::Error>(Said {
             status,
             stdout,
             stderr,

@@ -56,6 +56,7 @@ mod reply;
 mod requests;
 mod rerun;
 mod restoring;
+mod running;
 mod sampled;
 mod sql;
 mod subscribers;
@@ -69,7 +70,7 @@ pub use agent::Agent;
 use answering::next_answer;
 use asking::Asking;
 use auditing::{Auditing, next_audited};
-use cells::{Cells, Running};
+use cells::Cells;
 use checkpoints::next_point;
 use compacting::next_draft;
 use disk::{Disk, Stamp};
@@ -78,9 +79,9 @@ use kernel_slot::{MAIN, Slots};
 use models::next_opened;
 pub use options::AgentOptions;
 use restoring::{Resuming, next_replayed};
+use running::{Running, next_execution_event};
 use sampled::next_delta;
 use subscribers::Subscribers;
-use user_cell::next_execution_event;
 
 /// What a person is told who has typed a secret.
 const SECRET_ASKED: &str = "what looks like a secret in your question is not sent to the model";

@@ -14,6 +14,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use reqwest::Url;
 use tokio::process::Command;
+use tokio::time::timeout;
 
 use super::Context;
 use crate::error::Failure;

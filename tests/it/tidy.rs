@@ -401,6 +401,12 @@ const RULES: &[Rule] = &[
         never: &[],
     },
     Rule {
+        files: &["program.rs"],
+        may: &[],
+        crates: Crates::Only(&["rustix", "tokio"]),
+        never: &["std::env", "std::fs"],
+    },
+    Rule {
         files: &["paths.rs"],
         may: &["kernel::Types"],
         crates: Crates::Only(&["etcetera", "thiserror"]),

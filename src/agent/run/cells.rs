@@ -10,8 +10,9 @@ use super::discretion::Passwords;
 use super::installing::Installing;
 use super::kernel_slot::MAIN;
 use super::output_files::OutputFiles;
+use super::running::Running;
 use super::watching::Watching;
-use super::{AgentOptions, Execution, InputRequest, Late, late_outputs};
+use super::{AgentOptions, Late, late_outputs};
 use crate::agent::approval::Memory;
 use crate::agent::output_folder::OutputFolder;
 use crate::agent::pictures::PictureFiles;
@@ -41,16 +42,6 @@ pub(super) struct Cells {
     /// Files that were not changed since were there before.
     pub(super) began: SystemTime,
     pub(super) watching: Option<Box<Watching>>,
-}
-
-/// The cell that is in the kernel, or waits for it.
-pub(super) struct Running {
-    pub(super) cell: String,
-    pub(super) execution: Option<Execution>,
-    /// The line it waits for.
-    pub(super) input: Option<InputRequest>,
-    /// Lines that the model gave it.
-    pub(super) answers: u32,
 }
 
 impl Cells {

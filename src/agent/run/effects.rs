@@ -1,7 +1,7 @@
 //! The effects of a turn, one by one, and what comes back from kernel and model.
 
 use super::kernel_slot::KernelSlot;
-use super::user_cell::next_execution_event;
+use super::running::next_execution_event;
 use super::{
     Coaching, Edit, EventKind, ExecuteOptions, ExitReason, Input, KernelError, KernelIdentity,
     Late, MAIN, OutputEvent, Running, Sampling, Session, ToolChoice, Verdict, guidance, now,

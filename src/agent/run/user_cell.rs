@@ -1,7 +1,6 @@
-//! Code of the person's own, and what the cell that runs does.
+//! Code of the person's own.
 
-use super::{Author, Edit, Input, RawMessage, Running, Session, State, TurnEnd, random_cell_id};
-use crate::kernel::ExecutionEvent;
+use super::{Author, Edit, Input, RawMessage, Session, State, TurnEnd, random_cell_id};
 
 impl Session {
     /// Runs `code` as a cell. `sent` is the request for it of another front end of the kernel.
@@ -43,16 +42,5 @@ impl Session {
             source: code,
         });
         self.drive(Input::RunOwn { cell }).await;
-    }
-}
-
-/// What the running cell does next.
-pub(super) async fn next_execution_event(running: Option<&mut Running>) -> Option<ExecutionEvent> {
-    match running {
-        Some(Running {
-            execution: Some(execution),
-            ..
-        }) => execution.next().await,
-        _ => std::future::pending().await,
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use tokio::time::timeout;
 
 use super::system::on_path;
 use crate::agent::install::{Installer, Installs, Offer, Package, hint, package_of};
