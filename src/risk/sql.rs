@@ -51,7 +51,7 @@ pub(super) fn script(code: &str, sink: &mut Sink<'_>) {
                     || before == "database" && words(at.wrapping_sub(2)) == "attach"
                 {
                     sink.on_line(*place, code, |sink| {
-                        sink.write_by_magic(text, Writing::Replace)
+                        sink.write_by_magic(text, Writing::Replace);
                     });
                 }
             }
