@@ -47,16 +47,8 @@ pub(super) fn forget(file: &Path) {
 fn words(bwrap: &Path, program: &Path) -> String {
     let mut words = format!("{}\n", rustix::process::geteuid().as_raw());
     for program in [bwrap, program] {
-        let found = std::fs::metadata(program).map(|it| {
-            (
-                it.dev(),
-                it.ino(),
-                it.size(),
-                it.mtime(),
-                it.ctime(),
-                it.mode(),
-            )
-        });
+        let found = std::fs::metadata(program)
+            .map(|it| (it.dev(), it.ino(), it.size(), it.mtime(), it.mode()));
         let _ = writeln!(words, "{} {:?}", program.display(), found.ok());
     }
     for setting in SETTINGS {
