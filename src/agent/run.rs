@@ -115,7 +115,7 @@ impl Session {
                 options.limits,
             )
         });
-        let resuming = Resuming::new(&options, opened.is_resumed());
+        let resuming = Resuming::new(&options, &opened);
         let stamp = Stamp::of(&options.notebook).filter(|_| opened.knows_notebook());
         // Until something happens a file that is as it should be stays as it is.
         let is_touched = opened.wants_saving();
@@ -125,9 +125,15 @@ impl Session {
             begin,
             ..
         } = opened;
+        // A person let code run with what the sandbox permitted then.
+        let permits = if resuming.is_widened {
+            &[]
+        } else {
+            store.permits()
+        };
         Self {
             turn: Turn::new(
-                judging::policy(&options, store.permits()),
+                judging::policy(&options, permits),
                 options.max_steps,
                 options.at_limit,
             ),

@@ -110,14 +110,21 @@ impl Origin {
                 Some(sandbox) => sandbox.is_within(&wanted),
                 None => options.sandbox == Sandbox::Full,
             };
+            // A kernel's rights are fixed when it starts.
+            let is_narrow = kernel.sandbox.as_ref().is_some_and(|it| wanted.is_wider_than(it));
+            let instead = "a new one is started, and `sponde kernels reap --kept` ends the old one";
             if !is_strict {
                 context.notify.warning(format!(
-                    "the kernel `{}` that was kept may do more than the sandbox permits now; a new one is started, and \
-                     `sponde kernels reap --kept` ends the old one",
+                    "the kernel `{}` that was kept may do more than the sandbox permits now; {instead}",
+                    kernel.name
+                ));
+            } else if is_narrow {
+                context.notify.warning(format!(
+                    "the kernel `{}` that was kept may do less than is wanted now; {instead}",
                     kernel.name
                 ));
             }
-            is_strict
+            is_strict && !is_narrow
         });
         options.adopt = kernel.map(|kernel| KeptKernelChoice {
             connection_file: kernel.connection_file.clone(),

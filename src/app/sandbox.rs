@@ -155,6 +155,12 @@ pub async fn sandbox(
 
 /// The best of what works on this machine.
 fn usual_tier(cwd: &Path, context: &Context) -> Result<Tier, Failure> {
+    let path = context.paths.environment.get("PATH").unwrap_or_default();
+    let own = packaged(&context.paths.python_env());
+    let remembered = remembered(context);
+    if let Some(tier) = probe::worked(&program()?, own.as_deref(), path, cwd, &remembered) {
+        return Ok(tier);
+    }
     let found = found(cwd, context)?;
     found.tier.ok_or_else(|| {
         let reasons: Vec<&str> = found
@@ -226,7 +232,18 @@ fn limits_of(said: &KernelLimits) -> Limits {
 pub fn found(cwd: &Path, context: &Context) -> Result<Found, Failure> {
     let path = context.paths.environment.get("PATH").unwrap_or_default();
     let own = packaged(&context.paths.python_env());
-    Ok(probe(&program()?, own.as_deref(), path, cwd))
+    Ok(probe(
+        &program()?,
+        own.as_deref(),
+        path,
+        cwd,
+        &remembered(context),
+    ))
+}
+
+/// Where it is noted that bubblewrap works.
+fn remembered(context: &Context) -> PathBuf {
+    context.paths.cache.join("sandbox")
 }
 
 /// Whether gVisor works on this machine.

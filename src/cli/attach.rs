@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 
 use super::args::AttachArgs;
-use super::chat::{Front, Looker, client_name, typed};
+use super::chat::{Front, Looker, Standing, client_name, typed};
 use super::interact::{Controls, Ended};
 use super::render::Renderer;
 use super::signals;
@@ -43,6 +43,8 @@ pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, 
         typed: typed(interactive, context),
         controls: Controls::new(Vec::new(), Approval::Always),
         looker: Looker::elsewhere(),
+        standing: Standing::elsewhere(session.clone()),
+        wish: None,
         model: None,
         interactive,
         signals,

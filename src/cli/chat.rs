@@ -3,6 +3,7 @@
 mod ending;
 mod model;
 mod past;
+mod standing;
 mod tables;
 
 use std::io::IsTerminal as _;
@@ -12,6 +13,7 @@ use tokio::sync::mpsc;
 
 use super::args::SessionArgs;
 use super::coming::{Coming, Resumed};
+use super::confine::SandboxWish;
 use super::interact::{self, Controls, Ended, Person};
 use super::line::{LineMeaning, said};
 use super::line_source::LineSource;
@@ -28,6 +30,7 @@ use crate::cli::exit::Exit;
 use crate::error::Failure;
 use ending::Ending;
 use model::Changed;
+pub(super) use standing::Standing;
 pub(super) use tables::Looker;
 
 const WELCOME: &str = "Ask in plain words; /help says more, Ctrl-D ends.\n";
@@ -44,9 +47,10 @@ pub(super) async fn go_on(
     context: &Context,
 ) -> Result<Exit, Failure> {
     let (opened, coming) = Coming::split(resumed);
-    let (mut signals, _listening) = signals::listen();
+    let (mut signals, listening) = signals::listen();
     let interactive = std::io::stdin().is_terminal();
     let replay = args.replay;
+    let again = args.clone();
     let mut settings = args.settings(interactive, Lifetime::Conversation);
     if opened.is_none() {
         session::check_replay(&settings)?;
@@ -67,6 +71,8 @@ pub(super) async fn go_on(
         typed: typed(interactive, context),
         controls: Controls::new(session.kernels.clone(), session.approval),
         looker: Looker::of(session.asides(), place::pictures_dir(&session.notebook)),
+        standing: Standing::of(&session),
+        wish: None,
         model: None,
         interactive,
         signals,
@@ -85,16 +91,29 @@ pub(super) async fn go_on(
     let mut ending = Ending::of(&session, interactive, context);
     let exit = front.converse(|ended| ending.after(ended)).await;
     let Front {
-        typed, mut signals, ..
+        typed,
+        mut signals,
+        wish,
+        ..
     } = front;
     // From here on Ctrl-C is a signal, whatever was being typed.
     drop(typed);
-    ending.begin();
+    if wish.is_none() {
+        ending.begin();
+    }
+    let id = session.id.clone();
     tokio::select! {
         _ = tokio::time::timeout(interact::END_WITHIN, session.end()) => {}
         Some(_) = signals.recv() => {}
     }
-    ending.end(exit)
+    match wish {
+        Some(wish) => {
+            // The next one listens itself.
+            drop((signals, listening));
+            standing::again(again, wish, &id, context).await
+        }
+        None => ending.end(exit),
+    }
 }
 
 /// Under which others see what this terminal does.
@@ -118,6 +137,9 @@ pub(super) struct Front {
     pub typed: LineSource,
     pub controls: Controls,
     pub looker: Looker,
+    pub standing: Standing,
+    /// What code is to do when the chat ends, to go on.
+    pub wish: Option<SandboxWish>,
     /// The model that answers.
     pub model: Option<String>,
     pub interactive: bool,
@@ -173,6 +195,26 @@ impl Front {
                         Changed::End => return Exit::Interrupted,
                     }
                     continue;
+                }
+                Err(LineMeaning::Status) => {
+                    let model = self.model.as_deref();
+                    eprint(&self.standing.status(model, &self.controls));
+                    continue;
+                }
+                Err(LineMeaning::Sandbox(None)) => {
+                    eprint(&self.standing.lines(self.controls.approval));
+                    continue;
+                }
+                Err(LineMeaning::Sandbox(Some(wish))) => {
+                    let asked = self.interactive.then_some(&mut self.typed);
+                    match self.standing.may_restart(asked, &mut self.signals).await {
+                        Ok(true) => {
+                            self.wish = Some(wish);
+                            return Exit::Done;
+                        }
+                        Ok(false) | Err(Ask::Interrupt) => continue,
+                        Err(Ask::End) => return Exit::Interrupted,
+                    }
                 }
                 Err(LineMeaning::Look(wish)) => {
                     match Box::pin(self.looker.look(wish)).await {

@@ -1,10 +1,12 @@
-//! Our own program as the first process of a sandbox, and the line that says how code is confined.
+//! Our own program as the first process of a sandbox, the lines that say how code is confined, and what a person wants of
+//! that.
 
 use super::eprint;
 use super::style::{BAD, DIM, WARN, paint, stderr_colours};
 use crate::agent::approval::Approval;
 use crate::app::sandbox::{self, SandboxLine};
 use crate::cli::exit::Exit;
+use crate::kernel::{LevelChoice, Network};
 
 /// If this process was started to confine a kernel: does so, and says how it ended.
 pub(super) fn answer() -> Option<Exit> {
@@ -18,8 +20,44 @@ pub(super) fn answer() -> Option<Exit> {
     })
 }
 
+/// What code is to do from now on; what is `None` stays.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(in crate::cli) struct SandboxWish {
+    /// What it may write and read.
+    pub level: Option<LevelChoice>,
+    /// What it reaches.
+    pub network: Option<Network>,
+}
+
+impl SandboxWish {
+    /// What is typed behind `/sandbox`: a level, a network, or both.
+    ///
+    /// # Errors
+    /// Why it is neither.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut wish = Self::default();
+        for word in text.split_whitespace() {
+            if let (None, Ok(level)) = (wish.level, word.parse()) {
+                wish.level = Some(level);
+            } else if let (None, Ok(network)) = (&wish.network, word.parse()) {
+                wish.network = Some(network);
+            } else {
+                return Err(format!(
+                    "`/sandbox` takes read-only, workspace or full, and off, on or allow:HOST,.. for the network, not `{text}`"
+                ));
+            }
+        }
+        Ok(wish)
+    }
+}
+
 /// Says what code of a session's model may do, and when a person is asked before it runs.
 pub(super) fn tell(line: &SandboxLine, approval: Approval) {
+    eprint(&lines(line, approval));
+}
+
+/// The same, a line each.
+pub(super) fn lines(line: &SandboxLine, approval: Approval) -> String {
     let style = match line {
         SandboxLine::NotOurs | SandboxLine::OfGateway => WARN,
         SandboxLine::Full => BAD,
@@ -33,7 +71,7 @@ pub(super) fn tell(line: &SandboxLine, approval: Approval) {
         ),
         Approval::Never => (WARN, "approval: never, code runs without a question"),
     };
-    for (style, words) in [(style, line.words()), (approval_style, approval)] {
-        eprint(&format!("{}\n", paint(style, words, stderr_colours())));
-    }
+    [(style, line.words()), (approval_style, approval)]
+        .map(|(style, words)| format!("{}\n", paint(style, words, stderr_colours())))
+        .concat()
 }

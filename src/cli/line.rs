@@ -3,6 +3,7 @@
 //! A question costs money and goes to somebody else's machine, so what looks like a mistyped command is not sent: a first word
 //! of a slash and letters is a command, unless a file is called so (`/home and /srv, which is larger?`).
 
+use super::confine::SandboxWish;
 use super::look::{Look, TABLE, TableWish};
 use crate::agent::approval::Approval;
 use crate::agent::undo::UndoTo;
@@ -17,6 +18,10 @@ pasted are one question; Enter sends it.
   /model [NAME]     which model answers; let this one answer from now on
   /kernel [NAME]    which kernels there are; send !CODE to this one from now on
   /approve [WHEN]   when you are asked before code runs: always, on-risk or never
+  /sandbox [LEVEL] [NETWORK]
+                    what code may do; let it do more or less from now on, with the
+                    kernel started again (docs/sandbox.md)
+  /status           what holds now: model, kernels, sandbox, approval, files
   /vars             the variables that live in the kernel
   /table NAME ..    a table page by page: page N, sort COLUMN [desc], filter TEXT,
                     profile COLUMN; /table alone is the next page
@@ -32,7 +37,7 @@ earlier questions back, Tab completes commands and files.
 ";
 
 /// What `/help` lists, by name.
-pub(super) const COMMANDS: [&str; 11] = [
+pub(super) const COMMANDS: [&str; 13] = [
     "/approve",
     "/checkpoints",
     "/compact",
@@ -41,6 +46,8 @@ pub(super) const COMMANDS: [&str; 11] = [
     "/kernel",
     "/model",
     "/open",
+    "/sandbox",
+    "/status",
     "/table",
     "/undo",
     "/vars",
@@ -81,6 +88,10 @@ pub(in crate::cli) enum LineMeaning {
     Look(Look),
     /// When to ask before code runs; `None` tells.
     Approve(Option<Approval>),
+    /// What code may do from now on; `None` tells.
+    Sandbox(Option<SandboxWish>),
+    /// What holds now.
+    Status,
     Help,
     Nothing,
     /// It means nothing, for this reason.
@@ -148,6 +159,12 @@ fn command(name: &str, rest: &str, is_file: impl Fn(&str) -> bool) -> Option<Lin
         "/exit" | "/quit" => alone(LineMeaning::End),
         "/checkpoints" => alone(LineMeaning::Past(Wish::Checkpoints)),
         "/compact" => alone(LineMeaning::Command(Command::Compact)),
+        "/status" => alone(LineMeaning::Status),
+        "/sandbox" if rest.is_empty() => LineMeaning::Sandbox(None),
+        "/sandbox" => match SandboxWish::parse(rest) {
+            Ok(wish) => LineMeaning::Sandbox(Some(wish)),
+            Err(words) => LineMeaning::Wrong(words),
+        },
         "/undo" => match Wish::undo(rest) {
             Some(wish) => LineMeaning::Past(wish),
             None => LineMeaning::Wrong(format!(
@@ -241,6 +258,12 @@ mod tests {
                 "/kernels bash",
                 LineMeaning::Kernel(Some("bash".to_owned())),
             ),
+            ("/status", LineMeaning::Status),
+            ("/sandbox", LineMeaning::Sandbox(None)),
+            (
+                "/sandbox read-only",
+                LineMeaning::Sandbox(SandboxWish::parse("read-only").ok()),
+            ),
             ("/vars", LineMeaning::Look(Look::Variables)),
             ("/table", LineMeaning::Look(Look::Table(None))),
             (
@@ -262,6 +285,9 @@ mod tests {
             "/undo it",
             "/approve sometimes",
             "/vars all",
+            "/status now",
+            "/sandbox some",
+            "/sandbox full workspace",
             "/table df by x",
             "/open it",
             "/nosuch",

@@ -22,7 +22,7 @@ use super::late::LateOutputs;
 use super::quirks::{AfterInterrupt, Quirks};
 use crate::jupyter::content::{Content, ExecuteReply, ExecutionState, InputRequest, ReplyStatus};
 use crate::jupyter::message::{Channel, Header, Message};
-use entry::Settling;
+use entry::{Settling, Stop};
 
 /// How long the answer to that question may take: it comes behind all outputs, and a large one takes its time.
 const FENCE_WAIT: Duration = Duration::from_secs(15);
@@ -91,13 +91,6 @@ enum Stdin {
     Closed,
     /// It was refused, with these words, and the code was told so often.
     Refused { why: String, times: u32 },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
-    None,
-    Requested,
-    TimeUp,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -334,12 +327,21 @@ impl Table {
 
     /// Marks the running execution as interrupted by the person. Returns whether there is one.
     pub(super) fn interrupt(&mut self, now: Instant) -> bool {
+        self.stop(now, Stop::Requested)
+    }
+
+    /// The same where a limit of the kernel wants it: the cell has failed, and its author goes on.
+    pub(super) fn interrupt_at_limit(&mut self, now: Instant) -> bool {
+        self.stop(now, Stop::Limit)
+    }
+
+    fn stop(&mut self, now: Instant, stop: Stop) -> bool {
         let unanswered = self.quirks.after_interrupt == AfterInterrupt::Unanswered;
         let Some(entry) = self.entries.first_mut() else {
             return false;
         };
         if entry.stop == Stop::None {
-            entry.stop = Stop::Requested;
+            entry.stop = stop;
         }
         entry.interrupts += 1;
         if unanswered {
@@ -476,7 +478,7 @@ impl Table {
                 return true;
             };
             let verdict = entry.verdict(reply);
-            if loses_state && matches!(verdict, Verdict::Interrupted | Verdict::TimedOut) {
+            if loses_state && entry.was_interrupted(&verdict) {
                 entry.send(ExecutionEvent::Output(OutputEvent::Lost(
                     "the interrupt restarted the kernel: all its variables are lost".to_owned(),
                 )));

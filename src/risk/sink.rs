@@ -106,6 +106,21 @@ impl<'a> Sink<'a> {
         self.base = before;
     }
 
+    /// The same with what is in one line: which one, and the byte of `code` at which it begins.
+    pub(super) fn on_line(
+        &mut self,
+        (line, begin): (usize, usize),
+        code: &str,
+        go_on: impl FnOnce(&mut Self),
+    ) {
+        let rest = code.get(begin..).unwrap_or_default();
+        // One more than is shown, so that it is seen to be cut.
+        let text = rest.chars().take_while(|c| *c != '\n').take(SHOWN + 1);
+        let before = std::mem::replace(&mut self.first_line, text.collect());
+        self.below(line, go_on);
+        self.first_line = before;
+    }
+
     /// Goes on with code that is in the string `node`.
     pub(super) fn within(&mut self, node: Node<'_>, code: &str, go_on: impl FnOnce(&mut Self)) {
         let (line, column, text) = self.at(node, code);

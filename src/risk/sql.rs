@@ -18,44 +18,55 @@ const REMOTE: [&str; 9] = [
 
 /// Reads SQL; a first line that begins with `--` has the arguments of the magic.
 pub(super) fn script(code: &str, sink: &mut Sink<'_>) {
+    if !sink.may_read(code.len()) {
+        return;
+    }
     let arguments = code.lines().next().and_then(|line| line.strip_prefix("--"));
     // In a kernel of its own, who knows what it is connected to.
     let is_in_database =
         arguments.is_none_or(|it| it.split_whitespace().any(|word| word == "--in"));
     let tokens = tokens(code);
     let words = |at: usize| match tokens.get(at) {
-        Some(Token::Word(word)) => word.as_str(),
+        Some((_, Token::Word(word))) => word.as_str(),
         _ => "",
     };
     let mut begins = true;
-    for (at, token) in tokens.iter().enumerate() {
+    for (at, (place, token)) in tokens.iter().enumerate() {
         match token {
             Token::Text(text)
                 if REMOTE
                     .iter()
                     .any(|start| text.to_lowercase().starts_with(start)) =>
             {
-                sink.whole(
-                    FindingKind::Network,
-                    "reads or writes what is behind an address",
-                );
+                sink.on_line(*place, code, |sink| {
+                    sink.whole(
+                        FindingKind::Network,
+                        "reads or writes what is behind an address",
+                    );
+                });
             }
             Token::Text(text) => {
                 let before = words(at.wrapping_sub(1));
                 if matches!(before, "to" | "attach")
                     || before == "database" && words(at.wrapping_sub(2)) == "attach"
                 {
-                    sink.write_by_magic(text, Writing::Replace);
+                    sink.on_line(*place, code, |sink| {
+                        sink.write_by_magic(text, Writing::Replace);
+                    });
                 }
             }
             Token::Word(word) => {
                 let in_with = words(at.wrapping_sub(1)) == "as"
-                    || at > 0 && matches!(tokens.get(at - 1), Some(Token::Mark('(')));
+                    || at > 0 && matches!(tokens.get(at - 1), Some((_, Token::Mark('('))));
                 if is_in_database && (begins || in_with) && CHANGES.contains(&word.as_str()) {
-                    sink.whole(FindingKind::Database, FindingKind::Database.words());
+                    sink.on_line(*place, code, |sink| {
+                        sink.whole(FindingKind::Database, FindingKind::Database.words());
+                    });
                 }
                 if begins && matches!(word.as_str(), "install" | "load") {
-                    sink.whole(FindingKind::Install, "loads an extension of DuckDB");
+                    sink.on_line(*place, code, |sink| {
+                        sink.whole(FindingKind::Install, "loads an extension of DuckDB");
+                    });
                 }
             }
             Token::Mark(_) => {}
@@ -72,9 +83,11 @@ enum Token {
     Mark(char),
 }
 
-fn tokens(code: &str) -> Vec<Token> {
+/// Each with its line, counted from 0, and the byte at which that begins.
+fn tokens(code: &str) -> Vec<((usize, usize), Token)> {
     let mut tokens = Vec::new();
     let mut rest = code;
+    let mut place = (0, 0);
     while let Some(first) = rest.chars().next() {
         let length = if let Some(comment) = rest.strip_prefix("--") {
             2 + comment.find('\n').unwrap_or(comment.len())
@@ -82,7 +95,7 @@ fn tokens(code: &str) -> Vec<Token> {
             2 + comment.find("*/").map_or(comment.len(), |at| at + 2)
         } else if first == '\'' {
             let (text, length) = quoted(rest, '\'');
-            tokens.push(Token::Text(text));
+            tokens.push((place, Token::Text(text)));
             length
         } else if first == '"' {
             quoted(rest, '"').1
@@ -90,16 +103,20 @@ fn tokens(code: &str) -> Vec<Token> {
             let end = rest
                 .find(|c: char| !(c.is_alphanumeric() || c == '_'))
                 .unwrap_or(rest.len());
-            tokens.push(Token::Word(
-                rest.get(..end).unwrap_or_default().to_lowercase(),
-            ));
+            let word = rest.get(..end).unwrap_or_default().to_lowercase();
+            tokens.push((place, Token::Word(word)));
             end
         } else {
             if !first.is_whitespace() {
-                tokens.push(Token::Mark(first));
+                tokens.push((place, Token::Mark(first)));
             }
             first.len_utf8()
         };
+        let read = code.len() - rest.len();
+        let taken = rest.get(..length).unwrap_or(rest);
+        for (at, _) in taken.match_indices('\n') {
+            place = (place.0 + 1, read + at + 1);
+        }
         rest = rest.get(length..).unwrap_or_default();
     }
     tokens

@@ -107,6 +107,7 @@ fn languages_that_are_not_parsed_are_findings() {
         ("rm(\"x\")", "julia", "1 unanalysed"),
         ("  ", "julia", ""),
         ("DROP TABLE x", "sql", "1 database"),
+        ("SELECT 'a\nb';\nDROP TABLE x", "sql", "3 database"),
         ("x = 1", "Python", ""),
         ("x <- 1", "R", ""),
     ] {

@@ -6,8 +6,9 @@ use std::net::TcpListener;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use sponde::agent::TurnEnd;
 use sponde::agent::approval::Approval;
+use sponde::agent::undo::{UndoOptions, UndoTo};
+use sponde::agent::{Command, EventKind, TurnEnd};
 use sponde::kernel::{Level, Sandbox};
 use sponde::llm::scripted::Reply;
 use sponde::llm::types::{Message, Part};
@@ -23,6 +24,7 @@ fn session(host: &Host, level: Level, code: &str, timeout: Duration) -> Session 
     start_with(python(), Approval::Never, replies, |options, _| {
         options.kernel = host.options(python(), bubblewrap());
         options.cell_timeout = Some(timeout);
+        options.undo = Some(UndoOptions::below(&host.home.path().join("undo")));
         match (&mut options.kernel.sandbox, level) {
             (sandbox, Level::Full) => *sandbox = Sandbox::Full,
             (Sandbox::Confined(confinement), level) => {
@@ -35,10 +37,18 @@ fn session(host: &Host, level: Level, code: &str, timeout: Duration) -> Session 
 
 /// What the model reads of its code; the next cell has run as always.
 async fn told(host: &Host, level: Level, code: &str) -> String {
-    told_within(host, level, code, Duration::from_mins(1)).await
+    told_within(host, level, code, Duration::from_mins(1))
+        .await
+        .0
 }
 
-async fn told_within(host: &Host, level: Level, code: &str, timeout: Duration) -> String {
+/// The same with its session.
+async fn told_within(
+    host: &Host,
+    level: Level,
+    code: &str,
+    timeout: Duration,
+) -> (String, Session) {
     let mut session = session(host, level, code, timeout);
     session.submit("go").await;
     let (events, end) = session.turn().await;
@@ -63,7 +73,7 @@ async fn told_within(host: &Host, level: Level, code: &str, timeout: Duration) -
         })
         .collect();
     assert!(results[1].contains("42"), "{level:?}: {results:?}");
-    results[0].clone()
+    (results[0].clone(), session)
 }
 
 /// Takes what is sent to it, one connection after the other.
@@ -106,12 +116,20 @@ async fn removing_everything() {
             "import subprocess; subprocess.run('rm -rf {0}/.ssh {0}/project/* {0}/outside', shell=True)",
             home.display()
         );
-        told(&host, level, &code).await;
+        let (_, mut session) = told_within(&host, level, &code, Duration::from_mins(1)).await;
         let left = (
             home.join("project/data.csv").exists(),
             home.join(".ssh/id_rsa").exists() && home.join("outside").exists(),
         );
         assert_eq!(left, (files, keys), "{level:?}");
+        if level == Level::Workspace {
+            let to = UndoTo::Turns(1);
+            session.send(Command::Undo { to, anyway: true }).await;
+            let undone = |event: &EventKind| matches!(event, EventKind::Undone(_));
+            session.until(undone).await;
+            let back = std::fs::read(home.join("project/data.csv")).unwrap();
+            assert_eq!(back, b"a\n1\n");
+        }
     }
 }
 
@@ -173,13 +191,8 @@ async fn a_package_that_a_model_made_up() {
 async fn a_loop_without_an_end() {
     for level in LEVELS {
         let host = Host::new();
-        let told = told_within(
-            &host,
-            level,
-            "x = 0\nwhile True: x += 1",
-            Duration::from_secs(3),
-        )
-        .await;
+        let code = "x = 0\nwhile True: x += 1";
+        let (told, _) = told_within(&host, level, code, Duration::from_secs(3)).await;
         let words = "ran too long and was interrupted. Variables are kept";
         assert!(told.contains(words), "{level:?}: {told}");
     }

@@ -8,7 +8,8 @@ use sponde::kernel::sandbox::together;
 use sponde::kernel::{Checkpoints, ExitReason, Kernel, LaunchOptions, NoCheckpoint, Verdict};
 
 use crate::sandbox::{
-    Host, PRELUDE, as_somebody_else, attack, bridged, day, interrupt, printed, python, run, running,
+    Host, PRELUDE, as_somebody_else, attack, bridged, day, forged_frames, interrupt, printed,
+    python, run, running,
 };
 use crate::sandbox_net::namespaces;
 use crate::support::{Sponde, not_tested};
@@ -56,6 +57,12 @@ async fn ports_of_a_kernel_in_gvisor_are_reached() {
 async fn allowed_names_are_reached_from_gvisor_and_others_are_not() {
     let Some(tier) = gvisor() else { return };
     namespaces(tier).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forged_frames_from_gvisor_end_the_kernel_and_not_us() {
+    let Some(tier) = gvisor() else { return };
+    forged_frames(tier).await;
 }
 
 /// It has no limit of a process: only a control group holds it, and at its limit the whole kernel ends.

@@ -3,13 +3,17 @@
 use std::process::{Child, Command};
 use std::time::Duration;
 
+use sponde::agent::approval::Approval;
 use sponde::kernel::sandbox::limits::Limits;
 use sponde::kernel::sandbox::probe::Tier;
 use sponde::kernel::sandbox::together;
 use sponde::kernel::{
     ExecuteOptions, ExitReason, Kernel, LaunchOptions, OutputEvent, Sandbox, Verdict,
 };
+use sponde::llm::scripted::Reply;
 
+use crate::agent::{call, start_with};
+use crate::audit::audited;
 use crate::sandbox::{Host, bubblewrap, printed, python, run};
 
 /// Memory that is not private data of a process: only a control group counts it.
@@ -190,14 +194,18 @@ async fn an_exception_names_the_limit_that_may_be_behind_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cell_that_fills_the_disk_is_interrupted_and_the_next_one_can_tidy_up() {
+    for tier in [bubblewrap(), Tier::Landlock] {
+        fills_the_disk(tier).await;
+    }
+}
+
+async fn fills_the_disk(tier: Tier) {
     let host = Host::new();
     let limits = Limits {
         disk: Some(64 << 20),
         ..Limits::default()
     };
-    let kernel = Kernel::launch(options(&host, bubblewrap(), limits))
-        .await
-        .unwrap();
+    let kernel = Kernel::launch(options(&host, tier, limits)).await.unwrap();
     // At most 6 GB, in case that somebody else makes room at the same time.
     let code = "import os, time\nfor n in range(600):\n    open(f'f{n}', 'wb').write(os.urandom(10 << 20)); time.sleep(0.05)";
     let (outputs, outcome) = run(&kernel, code).await;
@@ -287,4 +295,100 @@ async fn nothing_of_a_control_group_stays() {
         String::from_utf8(found.stdout).unwrap()
     };
     crate::support::eventually(|| find().is_empty());
+}
+
+/// Each limit stands in the result that the model reads, and in the audit log.
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_that_were_hit_are_told_to_the_model_and_written_down() {
+    if !grouped("limits of a control group, as a model reads them") {
+        return;
+    }
+    let child = format!(
+        "import subprocess, sys\nprint(subprocess.run([sys.executable, '-c', {SHARED_MEMORY:?}]).returncode)"
+    );
+    let forks = "import os, signal, time\nchildren = []\n\
+        try:\n    for _ in range(400):\n        pid = os.fork()\n        if not pid: time.sleep(60); os._exit(0)\n        children.append(pid)\n\
+        finally:\n    for pid in children: os.kill(pid, signal.SIGKILL); os.waitpid(pid, 0)";
+    // Code, what the model reads, and what is written down.
+    let hits: [(&str, &str, &str); 6] = [
+        (
+            &child,
+            "it used more than 600 MB of memory",
+            "it used more than 600 MB of memory",
+        ),
+        (
+            forks,
+            "it made more than 120 processes",
+            "it made more than 120 processes and threads",
+        ),
+        (
+            "open('large', 'wb').truncate(2 << 20)",
+            "files of 1 MB (`file`",
+            "perhaps files of 1 MB",
+        ),
+        (
+            "many = [open('/dev/null') for _ in range(200)]",
+            "100 open files",
+            "perhaps 100 open files",
+        ),
+        (
+            "x = bytearray(1 << 30)",
+            "600 MB of memory (`memory`",
+            "perhaps 600 MB of memory",
+        ),
+        (
+            "while True: pass",
+            "it used more than 10 s of processor time",
+            "it used more than 10 s of processor time",
+        ),
+    ];
+    let limits = Limits {
+        processes: 120,
+        file: 1 << 20,
+        open_files: 100,
+        cpu: Some(10),
+        ..small()
+    };
+    hit(limits, &hits).await;
+    // By itself: what others write to the disk counts as well.
+    let fills = "import os, time\nfor n in range(600):\n    open(f'f{n}', 'wb').write(os.urandom(10 << 20)); time.sleep(0.05)";
+    let words = "it took more than 64 MB of the disk, so it was interrupted";
+    let limits = Limits {
+        disk: Some(64 << 20),
+        ..Limits::default()
+    };
+    hit(limits, &[(fills, words, words)]).await;
+}
+
+/// A model runs code under these limits: what it reads of each, and what is written down.
+async fn hit(limits: Limits, hits: &[(&str, &str, &str)]) {
+    let host = Host::new();
+    let replies = hits.iter().map(|(code, ..)| call(code));
+    let replies = replies.chain([Reply::text("Done.")]);
+    let mut session = start_with(python(), Approval::Never, replies, |agent, dir| {
+        agent.kernel = options(&host, bubblewrap(), limits);
+        agent.max_steps = 20;
+        audited(agent, dir);
+    });
+    session.submit("go").await;
+    let (events, _) = session.turn().await;
+    let told = session.answers();
+    assert_eq!(told.len(), hits.len(), "{events:?}");
+    for ((code, words, _), (told, _)) in hits.iter().zip(&told) {
+        assert!(told.contains(words), "{code}: {told}");
+    }
+    let log = session.dir.path().join("sessions/s.audit");
+    session.agent.shutdown().await;
+    let log = std::fs::read_to_string(log).unwrap();
+    let records = log.lines().map(|line| serde_json::from_str(line).unwrap());
+    let kept: Vec<String> = records
+        .filter_map(|record: serde_json::Value| match record["kind"].as_str()? {
+            "limit" => Some(record["limit"].to_string()),
+            "kernel_died" => Some(record["reason"].to_string()),
+            _ => None,
+        })
+        .collect();
+    for (code, _, words) in hits {
+        assert!(kept.iter().any(|it| it.contains(words)), "{code}: {kept:?}");
+    }
 }

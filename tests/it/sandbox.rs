@@ -241,6 +241,24 @@ const ATTEMPTS: &[(&str, &str, Expected, Expected)] = &[
         Open,
     ),
     (
+        "connect to an agent of keys",
+        "socket.socket(socket.AF_UNIX).connect(f'{HOME}/agent.sock')",
+        Stopped,
+        Open,
+    ),
+    (
+        "connect to the screen",
+        "socket.socket(socket.AF_UNIX).connect(f'\\0{HOME}/.X11-unix/X0')",
+        Stopped,
+        Stopped,
+    ),
+    (
+        "send by a datagram of a unix socket",
+        "socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b'x', ABSTRACT)",
+        Stopped,
+        Stopped,
+    ),
+    (
         "read the environment of another process",
         "open(f'/proc/{VICTIM}/environ', 'rb').read() or fail()",
         Stopped,
@@ -461,7 +479,7 @@ pub(crate) struct Host {
     pub(crate) tcp: TcpListener,
     udp: UdpSocket,
     abstract_name: String,
-    _sockets: [UnixListener; 2],
+    _sockets: [UnixListener; 4],
 }
 
 impl Host {
@@ -496,9 +514,14 @@ impl Host {
         std::os::unix::fs::symlink(path("outside"), path("project/link")).unwrap();
         let abstract_name = format!("sponde-test-{}", home.path().file_name().unwrap().display());
         let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
+        // As an X server listens beside its path.
+        let screen = format!("{}/.X11-unix/X0", home.path().display());
+        let screen = SocketAddr::from_abstract_name(screen).unwrap();
         let sockets = [
             UnixListener::bind_addr(&address).unwrap(),
             UnixListener::bind(path("docker.sock")).unwrap(),
+            UnixListener::bind(path("agent.sock")).unwrap(),
+            UnixListener::bind_addr(&screen).unwrap(),
         ];
         let victim = Command::new("sleep")
             .arg("600")
@@ -592,7 +615,7 @@ impl Drop for Host {
 }
 
 /// Ours; a path of its own where the test runs as somebody who cannot see ours.
-fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     std::env::var_os("SPONDE_TEST_PROGRAM").map_or_else(
         || assert_cmd::cargo::cargo_bin!("sponde").to_owned(),
         PathBuf::from,
@@ -713,6 +736,21 @@ fn attempts_of_an_ordinary_user_are_stopped_as_well() {
     );
 }
 
+/// The same of what attacks Sponde itself, comes from copies and kept kernels, or fills the disk.
+#[test]
+fn other_ways_are_closed_to_an_ordinary_user_as_well() {
+    as_somebody_else(
+        54325,
+        &[
+            "sandbox::forged_frames",
+            "sandbox::attempts_from_a_copy",
+            "sandbox::a_kept_kernel",
+            "limits::a_cell_that_fills",
+        ],
+        4,
+    );
+}
+
 /// Somebody of their own: without namespaces the processes of a user count together, and one of the attempts above makes
 /// as many as there may be.
 #[test]
@@ -793,6 +831,7 @@ async fn directories_of_sponde_are_hidden_at_every_level_or_the_kernel_does_not_
 pub(crate) async fn day(tier: Tier) {
     let host = Host::new();
     std::fs::write(host.project().join("data.csv"), "a,b\n1,2\n3,4\n").unwrap();
+    let is_gvisor = matches!(tier, Tier::Gvisor { .. });
     let kernel = Kernel::launch(host.options(python(), tier)).await.unwrap();
     let code = "import os, pandas, matplotlib.pyplot as plt\n\
                 frame = pandas.read_csv('data.csv')\nframe.to_csv('out.csv', index=False)\n\
@@ -808,6 +847,16 @@ pub(crate) async fn day(tier: Tier) {
     assert_eq!(std::fs::read_to_string(out).unwrap(), "a,b\n1,2\n3,4\n");
     let places = printed(&kernel, "print(os.getcwd() == os.path.realpath('.'), os.listdir(os.path.expanduser('~/.ssh')) if os.path.exists(os.path.expanduser('~/.ssh')) else 'no keys')").await;
     assert_eq!(places, "True no keys");
+    // When memory is short it goes before Sponde.
+    let score = "print(open('/proc/self/oom_score_adj').read().strip())";
+    let own = std::fs::read_to_string("/proc/self/oom_score_adj").unwrap();
+    if !is_gvisor {
+        let its: i32 = printed(&kernel, score).await.parse().unwrap();
+        assert!(
+            its == 500 && own.trim().parse::<i32>().unwrap() < its,
+            "{its} {own}"
+        );
+    }
     // Programs, threads, processes and semaphores.
     let code = "import subprocess, concurrent.futures as f, multiprocessing as m\n\
                 print(subprocess.check_output(['echo', 'hello'], text=True).strip())\n\
@@ -944,13 +993,20 @@ async fn nothing_of_a_sandbox_outlives_its_kernel() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kept_kernel_stays_confined_and_is_taken_over() {
+    for tier in [bubblewrap(), Tier::Landlock] {
+        taken_over(tier).await;
+    }
+}
+
+async fn taken_over(tier: Tier) {
     let host = Host::new();
+    let is_landlock = tier == Tier::Landlock;
     let options = LaunchOptions {
         keep: true,
-        ..host.options(python(), bubblewrap())
+        ..host.options(python(), tier)
     };
     // Another process keeps it: one that is this one could not be gone.
-    let file = keep_in_another_process(&options, &host);
+    let file = keep_in_another_process(&options, &host, is_landlock);
     let taken = LaunchOptions {
         adopt: Some(sponde::kernel::KeptKernelChoice {
             connection_file: file.clone(),
@@ -963,17 +1019,23 @@ async fn a_kept_kernel_stays_confined_and_is_taken_over() {
     assert_eq!(printed(&kernel, "print(x)").await, "7");
     run(&kernel, PRELUDE).await;
     run(&kernel, &host.names()).await;
-    let key = "attempt(\"open(f'{HOME}/.ssh/id_rsa')\")";
-    assert_eq!(printed(&kernel, key).await, "stopped: FileNotFoundError");
+    again(&kernel).await;
     interrupt(&kernel, "import time; time.sleep(60)").await;
     let pid = kernel.pid().await.unwrap();
     kernel.shutdown().await;
-    crate::support::eventually(|| !Path::new(&format!("/proc/{pid}")).exists());
+    // Without namespaces it is collected by the first process of this machine, which may take its time.
+    let is_over = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(") ")
+            .next()
+            .is_none_or(|it| it.is_empty() || it.starts_with('Z'))
+    };
+    crate::support::eventually(is_over);
     assert!(!file.exists());
 }
 
 /// Has `sponde` run a cell in a kernel that it keeps, and returns the kernel's connection file.
-fn keep_in_another_process(options: &LaunchOptions, host: &Host) -> PathBuf {
+fn keep_in_another_process(options: &LaunchOptions, host: &Host, is_landlock: bool) -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let output = Command::new(tests)
         .args([
@@ -983,6 +1045,7 @@ fn keep_in_another_process(options: &LaunchOptions, host: &Host) -> PathBuf {
             "--nocapture",
         ])
         .env("SPONDE_TEST_KEEP", host.home.path())
+        .env(LANDLOCK, if is_landlock { "1" } else { "" })
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -993,6 +1056,9 @@ fn keep_in_another_process(options: &LaunchOptions, host: &Host) -> PathBuf {
     )
 }
 
+/// Whether the other process of a test confines by Landlock.
+const LANDLOCK: &str = "SPONDE_TEST_KEEP_BY_LANDLOCK";
+
 /// The other process of the test above.
 #[tokio::test(flavor = "multi_thread")]
 async fn keeps_a_kernel() {
@@ -1000,7 +1066,11 @@ async fn keeps_a_kernel() {
         return;
     };
     let host = Host::new();
-    let mut options = host.options(python(), bubblewrap());
+    let tier = match std::env::var_os(LANDLOCK) {
+        Some(it) if it == "1" => Tier::Landlock,
+        _ => bubblewrap(),
+    };
+    let mut options = host.options(python(), tier);
     options.keep = true;
     options.cwd = home.join("project");
     options.runtime_dir = home.join("runtime");
@@ -1059,22 +1129,65 @@ pub(crate) async fn bridged(tier: Tier) {
 #[tokio::test(flavor = "multi_thread")]
 async fn forged_frames_of_a_confined_kernel_end_it_and_not_us() {
     for tier in [bubblewrap(), Tier::Landlock] {
-        let host = Host::new();
-        let kernel = Kernel::launch(host.options(python(), tier)).await.unwrap();
-        let code = "import os, struct, stat\nfor fd in range(3, 300):\n  try:\n    if stat.S_ISSOCK(os.fstat(fd).st_mode): os.write(fd, b'\\x02' + struct.pack('>Q', 2**45) + b'x')\n  except OSError: pass";
-        let (_, outcome) = run(&kernel, code).await;
-        let is_hostile = |reason: &ExitReason| matches!(reason, ExitReason::Hostile(_));
-        assert!(
-            matches!(&outcome.verdict, Verdict::KernelDied(reason) if is_hostile(reason)),
-            "{outcome:?}"
-        );
-        kernel.restart().await.unwrap();
-        assert_eq!(printed(&kernel, "print(6 * 7)").await, "42");
-        // Nor is there a door to it for anybody else: the guard listens where a kernel sees nothing.
-        let doors = "import glob, os; here = os.path.dirname(os.path.dirname(os.environ['HOME'])); print([f for f in glob.glob(here + '/**', recursive=True) if 'guard' in f])";
-        assert_eq!(printed(&kernel, doors).await, "[]");
-        kernel.shutdown().await;
+        forged_frames(tier).await;
     }
+}
+
+pub(crate) async fn forged_frames(tier: Tier) {
+    let host = Host::new();
+    let kernel = Kernel::launch(host.options(python(), tier)).await.unwrap();
+    let code = "import os, struct, stat\nfor fd in range(3, 300):\n  try:\n    if stat.S_ISSOCK(os.fstat(fd).st_mode): os.write(fd, b'\\x02' + struct.pack('>Q', 2**45) + b'x')\n  except OSError: pass";
+    let (_, outcome) = run(&kernel, code).await;
+    let is_hostile = |reason: &ExitReason| matches!(reason, ExitReason::Hostile(_));
+    assert!(
+        matches!(&outcome.verdict, Verdict::KernelDied(reason) if is_hostile(reason)),
+        "{outcome:?}"
+    );
+    kernel.restart().await.unwrap();
+    assert_eq!(printed(&kernel, "print(6 * 7)").await, "42");
+    // Nor is there a door to it for anybody else: the guard listens where a kernel sees nothing.
+    let doors = "import glob, os; here = os.path.dirname(os.path.dirname(os.environ['HOME'])); print([f for f in glob.glob(here + '/**', recursive=True) if 'guard' in f])";
+    assert_eq!(printed(&kernel, doors).await, "[]");
+    kernel.shutdown().await;
+}
+
+/// Each way there is, once more.
+async fn again(kernel: &Kernel) {
+    for name in [
+        "read a key",
+        "read another session's connection file",
+        "write into the home directory",
+        "connect by TCP",
+        "open a vsock socket",
+        "connect to an abstract socket",
+        "kill Sponde",
+        "trace a process",
+        "mount",
+        "use io_uring",
+        "use keys of the kernel",
+        "type into a terminal",
+        "take all memory",
+    ] {
+        let code = ATTEMPTS.iter().find(|attempt| attempt.0 == name).unwrap().1;
+        let what = printed(kernel, &format!("attempt({code:?})")).await;
+        assert!(what.starts_with("stopped"), "{name}: {what}");
+    }
+    assert_eq!(printed(kernel, "print(6 * 7)").await, "42");
+}
+
+/// SECURITY.md says how many attempts there are; none is counted twice.
+#[test]
+fn attempts_are_as_many_as_it_is_said() {
+    let names: std::collections::BTreeSet<&str> = ATTEMPTS.iter().map(|it| it.0).collect();
+    assert_eq!(names.len(), ATTEMPTS.len());
+    let security = include_str!("../../SECURITY.md");
+    let words = format!("{} attempts", ATTEMPTS.len());
+    assert!(security.contains(&words), "{words}");
+    let open = |of: fn(&(&str, &str, Expected, Expected)) -> Expected| {
+        ATTEMPTS.iter().filter(|it| of(it) == Open).count()
+    };
+    // A home directory may be listed: it is another one.
+    assert_eq!((open(|it| it.2), open(|it| it.3)), (1, 17));
 }
 
 /// A copy of a kernel that was woken is confined as the kernel was.
@@ -1088,25 +1201,7 @@ async fn attempts_from_a_copy_that_was_woken_are_stopped() {
         let checkpoints = Checkpoints::new(&std::env::temp_dir());
         let before = kernel.checkpoint(&checkpoints).await.unwrap();
         kernel.restore(&checkpoints, before.id).await.unwrap();
-        for name in [
-            "read a key",
-            "read another session's connection file",
-            "write into the home directory",
-            "connect by TCP",
-            "open a vsock socket",
-            "connect to an abstract socket",
-            "kill Sponde",
-            "trace a process",
-            "mount",
-            "use io_uring",
-            "type into a terminal",
-            "take all memory",
-        ] {
-            let code = ATTEMPTS.iter().find(|attempt| attempt.0 == name).unwrap().1;
-            let what = printed(&kernel, &format!("attempt({code:?})")).await;
-            assert!(what.starts_with("stopped"), "{name}: {what}");
-        }
-        assert_eq!(printed(&kernel, "print(6 * 7)").await, "42");
+        again(&kernel).await;
         kernel.shutdown().await;
     }
 }
@@ -1195,6 +1290,85 @@ fn without_bubblewrap_landlock_is_used_and_its_gaps_are_named() {
     let words = "sandbox: workspace, by Landlock only (there is no bubblewrap (`bwrap`)), so code can connect to unix sockets";
     assert!(doctor.contains(words), "{doctor}");
     assert!(doctor.contains("apt install bubblewrap"), "{doctor}");
+}
+
+/// A `bwrap` that does not work, first on the PATH, and what it says.
+fn with_bwrap(dir: &str, says: &str) -> Sponde {
+    let sponde = Sponde::new();
+    let bin = sponde.path(dir);
+    std::fs::create_dir_all(&bin).unwrap();
+    let bwrap = bin.join("bwrap");
+    let script = format!("#!/bin/sh\ntouch \"$0.ran\"\necho '{says}' >&2\nexit 1\n");
+    std::fs::write(&bwrap, script).unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&bwrap, open).unwrap();
+    let path = path_with_bubblewrap().into_string().unwrap();
+    let path = format!("{}:{path}", bin.display());
+    sponde.with("PATH", &path)
+}
+
+const CONFINED: [&str; 5] = ["run", "--sandbox", "workspace", "-c", "print(6 * 7)"];
+
+#[test]
+fn a_bubblewrap_in_the_workspace_is_not_used() {
+    let sponde = with_bwrap("bin", "hacked");
+    let ended = sponde.run(&CONFINED);
+    assert_eq!(
+        (ended.code, ended.stdout.trim()),
+        (Some(0), "42"),
+        "{ended}"
+    );
+    assert!(ended.stderr.contains("(bubblewrap)"), "{ended}");
+    assert!(!sponde.path("bin/bwrap.ran").exists(), "{ended}");
+}
+
+/// Both ways in which AppArmor forbids namespaces: to bubblewrap, or to what it starts.
+#[test]
+fn where_namespaces_are_forbidden_landlock_is_used_and_the_system_s_own_help_is_named() {
+    for says in [
+        "bwrap: setting up uid map: Permission denied",
+        "bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted",
+    ] {
+        let sponde = with_bwrap("../bin", says);
+        let ended = sponde.run(&CONFINED);
+        assert_eq!(
+            (ended.code, ended.stdout.trim()),
+            (Some(0), "42"),
+            "{ended}"
+        );
+        assert!(ended.stderr.contains("(Landlock)"), "{ended}");
+        assert!(sponde.path("../bin/bwrap.ran").exists());
+        let doctor = sponde.run(&["doctor"]).stdout;
+        let reason = says.trim_start_matches("bwrap: ");
+        for words in [reason, "bwrap-userns-restrict"] {
+            assert!(doctor.contains(words), "{words} is not in {doctor}");
+        }
+    }
+}
+
+/// That it worked is remembered, and found out again as soon as it does not: a kernel never starts unconfined.
+#[test]
+fn a_bubblewrap_that_worked_once_is_not_trusted_for_ever() {
+    let sponde = Sponde::new();
+    let noted = sponde.path("../cache/sponde/sandbox");
+    let first = sponde.run(&CONFINED);
+    assert!(first.stderr.contains("(bubblewrap)"), "{first}");
+    assert!(noted.is_file());
+    let before = std::fs::metadata(&noted).unwrap().modified().unwrap();
+    assert_eq!(sponde.run(&CONFINED).code, Some(0));
+    let after = std::fs::metadata(&noted).unwrap().modified().unwrap();
+    assert_eq!(before, after, "it was tried again");
+    // Another one, of which nothing is known.
+    let bin = sponde.path("../bin");
+    std::fs::create_dir(&bin).unwrap();
+    std::fs::write(bin.join("bwrap"), "#!/bin/sh\nexit 1\n").unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(bin.join("bwrap"), open).unwrap();
+    let path = path_with_bubblewrap().into_string().unwrap();
+    let sponde = sponde.with("PATH", &format!("{}:{path}", bin.display()));
+    let other = sponde.run(&CONFINED);
+    assert!(other.stderr.contains("(Landlock)"), "{other}");
+    assert!(!noted.exists());
 }
 
 #[test]

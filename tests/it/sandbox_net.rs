@@ -939,3 +939,124 @@ fn packages_are_installed_from_where_the_persons_tools_are_set_up() {
         ended.stderr
     );
 }
+
+/// As with pip: npm and R reach the registries that they are set up for, and nothing else.
+#[test]
+fn npm_installs_through_the_allow_list() {
+    let sponde = crate::support::Sponde::new();
+    let install = "import subprocess\n\
+        done = subprocess.run(['npm', 'install', '--no-audit', '--no-fund', '--prefix', 'packages', 'is-number'], \
+        capture_output=True, text=True)\nprint(done.stdout, done.stderr)\n\
+        code = \"console.log('a number: ' + require('./packages/node_modules/is-number')(7))\"\n\
+        print(subprocess.run(['node', '-e', code], capture_output=True, text=True).stdout)\n\
+        print(subprocess.run(['curl', '-sS', 'https://example.org'], capture_output=True, text=True).stderr)";
+    let ended = sponde.run(&[
+        "run",
+        "--sandbox",
+        "workspace",
+        "--network",
+        "allow:npm",
+        "-c",
+        install,
+    ]);
+    assert!(ended.stdout.contains("a number: true"), "{ended}");
+    assert!(
+        ended.stdout.contains("403") || ended.stderr.contains("refused a connection"),
+        "{ended}"
+    );
+    assert!(sponde.path("packages/node_modules/is-number").is_dir());
+}
+
+/// From a mirror on this machine, which R is set up for by a person's profile.
+#[test]
+fn r_installs_and_plots_through_the_allow_list() {
+    // By an address that is not the sandbox's own as well.
+    let probe = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let Ok(address) = probe
+        .connect("192.0.2.1:9")
+        .and_then(|()| probe.local_addr())
+    else {
+        return crate::support::not_tested("packages of R: this machine has no address");
+    };
+    let address = address.ip();
+    let sponde = crate::support::Sponde::new();
+    sponde.add_kernel("r", &other("r").spec.argv);
+    let mirror = tempfile::tempdir().unwrap();
+    let files = mirror.path().join("src/contrib");
+    let source = mirror.path().join("tiny");
+    std::fs::create_dir_all(source.join("R")).unwrap();
+    std::fs::create_dir_all(&files).unwrap();
+    let description = "Package: tiny\nVersion: 0.1\n";
+    let more =
+        "Title: Tiny\nDescription: Tiny.\nLicense: MIT\nAuthor: A\nMaintainer: A <a@example.org>\n";
+    std::fs::write(source.join("DESCRIPTION"), format!("{description}{more}")).unwrap();
+    std::fs::write(source.join("NAMESPACE"), "export(answer)\n").unwrap();
+    std::fs::write(source.join("R/answer.R"), "answer <- function() 42\n").unwrap();
+    let index = format!("{description}NeedsCompilation: no\n");
+    std::fs::write(files.join("PACKAGES"), index).unwrap();
+    let built = std::process::Command::new("R")
+        .args(["CMD", "build", "--no-build-vignettes"])
+        .arg(&source)
+        .current_dir(&files)
+        .output()
+        .unwrap();
+    assert!(
+        built.status.success(),
+        "{}",
+        String::from_utf8_lossy(&built.stderr)
+    );
+    let port = free_port();
+    let mut server = std::process::Command::new(crate::support::python_prefix().join("bin/python"))
+        .args([
+            "-m",
+            "http.server",
+            &port.to_string(),
+            "--bind",
+            "0.0.0.0",
+            "--directory",
+        ])
+        .arg(mirror.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    crate::support::eventually(|| TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let profile = format!("options(repos = c(CRAN = 'http://{address}:{port}'))\n");
+    sponde.write("../.Rprofile", profile);
+    let install = "dir.create('packages')\n\
+        install.packages('tiny', lib = 'packages', quiet = TRUE)\n\
+        library(tiny, lib.loc = 'packages')\ncat('it says', answer(), '\\n')\nplot(1:3)\n\
+        tryCatch(readLines('http://example.org'), error = function(e) cat('stopped'), warning = function(e) cat('stopped'))";
+    let run = [
+        "run",
+        "--kernel",
+        "r",
+        "--sandbox",
+        "workspace",
+        "-o",
+        "out.ipynb",
+        "--network",
+    ];
+    let ended = sponde.run(&[&run[..], &["allow:cran", "-c", install]].concat());
+    let _ = server.kill();
+    let _ = server.wait();
+    assert!(ended.stdout.contains("it says 42"), "{ended}");
+    assert!(ended.stdout.contains("stopped"), "{ended}");
+    assert!(sponde.read("out.ipynb").contains("image/png"), "{ended}");
+    assert!(sponde.path("packages/tiny").is_dir());
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+#[test]
+fn attempts_with_an_allow_list_are_as_many_as_it_is_said() {
+    let count = ATTEMPTS.len() + IN_NAMESPACES.len();
+    let words = format!("{count} with an allow-list");
+    assert!(
+        include_str!("../../SECURITY.md").contains(&words),
+        "{words}"
+    );
+}

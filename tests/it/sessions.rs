@@ -507,3 +507,27 @@ fn shells_can_complete_sessions() {
         .unwrap();
     assert!(text(&asked).contains(short), "{}", text(&asked));
 }
+
+/// What a kernel may do is fixed when it starts: one that was kept is not taken where more is wanted, and stays.
+#[test]
+fn a_kept_kernel_that_may_do_less_is_left_where_more_is_wanted() {
+    let sponde = sponde();
+    let kept = chat_and_leave(&sponde, &["--keep-kernel"], "!x = 41\n");
+    assert!(
+        text(&kept).contains("sandbox: workspace"),
+        "{}",
+        text(&kept)
+    );
+    sponde.write("../secret", "hunter2");
+    let full = ["resume", "--sandbox", "full"];
+    let lines = "!print('x' in globals(), open('../secret').read())\n";
+    let wide = chat_and_leave(&sponde, &full, lines);
+    let words = text(&wide);
+    assert!(words.contains("sandbox: full"), "{words}");
+    assert!(words.contains("may do less than is wanted now"), "{words}");
+    assert!(words.contains("False hunter2"), "{words}");
+    sponde
+        .command(&["kernels", "reap", "--kept"])
+        .output()
+        .unwrap();
+}

@@ -264,7 +264,7 @@ impl Sponde {
 
     /// The program, with nothing in its environment but what is said here.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("sponde"));
+        let mut command = Command::new(crate::sandbox::program());
         command
             .args(arguments)
             .current_dir(self.path(""))

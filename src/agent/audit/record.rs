@@ -175,7 +175,7 @@ pub enum Record {
     },
     /// A limit was reached.
     Limit {
-        /// `cell_time`, `steps`, `repetition`, `budget`, or a limit of the kernel.
+        /// `cell_time`, `steps`, `repetition`, `budget`, or in words a limit of the kernel.
         limit: String,
         /// The cell, if it is about one.
         #[serde(default, skip_serializing_if = "Option::is_none")]

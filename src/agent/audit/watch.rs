@@ -8,6 +8,8 @@ use crate::agent::event::{Decision, EventKind, TurnEnd, Undone};
 use crate::agent::restored::RestoredBy;
 use crate::agent::stdin::AnsweredBy;
 use crate::agent::stream::{Body, Received, Snapshot};
+use crate::kernel::OutputEvent;
+use crate::kernel::sandbox::limits::{HIT, MAY_BE_HIT};
 use crate::session::changes::{ChangedFile, FilesChanged};
 use crate::session::notebook::status_name;
 use crate::session::transcript::Author;
@@ -122,6 +124,10 @@ impl Watcher {
                 Some(outcome(cell, status))
             }
             Edit::Files { cell, files } => Some(files_record(cell, files)),
+            Edit::Emit {
+                cell,
+                output: OutputEvent::Lost(words),
+            } => kernel_limit(words).map(|hit| limit(&hit, Some(cell))),
             Edit::Spend(usage) => Some(Record::ModelAnswered {
                 input_tokens: usage.input,
                 cached_tokens: usage.cached,
@@ -340,6 +346,12 @@ fn limit(limit: &str, cell: Option<&str>) -> Record {
         limit: limit.to_owned(),
         cell: cell.map(str::to_owned),
     }
+}
+
+/// The limit of a kernel that is told in a cell. Code cannot say such words: it only has streams and displays.
+fn kernel_limit(words: &str) -> Option<String> {
+    let hit = words.strip_prefix(HIT).map(str::to_owned);
+    hit.or_else(|| Some(format!("perhaps {}", words.strip_prefix(MAY_BE_HIT)?)))
 }
 
 fn limit_of(end: &TurnEnd) -> Option<&'static str> {

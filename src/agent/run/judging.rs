@@ -6,12 +6,13 @@ use std::time::{Duration, SystemTime};
 
 use super::{CodeStatus, EventKind, Session};
 use crate::agent::approval::{
-    Action, Analysis, Finding, FindingKind, Ground, Policy, RuledBy, Ruling, analyse,
+    Action, Analysis, Approval, Finding, FindingKind, Ground, Policy, RuledBy, Ruling, analyse,
 };
 use crate::agent::event::Decision;
 use crate::agent::{AgentOptions, approval};
 use crate::kernel::Extent;
 use crate::session::journal::{Entry, Permit};
+use crate::session::transcript::Author;
 
 /// How long an analysis may take.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -98,6 +99,32 @@ impl Session {
     pub(super) fn question_about(&self) -> (Vec<Finding>, String) {
         let ruling = self.turn.ruling();
         ruling.map_or_else(Default::default, |ruling| (ruling.findings, ruling.reason))
+    }
+
+    /// Why code of the model that ran before must not run again with what it may do now: what the sandbox stopped then it
+    /// does not stop any more, and nobody was asked about it.
+    pub(super) async fn not_again(&mut self, cell: &str) -> Option<String> {
+        let code = self.transcript.code(cell)?;
+        let is_of_model = matches!(code.author, Author::Model { .. });
+        if !self.resuming.is_widened || !is_of_model {
+            return None;
+        }
+        let language = code.language.clone().unwrap_or_else(|| self.language());
+        let source = self.transcript.cell(cell)?.source.clone();
+        let analysis = self.analysed(&source, &language).await;
+        let mut policy = self.turn.policy().clone();
+        policy.approval = Approval::OnRisk;
+        let ruling = policy.rule(&analysis, &language);
+        if ruling.action == Action::Allow {
+            return None;
+        }
+        let found = ruling.findings.first();
+        Some(found.map_or(ruling.reason.clone(), |found| {
+            format!(
+                "the sandbox permits more now, and line {} {}",
+                found.line, found.reason
+            )
+        }))
     }
 
     /// What a cell of the model that is about to run goes by; `by` decided, if a person was asked.

@@ -12,9 +12,10 @@ use super::{
     random_cell_id, verdict_name,
 };
 use crate::agent::approval::Grounds;
+use crate::agent::store::Opened;
 use crate::agent::stream::client::Wanted;
 use crate::agent::{KernelMemory, RestoredBy};
-use crate::kernel::{ExecutionEvent, Variable};
+use crate::kernel::{ExecutionEvent, Extent, Variable};
 use crate::session::check::{self, CheckOptions, Difference};
 use crate::session::{CellKind, CodeStatus, Outputs};
 
@@ -44,15 +45,20 @@ pub(super) struct Resuming {
     /// When to say that its kernel is busy.
     pub(super) busy_at: Option<Instant>,
     pub(super) held: VecDeque<Wanted>,
+    /// Whether code may do more than when the session began: what ran then is judged before it runs again.
+    pub(super) is_widened: bool,
 }
 
 impl Resuming {
-    pub(super) fn new(options: &AgentOptions, is_resumed: bool) -> Self {
-        let restoring = is_resumed.then_some(Restoring::Waiting);
+    pub(super) fn new(options: &AgentOptions, opened: &Opened) -> Self {
+        let restoring = opened.is_resumed().then_some(Restoring::Waiting);
+        let now = Extent::of(&options.kernel.sandbox);
+        let before = opened.begin.sandbox.as_ref();
         Self {
             busy_at: restoring.as_ref().and(Session::busy_at(options)),
             restoring,
             held: VecDeque::new(),
+            is_widened: before.is_some_and(|before| now.is_wider_than(before)),
         }
     }
 }
@@ -237,6 +243,10 @@ impl Session {
                 }
             };
             if !std::mem::replace(&mut step.approved, true) {
+                if let Some(why) = self.not_again(&step.cell).await {
+                    self.tell_replayed(&step, "not run", vec![format!("not run: {why}")]);
+                    continue;
+                }
                 self.approve(&step.cell, Grounds::Replay, Some(by));
             }
             if !self.is_audited() {

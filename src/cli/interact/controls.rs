@@ -85,6 +85,8 @@ impl Controls {
             | LineMeaning::Model(_)
             | LineMeaning::Past(_)
             | LineMeaning::Look(_)
+            | LineMeaning::Sandbox(_)
+            | LineMeaning::Status
             | LineMeaning::End) => {
                 return Err(other);
             }

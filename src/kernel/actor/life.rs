@@ -30,6 +30,7 @@ use crate::kernel::link::{Incoming, Link, LinkLoss};
 use crate::kernel::oversize;
 use crate::kernel::ready::{now, set_up_request};
 use crate::kernel::routing::{Action, Table};
+use crate::kernel::sandbox::limits::HIT;
 use crate::kernel::tap::Listener;
 
 /// A kernel whose sockets close is about to exit; one that still lives after this never will.
@@ -379,14 +380,11 @@ impl Life {
     fn look_at_limits(&mut self) -> Option<ExitReason> {
         for because in self.limits.as_mut()?.look() {
             match because {
-                Because::Tell(hit) => self
-                    .table
-                    .lost_output(&format!("limit of this kernel: {hit}")),
+                Because::Tell(hit) => self.table.lost_output(&format!("{HIT}{hit}")),
                 Because::Interrupt(hit) => {
-                    self.table.lost_output(&format!(
-                        "limit of this kernel: {hit}, so it was interrupted"
-                    ));
-                    if self.table.interrupt(Instant::now()) {
+                    self.table
+                        .lost_output(&format!("{HIT}{hit}, so it was interrupted"));
+                    if self.table.interrupt_at_limit(Instant::now()) {
                         self.interrupt();
                     }
                 }

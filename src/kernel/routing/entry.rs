@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Entry, NO_INPUT, Stdin, Stop, Wake};
+use super::{Entry, NO_INPUT, Stdin, Wake};
 use crate::jupyter::content::{ErrorContent, ExecuteReply, InputRequest, ReplyStatus};
 use crate::jupyter::message::Header;
 use crate::kernel::execution::{ExecutionEvent, Outcome, OutputEvent, Verdict};
@@ -22,6 +22,16 @@ const SAME_TIME: Duration = Duration::from_millis(20);
 const ASKED_AT_LAST: Duration = Duration::from_secs(1);
 /// Lines of input that a cell may ask for.
 const QUESTIONS: u32 = 100_000;
+
+/// Why a cell was to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    None,
+    Requested,
+    TimeUp,
+    /// The kernel came to a limit: the cell fails, and who wrote it goes on.
+    Limit,
+}
 
 /// Whether outputs may still come after reply and `idle`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,6 +188,12 @@ impl Entry {
             }
             _ => Verdict::Ok,
         }
+    }
+
+    /// Whether an interrupt made it end so.
+    pub(super) fn was_interrupted(&self, verdict: &Verdict) -> bool {
+        matches!(verdict, Verdict::Interrupted | Verdict::TimedOut)
+            || self.stop == Stop::Limit && *verdict != Verdict::Ok
     }
 
     pub(super) fn finish(&mut self, verdict: Verdict) {

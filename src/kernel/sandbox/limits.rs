@@ -52,6 +52,11 @@ pub enum Hit {
     Idle(Duration),
 }
 
+/// How the words begin that say in a cell which limit was hit.
+pub const HIT: &str = "limit of this kernel: ";
+/// The same of one that may be behind an exception.
+pub const MAY_BE_HIT: &str = "a limit of this kernel may be the reason: ";
+
 /// How likely a confined kernel is killed when memory is short (proc(5), `oom_score_adj`): before Sponde.
 const OOM_SCORE: &str = "500";
 const GIBIBYTE: u64 = 1 << 30;
@@ -138,7 +143,7 @@ impl Limits {
             return None;
         };
         Some(format!(
-            "a limit of this kernel may be the reason: {limit} in `[kernel-limits]` of config.toml)"
+            "{MAY_BE_HIT}{limit} in `[kernel-limits]` of config.toml)"
         ))
     }
 }

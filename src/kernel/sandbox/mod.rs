@@ -16,6 +16,7 @@ pub(super) mod cgroup;
 mod confine;
 mod gvisor;
 mod interpreter;
+mod known;
 mod landlock;
 pub mod limits;
 mod net;

@@ -154,6 +154,17 @@ impl Extent {
         }
     }
 
+    /// Whether code may write or reach more than it might `before`. Files to read, which a person names, are left out.
+    pub fn is_wider_than(&self, before: &Self) -> bool {
+        self.level > before.level
+            || self.level != Level::Full
+                && (!self.network.is_within(&before.network)
+                    || self
+                        .add_dirs
+                        .iter()
+                        .any(|dir| !before.add_dirs.contains(dir)))
+    }
+
     /// Whether what has this extent may do nothing that `wanted` does not permit.
     pub fn is_within(&self, wanted: &Self) -> bool {
         let dirs = || {
@@ -580,7 +591,12 @@ mod tests {
         ];
         for looser in looser {
             assert!(strict.is_within(&looser) && !looser.is_within(&strict));
+            let names_only_a_file = looser.add_dirs.is_empty() && looser.network == Network::Off;
+            assert_eq!(looser.is_wider_than(&strict), !names_only_a_file);
+            assert!(!strict.is_wider_than(&looser));
         }
+        assert!(full.is_wider_than(&strict) && !strict.is_wider_than(&full));
+        assert!(!full.is_wider_than(&full));
         let read_only = Extent {
             level: Level::ReadOnly,
             landlock: false,

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::sync::Mutex;
 
 use super::confine::{How, Order};
+use super::known;
 use super::landlock::Reach;
 use super::limits::Limits;
 use super::net::Network;
@@ -60,21 +61,45 @@ const APPARMOR: &str = "the system forbids namespaces to ordinary programs: on U
     `sysctl kernel.unprivileged_userns_clone=1`";
 const KERNEL: &str = "Landlock needs Linux 6.12 with `landlock` among its security modules (`/sys/kernel/security/lsm`)";
 
+/// The bubblewrap that [`probe`] would find, if the file `known` says that it worked lately ([`super::known`]).
+pub fn worked(
+    program: &Path,
+    own: Option<&Path>,
+    path: &str,
+    workspace: &Path,
+    known: &Path,
+) -> Option<Tier> {
+    let bwrap = find_program("bwrap", own, path, workspace)?;
+    known::works(known, &bwrap, program).then_some(Tier::Bubblewrap { program: bwrap })
+}
+
 /// What works for our program `program`. `own` is a directory that may have a bubblewrap of ours, `path` where it is
 /// looked for else, but not inside of `workspace`, where code that a model wrote could have put it. Runs at most once
-/// for the same values.
-pub fn probe(program: &Path, own: Option<&Path>, path: &str, workspace: &Path) -> Found {
+/// for the same values. What works is noted in the file `remembered`.
+pub fn probe(
+    program: &Path,
+    own: Option<&Path>,
+    path: &str,
+    workspace: &Path,
+    remembered: &Path,
+) -> Found {
     static KNOWN: Mutex<Option<(PathBuf, Found)>> = Mutex::new(None);
-    let mut known = KNOWN
+    let mut latest = KNOWN
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
-    if let Some((of, found)) = &*known
+    if let Some((of, found)) = &*latest
         && of == workspace
     {
         return found.clone();
     }
     let found = find(program, own, path, workspace);
-    *known = Some((workspace.to_owned(), found.clone()));
+    match &found.tier {
+        Some(Tier::Bubblewrap { program: bwrap }) => known::remember(remembered, bwrap, program),
+        Some(Tier::Landlock | Tier::Gvisor { .. } | Tier::Seatbelt) | None => {
+            known::forget(remembered);
+        }
+    }
+    *latest = Some((workspace.to_owned(), found.clone()));
     found
 }
 

@@ -1,0 +1,146 @@
+//! `/status` and `/sandbox`: what holds in a session, and the session gone on with after its kernels may do something else.
+//!
+//! What a kernel may do is fixed when it starts. So the session ends and goes on as `sponde resume` has it: the person says
+//! whether its code runs again, and what the sandbox stopped before and does not stop now does not (`agent::run::restoring`).
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use tokio::sync::mpsc;
+
+use super::go_on;
+use crate::agent::approval::Approval;
+use crate::agent::store::{OpenError, Opened};
+use crate::app::sandbox::SandboxLine;
+use crate::app::{Session, place};
+use crate::cli::args::SessionArgs;
+use crate::cli::coming::Resumed;
+use crate::cli::confine::{self, SandboxWish};
+use crate::cli::exit::Exit;
+use crate::cli::interact::Controls;
+use crate::cli::line_source::LineSource;
+use crate::cli::sessions::not_opened;
+use crate::cli::stop::Ask;
+use crate::cli::{Context, eprint, filter};
+use crate::error::Failure;
+
+/// What holds in a session from its start on.
+pub(in crate::cli) struct Standing {
+    id: String,
+    /// `None` in a terminal that attached.
+    here: Option<Here>,
+}
+
+struct Here {
+    sandbox: SandboxLine,
+    notebook: PathBuf,
+    directory: PathBuf,
+}
+
+impl Standing {
+    /// Of a session of this terminal.
+    pub(super) fn of(session: &Session) -> Self {
+        Self {
+            id: session.id.clone(),
+            here: Some(Here {
+                sandbox: session.sandbox.clone(),
+                notebook: session.notebook.clone(),
+                directory: session.directory.clone(),
+            }),
+        }
+    }
+
+    /// Of a session that another process runs.
+    pub(in crate::cli) fn elsewhere(id: String) -> Self {
+        Self { id, here: None }
+    }
+
+    /// How code is confined, and when a person is asked.
+    pub(super) fn lines(&self, approval: Approval) -> String {
+        match &self.here {
+            Some(here) => confine::lines(&here.sandbox, approval),
+            None => "sandbox: the first lines of the terminal in which the session began say it\n"
+                .to_owned(),
+        }
+    }
+
+    /// All of it.
+    pub(super) fn status(&self, model: Option<&str>, controls: &Controls) -> String {
+        let mut text = format!("session: {}\n", self.id);
+        let _ = writeln!(text, "model: {}", model.unwrap_or("none"));
+        let kernels = controls.kernels.iter();
+        let kernels: Vec<String> = kernels
+            .map(|offer| format!("{} ({})", offer.kernel, offer.language))
+            .collect();
+        let _ = writeln!(text, "kernels: {}", kernels.join(", "));
+        if let Some(here) = &self.here {
+            let _ = writeln!(text, "directory: {}", here.directory.display());
+            let _ = writeln!(text, "notebook: {}", here.notebook.display());
+        }
+        let _ = writeln!(text, "audit log: `sponde audit show {}`", self.id);
+        filter::plain(&text) + &self.lines(controls.approval)
+    }
+
+    /// Whether the person wants the kernels to start again, which takes their variables. `typed` is `None` where nobody is.
+    ///
+    /// # Errors
+    /// The signal that came instead of an answer.
+    pub(super) async fn may_restart(
+        &self,
+        typed: Option<&mut LineSource>,
+        signals: &mut mpsc::Receiver<Ask>,
+    ) -> Result<bool, Ask> {
+        let refused = match &self.here {
+            None => Some("only the terminal in which the session began can do that"),
+            Some(here) => match here.sandbox {
+                SandboxLine::NotOurs | SandboxLine::OfGateway => {
+                    Some("the kernel was not started by us, so it is not ours to confine")
+                }
+                SandboxLine::Full | SandboxLine::Confined(_) => None,
+            },
+        };
+        let (None, Some(typed)) = (refused, typed) else {
+            let words = refused.unwrap_or(
+                "only a person at a terminal can do that; a program names --sandbox at the start",
+            );
+            eprint(&format!("{words}\n"));
+            return Ok(false);
+        };
+        eprint(
+            "What code may do is fixed when its kernel starts: kernels start again, without their variables.\n",
+        );
+        let question = "You are asked then whether the code so far runs again. Go on? [y/N]";
+        let answer = typed.answer(question, signals).await?;
+        let answer = answer.unwrap_or_default().trim().to_lowercase();
+        Ok(matches!(answer.as_str(), "y" | "yes"))
+    }
+}
+
+/// Goes on with the session `id`, which has ended, as `wish` says and else as `args` did.
+///
+/// # Errors
+/// What the session cannot have.
+pub(super) async fn again(
+    mut args: SessionArgs,
+    wish: SandboxWish,
+    id: &str,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    args.sandbox.sandbox = wish.level.or(args.sandbox.sandbox);
+    args.sandbox.network = wish.network.or(args.sandbox.network);
+    let limits = context.config.limits.resolve();
+    let opened = match Opened::open(&context.paths.sessions(), id, limits, &place::now()) {
+        Ok(opened) => opened,
+        // Nothing was said yet.
+        Err(OpenError::NoJournal(_)) => return Box::pin(go_on(args, None, context)).await,
+        Err(error) => return Err(not_opened(&error)),
+    };
+    let resumed = Resumed {
+        opened,
+        replay: None,
+    };
+    args.replay = false;
+    args.notebook = None;
+    args.files.clear();
+    Box::pin(go_on(args, Some(resumed), context)).await
+}
