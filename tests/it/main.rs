@@ -55,6 +55,7 @@ mod page;
 mod page_files;
 mod parity;
 mod profile;
+mod programs;
 mod proxy;
 mod recorder;
 mod registries;
