@@ -10,6 +10,7 @@ pub mod risk;
 pub mod kernel;
 
 pub mod llm;
+pub mod mcp;
 
 pub mod session;
 

@@ -173,7 +173,9 @@ impl Session {
             notebook: self.options.notebook.display().to_string(),
             instructions: self.options.instructions.clone(),
         });
-        self.say_facts();
+        if self.options.provider.is_some() {
+            self.say_facts();
+        }
         loop {
             if self.resuming.restoring.is_none()
                 && self.ending.is_none()
@@ -275,6 +277,10 @@ impl Session {
             Command::Reply { cell, value } => {
                 self.asking.guard.goes_on();
                 self.reply(&cell, value).await;
+            }
+            Command::RefuseInput { cell, reason } => {
+                self.asking.guard.goes_on();
+                self.not_answered(&cell, &reason).await;
             }
             Command::SetModel { model } => self.set_model(model),
             Command::SetApproval { approval } => {

@@ -7,7 +7,10 @@
 pub mod attach;
 pub mod audit;
 pub mod databases;
+pub mod executor;
 pub mod existing;
+pub mod exported;
+pub mod files;
 pub mod install;
 pub mod kernels;
 pub mod missing;
@@ -36,7 +39,7 @@ use crate::kernel::Redactor;
 use crate::paths::Paths;
 pub use notice::{Notice, Notify};
 pub use session::Session;
-pub use settings::{Lifetime, SessionSettings};
+pub use settings::{Lifetime, ModelAt, SessionSettings};
 
 /// What every part of this floor gets.
 #[derive(Debug, Clone)]

@@ -27,6 +27,7 @@ mod listed;
 mod local;
 mod switch;
 
+pub(super) use code_mode::OUTPUT_BUDGET;
 pub use listed::{ListedModel, listed};
 pub use local::OwnServer;
 pub use switch::Switchboard;

@@ -11,14 +11,14 @@ use super::databases::{self, Databases};
 use super::existing;
 use super::install::modules;
 use super::kernels::{self, launch_options};
-use super::model::Switchboard;
+use super::model::{OUTPUT_BUDGET, Switchboard};
 use super::notebook::Old;
 use super::origin::Origin;
 use super::place::current_dir;
 use super::project;
 use super::remote_kernels::{self, RemoteKernels};
 use super::sandbox::{self, SandboxLine};
-use super::settings::{Lifetime, SessionSettings};
+use super::settings::{Lifetime, ModelAt, SessionSettings};
 use super::workspace::{self, KernelAt, Workspace};
 use crate::agent::approval::Approval;
 use crate::agent::asides::Asides;
@@ -106,9 +106,13 @@ pub async fn start(
     let goes_on = settings.lifetime == Lifetime::Conversation;
     let is_wanted = existing.is_none() && (settings.replay || settings.attended && goes_on);
     let may_replay = is_wanted && old.as_ref().is_some_and(|old| old.has_run);
-    let outfit = models.first(model_name(settings, &origin, context)).await?;
-    let (provider, coaching) = (outfit.provider, outfit.coaching);
-    let budgets = budgets(settings, provider.info(), context)?;
+    let setup = match settings.model_at {
+        ModelAt::Start => Some(models.first(model_name(settings, &origin, context)).await?),
+        ModelAt::Wish => None,
+    };
+    let coaching = setup.as_ref().map_or(Coaching::Off, |it| it.coaching);
+    let info = setup.as_ref().map(|it| it.provider.info());
+    let budgets = budgets(settings, info, context)?;
     let at = KernelAt::of(remote.is_some(), existing.is_some());
     let workspace = workspace_in(&cwd, at, coaching, models.has_own(), context);
     let kernels: Vec<&KernelSource> = std::iter::once(&kernel).chain(&others).collect();
@@ -147,10 +151,13 @@ pub async fn start(
     let installs = modules::installs(settings, at, &main, context);
     let id = origin.id().to_owned();
     let opened = origin.open(&main, &notebook, old, may_replay, limits, context);
+    let output_budget = setup.as_ref().map_or(OUTPUT_BUDGET, |it| it.output_budget);
+    let has_model = setup.is_some();
+    let (provider, system) = setup.map(|it| (it.provider, it.system)).unzip();
     let agent = Agent::start(AgentOptions {
-        provider: Some(provider),
+        provider,
         models: Some(Arc::new(Arc::clone(&models)) as Arc<dyn Models>),
-        system: outfit.system,
+        system: system.unwrap_or_default(),
         instructions: added,
         facts,
         before: words,
@@ -171,11 +178,11 @@ pub async fn start(
         stdin,
         sql,
         installs,
-        output_budget: outfit.output_budget,
+        output_budget,
         limits,
         temperature: None,
         undo: goes_on.then(|| undo_options(context)),
-        spare: settings.attended && can_have_spare,
+        spare: has_model && settings.attended && can_have_spare,
     });
     let listener = goes_on.then(|| listen(&agent, &id, context)).flatten();
     Ok(Session {
@@ -393,7 +400,7 @@ pub fn usual_approval(settings: &SessionSettings, context: &Context) -> Approval
 /// What may be spent: arguments go before the configuration. Dollars can only be counted where prices are known.
 fn budgets(
     settings: &SessionSettings,
-    model: &ModelInfo,
+    model: Option<&ModelInfo>,
     context: &Context,
 ) -> Result<Budgets, Failure> {
     let configured = &context.config.budget;
@@ -404,7 +411,10 @@ fn budgets(
             tokens: settings.max_tokens.or(configured.session.tokens),
         },
     };
-    if budgets.caps_cost() && model.price.is_none() {
+    if let Some(model) = model
+        && budgets.caps_cost()
+        && model.price.is_none()
+    {
         return Err(Failure::usage(format!(
             "the price of `{}` is not known, so a limit in dollars cannot be kept",
             model.name

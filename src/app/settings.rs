@@ -60,6 +60,18 @@ pub struct SessionSettings {
     pub attended: bool,
     /// Whether the session is over with its first answer, or goes on.
     pub lifetime: Lifetime,
+    /// When its model is opened.
+    pub model_at: ModelAt,
+}
+
+/// When a session's model is opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ModelAt {
+    /// At the start, which fails if there is none.
+    #[default]
+    Start,
+    /// When somebody sets one: a program runs its own code, and no spare kernel waits for it.
+    Wish,
 }
 
 /// How long a session is going to be.

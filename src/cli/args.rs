@@ -1,6 +1,7 @@
 //! The command line, as clap parses it. Nothing is decided here.
 
 mod audit;
+mod mcp;
 mod profile;
 mod run;
 mod sandbox;
@@ -14,10 +15,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::agent::StdinPolicy;
 use crate::agent::approval::Approval;
 use crate::agent::install::InstallPolicy;
-use crate::app::{Lifetime, SessionSettings};
+use crate::app::{Lifetime, ModelAt, SessionSettings};
 use crate::llm::mode::CodeMode;
 
 pub use audit::{AuditArgs, AuditCommand, AuditFormat};
+pub use mcp::{McpArgs, McpCommand};
 pub use profile::ProfileArgs;
 pub use run::{ProgressArg, RunArgs};
 pub use sandbox::SandboxArgs;
@@ -100,6 +102,8 @@ pub enum Command {
     KernelProxy(ProxyArgs),
     /// Serve sessions over HTTP: a page for the browser and an API for programs (docs/server.md).
     Serve(Box<ServeArgs>),
+    /// Serve sessions to a program that speaks the Model Context Protocol, over stdin and stdout (docs/mcp.md).
+    Mcp(Box<McpArgs>),
     /// Check what this machine has and say what is missing.
     Doctor,
 }
@@ -218,6 +222,7 @@ impl SessionArgs {
             cell_timeout: self.cell_timeout,
             attended,
             lifetime,
+            model_at: ModelAt::Start,
         }
     }
 }

@@ -25,6 +25,7 @@ mod line_source;
 mod logging;
 mod look;
 mod markdown;
+mod mcp;
 mod missing;
 mod models;
 mod notices;
@@ -137,6 +138,7 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
         Some(Command::Export(args)) => export::export(&args, context),
         Some(Command::KernelProxy(args)) => block_on(proxy::proxy(args, context)),
         Some(Command::Serve(args)) => block_on_many(serve::serve(*args, context)),
+        Some(Command::Mcp(args)) => block_on_many(mcp::mcp(*args, context)),
         Some(Command::Doctor) => block_on(doctor::doctor(context)),
     }
 }

@@ -1,11 +1,10 @@
 //! Files of a session's directory: listed, read, written, removed. No way leads out of it: paths have no `..`, and no link
 //! is followed, also none that code puts there meanwhile ([`folder`]).
 
-use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom, Write as _};
-use std::path::{Component, Path as FilePath, PathBuf};
+use std::io::{self, Seek as _, SeekFrom};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -23,14 +22,15 @@ use super::download::{self, Wanted};
 use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::state::Shared;
+use crate::app::files as app;
+use crate::app::files::Writing;
+pub(super) use crate::app::files::{iso, relative};
 use crate::kernel::folder::{self, Folder};
 
 /// Bytes of one file that is written.
 const LARGEST: u64 = 4 << 30;
 /// How long the next piece of a file may take to arrive.
 const PIECE_WITHIN: Duration = Duration::from_secs(30);
-/// Entries of a listing.
-const ENTRIES: usize = 10_000;
 /// Files of one drop.
 const DROPPED: usize = 1000;
 
@@ -50,6 +50,17 @@ pub(super) struct Entry {
     modified: Option<String>,
 }
 
+impl From<app::Entry> for Entry {
+    fn from(entry: app::Entry) -> Self {
+        Self {
+            name: entry.name,
+            kind: entry.kind,
+            bytes: entry.bytes,
+            modified: entry.modified.and_then(iso),
+        }
+    }
+}
+
 /// What is in a directory.
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
@@ -57,37 +68,9 @@ pub(super) async fn list(
     Query(of): Query<Where>,
 ) -> Result<Response, Problem> {
     let dir = place(&shared, &id, &of.path)?;
-    let entries = blocking(move || entries(&dir)).await?;
+    let entries = blocking(move || app::entries(&dir)).await?;
+    let entries: Vec<Entry> = entries.into_iter().map(Entry::from).collect();
     Ok(axum::Json(entries).into_response())
-}
-
-fn entries(dir: &FilePath) -> io::Result<Vec<Entry>> {
-    let mut entries = Vec::new();
-    for entry in folder::list(dir)?.take(ENTRIES) {
-        let entry = entry?;
-        // One that goes meanwhile is not there.
-        let Ok(metadata) = entry.metadata() else {
-            continue;
-        };
-        // A name that is no Unicode cannot be asked for.
-        let Ok(name) = entry.file_name().into_string() else {
-            continue;
-        };
-        let kind = match metadata.file_type() {
-            kind if kind.is_dir() => "directory",
-            kind if kind.is_file() => "file",
-            kind if kind.is_symlink() => "link",
-            _ => "other",
-        };
-        entries.push(Entry {
-            name,
-            kind,
-            bytes: metadata.len(),
-            modified: metadata.modified().ok().and_then(iso),
-        });
-    }
-    entries.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(entries)
 }
 
 /// A file's bytes.
@@ -208,19 +191,6 @@ fn place(shared: &Shared, id: &str, path: &str) -> Result<PathBuf, Problem> {
     Ok(live.directory.join(relative))
 }
 
-/// `path` if it only leads down.
-pub(super) fn relative(path: &str) -> Option<PathBuf> {
-    let path = FilePath::new(path.trim_matches('/'));
-    let is_down = |it: Component<'_>| matches!(it, Component::Normal(_) | Component::CurDir);
-    let text = path.to_str().unwrap_or_default();
-    (path.components().all(is_down) && !text.contains('\0')).then(|| {
-        let steps = path.components();
-        steps
-            .filter(|it| matches!(it, Component::Normal(_)))
-            .collect()
-    })
-}
-
 /// Writes what comes to a file beside `to`, and then puts it in its place.
 pub(super) async fn write(
     to: PathBuf,
@@ -257,59 +227,6 @@ pub(super) async fn write(
     blocking(move || writing.end()).await
 }
 
-/// A file that is not in its place yet; it is gone if it never gets there.
-struct Writing {
-    file: File,
-    folder: Folder,
-    temporary: PathBuf,
-    bytes: u64,
-    is_done: bool,
-}
-
-impl Writing {
-    fn begin(to: &FilePath) -> io::Result<Self> {
-        let dir = to.parent().ok_or(io::ErrorKind::InvalidInput)?;
-        if folder::open(dir).is_err() {
-            folder::make_dirs(dir, 0o755)?;
-        }
-        let folder = Folder::of(to)?;
-        if std::fs::symlink_metadata(folder.file()).is_ok_and(|it| it.is_dir()) {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
-        let name = format!(".sponde-{}.tmp", uuid::Uuid::new_v4().simple());
-        let temporary = folder.beside(name);
-        let file = File::create_new(&temporary)?;
-        Ok(Self {
-            file,
-            folder,
-            temporary,
-            bytes: 0,
-            is_done: false,
-        })
-    }
-
-    fn write(mut self, piece: &[u8]) -> io::Result<Self> {
-        self.file.write_all(piece)?;
-        self.bytes += piece.len() as u64;
-        Ok(self)
-    }
-
-    fn end(mut self) -> io::Result<u64> {
-        // A link in its place is replaced, not followed.
-        std::fs::rename(&self.temporary, self.folder.file())?;
-        self.is_done = true;
-        Ok(self.bytes)
-    }
-}
-
-impl Drop for Writing {
-    fn drop(&mut self) {
-        if !self.is_done {
-            let _ = std::fs::remove_file(&self.temporary);
-        }
-    }
-}
-
 /// Does what waits for a disk elsewhere.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -341,11 +258,6 @@ pub(super) fn of_io(error: &io::Error) -> Problem {
     Problem::new(status, reason, error.to_string())
 }
 
-pub(super) fn iso(time: SystemTime) -> Option<String> {
-    let time = jiff::Timestamp::try_from(time).ok()?;
-    Some(time.to_string())
-}
-
 /// Copies a file, whole or not at all.
 pub(super) async fn copy(from: PathBuf, to: PathBuf) -> Result<(), Problem> {
     let bytes = blocking(move || {
@@ -360,28 +272,4 @@ pub(super) async fn copy(from: PathBuf, to: PathBuf) -> Result<(), Problem> {
 pub(super) async fn write_bytes(to: PathBuf, bytes: Vec<u8>) -> Result<(), Problem> {
     let pieces = futures_util::stream::iter([Ok(Bytes::from(bytes))]);
     write(to, pieces).await.map(|_| ())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_only_lead_down() {
-        for (path, expected) in [
-            ("", Some("")),
-            ("/", Some("")),
-            ("a", Some("a")),
-            ("/a/b/", Some("a/b")),
-            ("./a/./b", Some("a/b")),
-            ("a..b/..c", Some("a..b/..c")),
-            ("..", None),
-            ("a/../b", None),
-            ("a/..", None),
-            ("a\0b", None),
-        ] {
-            let found = relative(path);
-            assert_eq!(found.as_deref(), expected.map(FilePath::new), "{path}");
-        }
-    }
 }

@@ -8,6 +8,7 @@
 //! - [`outputs`], [`document`], [`ticket`], [`render`]: what cells put out, which is hostile.
 //! - [`kernel`]: variables, completion, windows of tables. [`files`], [`notebook`], [`catalog`]: the rest.
 //!
+//! - [`mcp`]: the Model Context Protocol over HTTP.
 //! - [`jupyter`]: Jupyter's REST and websocket, for front ends that speak it.
 //!
 //! A handler parses, asks `app` or a session, and answers JSON; it holds no state and no logic that another front end
@@ -29,6 +30,8 @@ mod jupyter;
 mod kernel;
 mod keys;
 mod listen;
+mod mcp;
+mod mcp_state;
 mod metrics;
 mod notebook;
 mod operation;

@@ -10,8 +10,7 @@ use super::download;
 use super::extract::Path;
 use super::problem::Problem;
 use super::state::Shared;
-use crate::export::{self, Options};
-use crate::session::notebook;
+use crate::app::exported::Exported;
 
 /// The session's notebook as it is now; `file` is `notebook.ipynb`, `.html`, `.md` or `.py`.
 pub(super) async fn notebook(
@@ -21,31 +20,21 @@ pub(super) async fn notebook(
 ) -> Result<Response, Problem> {
     let ending = file.strip_prefix("notebook.");
     let ending = ending.ok_or_else(|| Problem::not_found("there is no such route"))?;
-    let mime = match ending {
-        "ipynb" => "application/x-ipynb+json",
-        "html" => "text/html; charset=utf-8",
-        "md" => "text/markdown; charset=utf-8",
-        "py" => "text/x-python; charset=utf-8",
-        _ => {
-            return Err(Problem::not_found(format!("there is no notebook.{ending}"))
-                .hint("there are ipynb, html, md and py"));
-        }
-    };
+    let format = Exported::of_ending(ending).ok_or_else(|| {
+        Problem::not_found(format!("there is no notebook.{ending}"))
+            .hint("there are ipynb, html, md and py")
+    })?;
     let live = shared.live(&id)?;
     let transcript = live.handle().look(Clone::clone).await?;
-    let (name, ending) = (live.id.clone(), ending.to_owned());
+    let name = live.id.clone();
     let file = format!("{name}.{ending}");
-    let text = tokio::task::spawn_blocking(move || {
-        let notebook = notebook::render(&transcript);
-        let all = Options::default();
-        match ending.as_str() {
-            "ipynb" => export::notebook(&notebook, all),
-            "html" => export::html(&notebook, &name, all, &|_| None),
-            "md" => export::markdown(&notebook, all, None),
-            _ => export::script(&notebook, all),
-        }
-    });
+    let text = tokio::task::spawn_blocking(move || format.render(&transcript, &name));
     let text = text.await;
     let text = text.map_err(|error| Problem::internal(error.to_string()))?;
-    Ok(download::bytes(text.into_bytes(), mime, &file, &headers))
+    Ok(download::bytes(
+        text.into_bytes(),
+        format.mime(),
+        &file,
+        &headers,
+    ))
 }

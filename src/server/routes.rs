@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::operation::{Add, Operation, Route, Schema, operation};
 use super::state::Shared;
 use super::{
-    catalog, commands, events, files, guard, jupyter, kernel, metrics, notebook, outputs, page,
+    catalog, commands, events, files, guard, jupyter, kernel, mcp, metrics, notebook, outputs, page,
 };
 use super::{render, sessions};
 
@@ -100,6 +100,7 @@ fn table() -> Vec<Route> {
     of_kernels(&mut add);
     of_files(&mut add);
     jupyter::routes(&mut add);
+    mcp::routes(&mut add);
     add(
         "/api/models",
         get(catalog::models),

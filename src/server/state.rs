@@ -8,6 +8,7 @@ use super::access::Access;
 use super::counters::Counters;
 use super::jupyter::state::JupyterState;
 use super::keys::Keys;
+use super::mcp_state::McpState;
 use super::problem::Problem;
 use super::ticket::Tickets;
 use super::token::Token;
@@ -22,6 +23,8 @@ pub(super) struct Shared {
     pub(super) kernels: KernelRegistry,
     /// What else those need.
     pub(super) jupyter: JupyterState,
+    /// Programs that speak MCP.
+    pub(super) mcp: McpState,
     /// Who may come in.
     pub(super) access: Access,
     /// Sessions work in it or below it; without links.
@@ -50,6 +53,7 @@ impl Shared {
         Self {
             kernels: KernelRegistry::new(registry.clone(), defaults.clone()),
             jupyter: JupyterState::default(),
+            mcp: McpState::new(&registry, &defaults, &root),
             registry,
             access: Access::new(token, port, hosts),
             root,

@@ -56,6 +56,7 @@ mod page;
 mod page_files;
 mod parity;
 mod profile;
+mod programs;
 mod proxy;
 mod recorder;
 mod registries;

@@ -287,6 +287,12 @@ const RULES: &[Rule] = &[
     },
     // It starts the server, and knows nothing else of it.
     Rule {
+        files: &["cli/mcp.rs"],
+        may: &["app", "cli", "error", "mcp"],
+        crates: Crates::AllBut(&["zeromq", "rig", "reqwest", "axum", "hyper"]),
+        never: &[],
+    },
+    Rule {
         files: &["cli/serve.rs", "cli/args/serve.rs"],
         may: &["app", "cli", "error", "paths", "server"],
         crates: Crates::AllBut(&["zeromq", "rig", "reqwest", "axum", "hyper"]),
@@ -328,6 +334,7 @@ const RULES: &[Rule] = &[
             "error",
             "export",
             "jupyter",
+            "mcp",
             "paths",
             "session",
             "kernel::Types",
@@ -357,22 +364,15 @@ const RULES: &[Rule] = &[
     },
     Rule {
         files: &["mcp"],
-        may: &[
-            "agent",
-            "config",
-            "error",
-            "export",
-            "jupyter",
-            "paths",
-            "session",
-            "kernel::Types",
-            "kernel::attach",
-            "kernel::discover",
-            "kernel::reap",
-            "kernel::task",
+        may: &["agent", "app", "jupyter", "kernel::task", "session"],
+        crates: Crates::AllBut(&["zeromq", "rig", "reqwest", "axum", "hyper", "clap"]),
+        never: &[
+            "std::env",
+            "std::fs",
+            "std::net",
+            "std::process",
+            "std::io::stdin",
         ],
-        crates: Crates::AllBut(&["zeromq", "rig", "reqwest"]),
-        never: &[],
     },
     Rule {
         files: &["config.rs", "config"],

@@ -29,6 +29,13 @@ pub enum Command {
         /// The line, without newline.
         value: String,
     },
+    /// Nobody answers [`super::EventKind::InputRequested`]: the code gets an error.
+    RefuseInput {
+        /// Which cell.
+        cell: String,
+        /// Why, for the cell's output.
+        reason: String,
+    },
     /// Code of the person's own; also while code of the model waits for a [`Command::Decide`], which is asked for again
     /// after it.
     Run {

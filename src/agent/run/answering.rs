@@ -145,6 +145,18 @@ impl Session {
         }
     }
 
+    /// A front end says that nobody will answer.
+    pub(super) async fn not_answered(&mut self, cell: &str, reason: &str) {
+        if self.answered_install(cell, "no").await {
+            return;
+        }
+        let waits = |running: &Running| running.cell == cell && running.input.is_some();
+        if self.cells.running.as_ref().is_some_and(waits) {
+            self.subscribers.resolved_by(cell);
+            self.refuse(reason).await;
+        }
+    }
+
     async fn give(&mut self, line: String, by: AnsweredBy) {
         let Some(Running {
             cell,

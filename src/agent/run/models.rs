@@ -86,6 +86,7 @@ impl Session {
             output_budget,
         } = outfit;
         let info = provider.info().clone();
+        let is_first = self.options.provider.is_none();
         self.options.provider = Some(redacted(provider, &self.options.redactor));
         self.options.system = system;
         self.options.coaching = coaching;
@@ -97,6 +98,9 @@ impl Session {
             vision: info.vision,
             context_window: info.context_window,
         });
+        if is_first {
+            self.say_facts();
+        }
     }
 
     fn unchanged(&mut self, model: String, message: String) {

@@ -59,7 +59,7 @@ impl Session {
                     if queue.front().is_some_and(|call| call.cell == *cell));
                 self.waiting(waits, cell)
             }
-            Command::Reply { cell, .. } => {
+            Command::Reply { cell, .. } | Command::RefuseInput { cell, .. } => {
                 let running = self.cells.running.as_ref();
                 let waits = running.is_some_and(|it| it.cell == *cell && it.input.is_some());
                 self.waiting(waits, cell)

@@ -18,7 +18,7 @@ use crate::llm::types::{Provider, ProviderError};
 use crate::llm::wording::Wording;
 
 /// Bytes of a cell's text that a model gets.
-const OUTPUT_BUDGET: usize = 8_000;
+pub(in crate::app) const OUTPUT_BUDGET: usize = 8_000;
 /// Those that a small one gets.
 const SMALL_BUDGET: usize = 600;
 

@@ -88,8 +88,10 @@ impl Models for Arc<Switchboard> {
     fn open(&self, name: &str) -> Opening {
         let (board, name) = (Arc::clone(self), name.to_owned());
         Box::pin(async move {
+            // Without a name: the best there is.
+            let name = (!name.is_empty()).then_some(name.as_str());
             board
-                .first(Some(&name))
+                .first(name)
                 .await
                 .map_err(|failure| match failure.hint {
                     Some(hint) => format!("{}; {hint}", failure.message),

@@ -1,0 +1,364 @@
+//! Sessions for programs that bring their own model: opened by name when they are first used, one turn at a time in the
+//! order of asking, every run a cell of a session's notebook like all others.
+//!
+//! All wires that programs speak stand on it (`mcp`, and what `server` has of others): what code may do, what is kept and who
+//! waits for whom is decided here, once. Nothing here knows a wire.
+
+mod result;
+mod turn;
+mod undoing;
+mod workspace;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::registry::{LiveSession, OpenRequest, Registry, RegistryError};
+use super::{ModelAt, Notice, SessionSettings};
+use crate::agent::stream::Rejection;
+use crate::app::exported::Exported;
+use crate::session::{CodeCell, Transcript};
+pub use result::{CellResult, CodeError, Eye, OutputFile, file_of, visuals};
+pub use turn::{Turn, TurnOutcome};
+pub use undoing::UndoOutcome;
+pub use workspace::{Entry, FileError, FileKind, Workspace};
+
+/// Names that are remembered.
+const NAMES: usize = 1000;
+/// Characters of a name.
+const NAME: usize = 64;
+/// The session of whoever names none.
+pub const DEFAULT: &str = "default";
+
+/// Sessions by name; clones share them.
+#[derive(Clone)]
+pub struct Executor {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    registry: Registry,
+    settings: SessionSettings,
+    directory: PathBuf,
+    named: Mutex<BTreeMap<String, Arc<Named>>>,
+}
+
+/// A name, and the session that it means once that was opened.
+#[derive(Default)]
+struct Named {
+    id: tokio::sync::Mutex<Option<String>>,
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// A session as a program has it.
+#[derive(Clone)]
+pub struct ProgramSession {
+    /// What the program calls it.
+    pub name: String,
+    /// The session.
+    pub live: Arc<LiveSession>,
+    /// What the program should know of its opening, if it was opened now.
+    pub notes: Vec<String>,
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// Why something could not be done for a program.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecutorError {
+    /// It is no name.
+    #[error("`{0}` is not a name for a session")]
+    Name(String),
+    /// Another one has it.
+    #[error("there is already a session `{0}`")]
+    Taken(String),
+    /// Too many names are in use.
+    #[error("{NAMES} sessions were named, and no more are remembered")]
+    TooMany,
+    /// No session of this name was used.
+    #[error("there is no session `{name}`; there is {}", known.join(", "))]
+    Unknown {
+        /// The name.
+        name: String,
+        /// Those that there are.
+        known: Vec<String>,
+    },
+    /// It was not opened.
+    #[error("the session could not be opened: {0}")]
+    NotOpened(#[from] RegistryError),
+    /// Others use it.
+    #[error(
+        "the session is busy with what another client runs, and was not free within {seconds} s"
+    )]
+    Busy {
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// It does not take the command.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+}
+
+impl ExecutorError {
+    /// What to do next.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Name(_) => {
+                format!("a name has 1 to {NAME} letters, digits, dots, dashes and underscores")
+            }
+            Self::Taken(_) => "choose another name, or use that session".to_owned(),
+            Self::TooMany => "use a session again instead of a new one".to_owned(),
+            Self::Unknown { .. } => "run code in a session to open it".to_owned(),
+            Self::NotOpened(RegistryError::Failed(failure)) => return failure.hint.clone(),
+            Self::NotOpened(_) | Self::Rejected(_) => return None,
+            Self::Busy { .. } => "try again, or use another session".to_owned(),
+        })
+    }
+}
+
+/// What a session is opened with, beside what all of them have.
+#[derive(Debug, Default)]
+pub struct Opening {
+    /// Its main kernel, by name or language.
+    pub kernel: Option<String>,
+    /// Where it works, if not in the executor's directory.
+    pub directory: Option<PathBuf>,
+    /// Variables of its environment.
+    pub variables: Vec<(String, String)>,
+}
+
+impl Executor {
+    /// For sessions of `registry` like those with `settings`, that work in `directory`.
+    pub fn new(registry: Registry, settings: SessionSettings, directory: PathBuf) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                registry,
+                settings: SessionSettings {
+                    // Code that asks for a line gets it from the program, or an error.
+                    attended: true,
+                    model_at: ModelAt::Wish,
+                    ..settings
+                },
+                directory,
+                named: Mutex::default(),
+            }),
+        }
+    }
+
+    /// The sessions of the process.
+    pub fn registry(&self) -> &Registry {
+        &self.shared.registry
+    }
+
+    /// How its sessions are.
+    pub fn settings(&self) -> &SessionSettings {
+        &self.shared.settings
+    }
+
+    /// The directory that its sessions work in.
+    pub fn directory(&self) -> &Path {
+        &self.shared.directory
+    }
+
+    /// The files there, as code in its sessions may use them.
+    pub fn workspace(&self) -> Workspace {
+        let settings = &self.shared.settings.sandbox;
+        let config = &self.shared.registry.context().config;
+        Workspace::new(&self.shared.directory, settings.level.or(config.sandbox))
+    }
+
+    /// The session `name`, which is opened if it is not there. One that has ended goes on, without its variables.
+    ///
+    /// # Errors
+    /// [`ExecutorError`].
+    pub async fn session(&self, name: &str) -> Result<ProgramSession, ExecutorError> {
+        self.open(name, Opening::default()).await
+    }
+
+    /// A new session with a name that none has.
+    ///
+    /// # Errors
+    /// [`ExecutorError`].
+    pub async fn new_session(
+        &self,
+        name: Option<&str>,
+        opening: Opening,
+    ) -> Result<ProgramSession, ExecutorError> {
+        let name = match name {
+            Some(name) if self.names().contains_key(name) => {
+                return Err(ExecutorError::Taken(name.to_owned()));
+            }
+            Some(name) => name.to_owned(),
+            None => self.free_name(),
+        };
+        self.open(&name, opening).await
+    }
+
+    async fn open(&self, name: &str, opening: Opening) -> Result<ProgramSession, ExecutorError> {
+        let named = self.entry(name)?;
+        let mut id = named.id.lock().await;
+        let session = |live, notes| ProgramSession {
+            name: name.to_owned(),
+            live,
+            notes,
+            turn: Arc::clone(&named.turn),
+        };
+        let registry = &self.shared.registry;
+        if let Some(live) = id.as_deref().and_then(|id| registry.get(id)) {
+            live.touch();
+            return Ok(session(live, Vec::new()));
+        }
+        let before = id.take();
+        let goes_on = before.is_some();
+        let opened = registry.open(self.request(before.clone(), opening)).await;
+        let (live, notices) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                // Also the next one tries to go on; a name that was never more than one is free again.
+                id.clone_from(&before);
+                drop(id);
+                if before.is_none() {
+                    self.names().remove(name);
+                }
+                return Err(error.into());
+            }
+        };
+        *id = Some(live.id.clone());
+        let mut notes: Vec<String> = notices.into_iter().filter_map(words).collect();
+        if goes_on {
+            notes.push(format!(
+                "The session `{name}` had ended and goes on: its notebook and files are there, its variables are gone."
+            ));
+        }
+        Ok(session(live, notes))
+    }
+
+    fn request(&self, resume: Option<String>, opening: Opening) -> OpenRequest {
+        let Shared {
+            settings,
+            directory,
+            ..
+        } = &*self.shared;
+        let kernels = match opening.kernel {
+            Some(kernel) => vec![kernel],
+            None => settings.kernels.clone(),
+        };
+        OpenRequest {
+            settings: SessionSettings {
+                kernels,
+                ..settings.clone()
+            },
+            directory: Some(opening.directory.unwrap_or_else(|| directory.clone())),
+            variables: opening.variables,
+            resume,
+        }
+    }
+
+    /// The session `name` if it runs.
+    ///
+    /// # Errors
+    /// [`ExecutorError::Unknown`].
+    pub fn running(&self, name: &str) -> Result<ProgramSession, ExecutorError> {
+        let running = self.list();
+        let known: Vec<String> = running.iter().map(|it| it.name.clone()).collect();
+        let found = running.into_iter().find(|it| it.name == name);
+        found.ok_or_else(|| ExecutorError::Unknown {
+            name: name.to_owned(),
+            known: if known.is_empty() {
+                vec!["none yet".to_owned()]
+            } else {
+                known
+            },
+        })
+    }
+
+    /// Those that run, by name.
+    pub fn list(&self) -> Vec<ProgramSession> {
+        let named: Vec<(String, Arc<Named>)> = {
+            let named = self.names();
+            let each = named.iter();
+            each.map(|(name, named)| (name.clone(), Arc::clone(named)))
+                .collect()
+        };
+        let mut running = Vec::new();
+        for (name, named) in named {
+            // One that is being opened does not run yet.
+            let Ok(id) = named.id.try_lock().map(|id| id.clone()) else {
+                continue;
+            };
+            let live = id.and_then(|id| self.shared.registry.get(&id));
+            running.extend(live.map(|live| ProgramSession {
+                name,
+                live,
+                notes: Vec::new(),
+                turn: Arc::clone(&named.turn),
+            }));
+        }
+        running
+    }
+
+    /// Ends the session `name`; its files stay, and the name is free.
+    ///
+    /// # Errors
+    /// [`ExecutorError::Unknown`].
+    pub async fn end(&self, name: &str) -> Result<(), ExecutorError> {
+        let session = self.running(name)?;
+        self.names().remove(name);
+        self.shared.registry.end(&session.live.id).await?;
+        Ok(())
+    }
+
+    fn entry(&self, name: &str) -> Result<Arc<Named>, ExecutorError> {
+        let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || name.len() > NAME || !name.chars().all(is_fit) {
+            return Err(ExecutorError::Name(name.chars().take(NAME).collect()));
+        }
+        let mut names = self.names();
+        if !names.contains_key(name) && names.len() >= NAMES {
+            return Err(ExecutorError::TooMany);
+        }
+        Ok(Arc::clone(names.entry(name.to_owned()).or_default()))
+    }
+
+    fn free_name(&self) -> String {
+        let names = self.names();
+        let mut numbers = 2..;
+        let free = numbers.find(|number| !names.contains_key(&format!("session-{number}")));
+        format!("session-{}", free.unwrap_or(0))
+    }
+
+    /// Whole after every change.
+    fn names(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Named>>> {
+        let named = self.shared.named.lock();
+        named.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ProgramSession {
+    /// A cell as it is now.
+    pub async fn cell(&self, id: &str) -> Option<CodeCell> {
+        let id = id.to_owned();
+        let look = move |transcript: &Transcript| transcript.code(&id).cloned();
+        self.live.handle().look(look).await.ok().flatten()
+    }
+
+    /// The whole conversation as a file; `None` if the session has ended.
+    pub async fn export(&self, format: Exported) -> Option<String> {
+        let transcript = self.live.handle().look(Clone::clone).await.ok()?;
+        let name = self.name.clone();
+        let text = tokio::task::spawn_blocking(move || format.render(&transcript, &name));
+        text.await.ok()
+    }
+
+    /// The language that its main kernel speaks.
+    pub fn language(&self) -> &str {
+        let main = self.live.kernels.first();
+        main.map_or("python", |kernel| &kernel.language)
+    }
+}
+
+fn words(notice: Notice) -> Option<String> {
+    match notice {
+        Notice::Info(text) | Notice::Warning(text) => Some(text),
+        Notice::StepBegan { .. } | Notice::StepOutput { .. } | Notice::StepEnded { .. } => None,
+    }
+}

@@ -1,0 +1,159 @@
+//! What a program's model gets of a cell: short text, small pictures; and what there is besides, as files.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::ProgramSession;
+use crate::jupyter::mime::TEXT_PLAIN;
+use crate::jupyter::nbformat::Output;
+use crate::kernel::Verdict;
+use crate::llm::types::{Part, PictureRules};
+use crate::session::summarize::{self, Budget, ImagePreparer};
+use crate::session::visual::Visual;
+use crate::session::{CodeCell, CodeStatus};
+
+/// What models' makers scale down to, and few enough for a client's limit of a result.
+const PICTURES: PictureRules = PictureRules {
+    longest_side: 1024,
+    bytes: 400 << 10,
+    most: 8,
+    tile: None,
+};
+
+/// Makes pictures small, and remembers those that it has made.
+#[derive(Debug, Clone)]
+pub struct Eye(Arc<ImagePreparer>);
+
+impl Default for Eye {
+    fn default() -> Self {
+        Self(Arc::new(ImagePreparer::new(PICTURES)))
+    }
+}
+
+/// A cell's outputs for a model.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CellResult {
+    /// All that is text, cut in the middle if it is long.
+    pub text: String,
+    /// Pictures: their type and their bytes.
+    pub images: Vec<(&'static str, Bytes)>,
+    /// Whether the text is not all there is.
+    pub is_cut: bool,
+    /// What the code raised.
+    pub error: Option<CodeError>,
+    /// What has a form besides text, at full size.
+    pub visuals: Vec<OutputFile>,
+}
+
+/// An exception.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CodeError {
+    /// Its type.
+    pub name: String,
+    /// Its message.
+    pub value: String,
+}
+
+/// An output that can be read as a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputFile {
+    /// Its number among the cell's outputs.
+    pub index: usize,
+    /// The type of the file.
+    pub mime: String,
+    /// How large it is.
+    pub bytes: usize,
+}
+
+impl ProgramSession {
+    /// What a model gets of the cell `id`, with at most so many bytes of text. `None`: there is no such cell.
+    pub async fn result(&self, id: &str, most: usize, eye: &Eye) -> Option<CellResult> {
+        let cell = self.cell(id).await?;
+        let (id, eye) = (id.to_owned(), eye.clone());
+        let made = tokio::task::spawn_blocking(move || of_cell(&id, &cell, most, &eye));
+        made.await.ok()
+    }
+}
+
+fn of_cell(id: &str, cell: &CodeCell, most: usize, eye: &Eye) -> CellResult {
+    let budget = Budget {
+        text: most,
+        eye: Some(&eye.0),
+        brief: false,
+        reads: false,
+        said: None,
+    };
+    let (parts, _) = summarize::result(id, cell, budget);
+    let mut result = CellResult {
+        is_cut: cell.outputs.is_cut() || summarize::whole_text(cell).len() > most,
+        error: error_of(cell),
+        visuals: visuals(cell),
+        ..CellResult::default()
+    };
+    for part in parts {
+        match part {
+            Part::Text(text) => {
+                if !result.text.is_empty() {
+                    result.text.push('\n');
+                }
+                result.text.push_str(&text);
+            }
+            Part::Image { media_type, data } => result.images.push((media_type, data)),
+        }
+    }
+    result
+}
+
+fn error_of(cell: &CodeCell) -> Option<CodeError> {
+    let CodeStatus::Finished(Verdict::Error { .. }) = &cell.status else {
+        return None;
+    };
+    let outputs = cell.outputs.to_notebook();
+    outputs.into_iter().rev().find_map(|output| match output {
+        Output::Error { ename, evalue, .. } => Some(CodeError {
+            name: ename,
+            value: evalue,
+        }),
+        _ => None,
+    })
+}
+
+/// The outputs of a cell that no text stands for.
+pub fn visuals(cell: &CodeCell) -> Vec<OutputFile> {
+    let outputs = cell.outputs.to_notebook().into_iter().enumerate();
+    let file = |(index, output): (usize, Output)| {
+        let (mime, bytes) = file_of(&output)?;
+        let is_visual = mime != TEXT_PLAIN;
+        is_visual.then_some(OutputFile {
+            index,
+            mime,
+            bytes: bytes.len(),
+        })
+    };
+    outputs.filter_map(file).collect()
+}
+
+/// An output as a file: its type and its bytes.
+pub fn file_of(output: &Output) -> Option<(String, Vec<u8>)> {
+    match output {
+        Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
+            if let Some(visual) = Visual::of(data) {
+                let (ending, bytes) = visual.file(data)?;
+                let mime = match ending {
+                    "svg" => "image/svg+xml".to_owned(),
+                    "html" => "text/html".to_owned(),
+                    picture => format!("image/{picture}"),
+                };
+                return Some((mime, bytes));
+            }
+            let text = data.text_of(TEXT_PLAIN)?.into_owned();
+            Some((TEXT_PLAIN.to_owned(), text.into_bytes()))
+        }
+        Output::Stream { text, .. } => Some((TEXT_PLAIN.to_owned(), text.clone().into_bytes())),
+        Output::Error { traceback, .. } => {
+            Some((TEXT_PLAIN.to_owned(), traceback.join("\n").into_bytes()))
+        }
+        Output::Other(_) => None,
+    }
+}

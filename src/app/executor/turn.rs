@@ -1,0 +1,302 @@
+//! One turn of a session for a program: a cell that runs, or a question to the model, with all that is seen of it.
+//!
+//! A turn that is dropped before its end is interrupted: nobody waits for it any more. What it has done stays in the
+//! notebook, and the next turn of the session waits until it is over.
+
+use std::time::Duration;
+
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::{Executor, ExecutorError, ProgramSession};
+use crate::agent::stream::{Rejection, SessionHandle, View};
+use crate::agent::{Command, EventKind, TurnEnd};
+use crate::app::registry::ClientGuard;
+use crate::kernel::task;
+
+/// How long a turn waits for those before it.
+const QUEUE: Duration = Duration::from_mins(30);
+/// How long for what clients of other kinds do in the session.
+const BUSY: Duration = Duration::from_mins(2);
+/// How often it tries meanwhile.
+const AGAIN: Duration = Duration::from_millis(200);
+/// How long code may take to end when its time is up, before its kernel is started anew.
+const GRACE: Duration = Duration::from_secs(20);
+/// Notices that are kept.
+const NOTICES: usize = 50;
+
+/// A turn that goes on.
+pub struct Turn {
+    inner: Option<Inner>,
+    stop: Stop,
+    outcome: TurnOutcome,
+}
+
+struct Inner {
+    view: View,
+    handle: SessionHandle,
+    by: String,
+    held: (ClientGuard, OwnedMutexGuard<()>),
+}
+
+/// When the code's time is up.
+#[derive(Clone, Copy)]
+enum Stop {
+    Never,
+    Interrupt(Instant),
+    Restart(Instant),
+}
+
+/// What has come of a turn so far.
+#[derive(Debug, Clone, Default)]
+pub struct TurnOutcome {
+    /// The cells that ran, or were to run.
+    pub cells: Vec<String>,
+    /// How the last one ended, in the words of [`EventKind::CodeFinished`].
+    pub status: Option<String>,
+    /// Its `In [n]` number.
+    pub count: Option<i64>,
+    /// What a person should know.
+    pub notices: Vec<String>,
+    /// Whether the code's time was up.
+    pub timed_out: bool,
+    /// How the turn ended; `None` if it goes on, or the session ended with it.
+    pub end: Option<TurnEnd>,
+    began: Option<Instant>,
+    took: Duration,
+}
+
+impl TurnOutcome {
+    /// How long the turn took.
+    pub fn took(&self) -> Duration {
+        self.took
+    }
+}
+
+impl ProgramSession {
+    /// Runs code; `limit` is how long it may run.
+    ///
+    /// # Errors
+    /// [`ExecutorError`].
+    pub async fn run(
+        &self,
+        by: &str,
+        code: String,
+        language: Option<String>,
+        limit: Option<Duration>,
+    ) -> Result<Turn, ExecutorError> {
+        self.begin(by, Command::Run { code, language }, limit).await
+    }
+
+    /// Asks the model, whose code has the session's own limit of time.
+    ///
+    /// # Errors
+    /// [`ExecutorError`].
+    pub async fn ask(
+        &self,
+        by: &str,
+        text: String,
+        executor: &Executor,
+    ) -> Result<Turn, ExecutorError> {
+        if self.live.activity().model.is_none() {
+            let settings = executor.settings().model.clone();
+            let config = || executor.registry().context().config.model.clone();
+            // Without a name the best there is; the question waits for it.
+            let model = settings.or_else(config).unwrap_or_default();
+            let handle = self.live.handle();
+            handle.send(by, Command::SetModel { model }).await?;
+        }
+        self.begin(by, Command::Submit { text }, None).await
+    }
+
+    /// Begins a turn with `command`.
+    async fn begin(
+        &self,
+        by: &str,
+        command: Command,
+        limit: Option<Duration>,
+    ) -> Result<Turn, ExecutorError> {
+        let busy = |wait: Duration| ExecutorError::Busy {
+            seconds: wait.as_secs(),
+        };
+        let turn = std::sync::Arc::clone(&self.turn).lock_owned();
+        let turn = timeout(QUEUE, turn).await.map_err(|_| busy(QUEUE))?;
+        let counted = self.live.client();
+        let handle = self.live.handle().clone();
+        let until = Instant::now() + BUSY;
+        let view = loop {
+            let mut view = fresh_view(&handle, by).await?;
+            match view.send(command.clone()).await {
+                Ok(()) => break view,
+                Err(Rejection::Busy | Rejection::Restoring) if Instant::now() < until => {
+                    let is_over =
+                        |event: &EventKind| matches!(event, EventKind::TurnFinished { .. });
+                    // Its end may have come before we looked.
+                    let _ = timeout(AGAIN, view.until(is_over)).await;
+                }
+                Err(Rejection::Busy | Rejection::Restoring) => return Err(busy(BUSY)),
+                Err(error) => return Err(error.into()),
+            }
+        };
+        let now = Instant::now();
+        Ok(Turn {
+            inner: Some(Inner {
+                view,
+                handle,
+                by: by.to_owned(),
+                held: (counted, turn),
+            }),
+            stop: limit.map_or(Stop::Never, |limit| Stop::Interrupt(now + limit)),
+            outcome: TurnOutcome {
+                began: Some(now),
+                ..TurnOutcome::default()
+            },
+        })
+    }
+}
+
+/// What happens from now on.
+pub(super) async fn fresh_view(handle: &SessionHandle, by: &str) -> Result<View, Rejection> {
+    let newest = handle.resume(by, handle.newest());
+    let client = match newest {
+        Some(client) => client,
+        None => handle.join(by).await?.1,
+    };
+    Ok(View::new(client))
+}
+
+impl Turn {
+    /// What happens next; `None` at the end. Can be cancelled without loss.
+    pub async fn next(&mut self) -> Option<EventKind> {
+        loop {
+            let inner = self.inner.as_mut()?;
+            let at = match self.stop {
+                Stop::Never => None,
+                Stop::Interrupt(at) | Stop::Restart(at) => Some(at),
+            };
+            tokio::select! {
+                event = inner.view.recv() => {
+                    let Some(event) = event else {
+                        self.over();
+                        return None;
+                    };
+                    self.outcome.take(&event.kind);
+                    if matches!(event.kind, EventKind::TurnFinished { .. }) {
+                        self.over();
+                    }
+                    return Some(event.kind);
+                }
+                () = sleep_until(at.unwrap_or_else(Instant::now)), if at.is_some() => {
+                    let (command, next) = match self.stop {
+                        Stop::Interrupt(_) => (Command::Interrupt, Stop::Restart(Instant::now() + GRACE)),
+                        Stop::Restart(_) | Stop::Never => (Command::RestartKernel, Stop::Never),
+                    };
+                    self.outcome.timed_out = true;
+                    self.stop = next;
+                    // A session that has ended says so next.
+                    let _ = inner.view.send(command).await;
+                }
+            }
+        }
+    }
+
+    /// Sends a command, such as the answer to a question.
+    ///
+    /// # Errors
+    /// Why it is not carried out.
+    pub async fn send(&mut self, command: Command) -> Result<(), Rejection> {
+        match &mut self.inner {
+            Some(inner) => inner.view.send(command).await,
+            None => Err(Rejection::NotWaiting),
+        }
+    }
+
+    /// What has come of it so far.
+    pub fn outcome(&self) -> &TurnOutcome {
+        &self.outcome
+    }
+
+    /// The code's time does not count while its program is asked.
+    pub fn extend(&mut self, by: Duration) {
+        if let Stop::Interrupt(at) = &mut self.stop {
+            *at += by;
+        }
+    }
+
+    fn over(&mut self) {
+        self.inner = None;
+        let began = self.outcome.began;
+        self.outcome.took = began.map_or(Duration::ZERO, |began| began.elapsed());
+    }
+}
+
+impl TurnOutcome {
+    fn saw(&mut self, cell: &str) {
+        if self.cells.last().map(String::as_str) != Some(cell) {
+            self.cells.push(cell.to_owned());
+        }
+    }
+
+    fn note(&mut self, message: String) {
+        if self.notices.len() < NOTICES {
+            self.notices.push(message);
+        }
+    }
+
+    fn take(&mut self, event: &EventKind) {
+        match event {
+            EventKind::CodeStarted { cell } | EventKind::CodeProposed { cell, .. } => {
+                self.saw(cell);
+            }
+            EventKind::CodeFinished {
+                cell,
+                status,
+                count,
+            } => {
+                self.saw(cell);
+                self.status = Some(status.clone());
+                self.count = *count;
+            }
+            EventKind::Notice { message } | EventKind::ModelUnchanged { message, .. } => {
+                self.note(message.clone());
+            }
+            EventKind::KernelFailed { message, log, .. } => {
+                let log = log.as_deref().unwrap_or_default();
+                self.notices
+                    .push(format!("{message}\n{log}").trim().to_owned());
+            }
+            EventKind::TurnFinished { end, .. } => self.end = Some(end.clone()),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let Some(Inner {
+            mut view,
+            handle,
+            by,
+            held,
+        }) = self.inner.take()
+        else {
+            return;
+        };
+        if tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        task::spawn("abandoned turn", async move {
+            let _held = held;
+            let is_over = |event: &EventKind| matches!(event, EventKind::TurnFinished { .. });
+            for command in [Command::Interrupt, Command::RestartKernel] {
+                if handle.send(&by, command).await.is_err() {
+                    return;
+                }
+                if timeout(GRACE, view.until(is_over)).await.is_ok() {
+                    return;
+                }
+            }
+        })
+        .detach();
+    }
+}

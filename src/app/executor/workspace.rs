@@ -1,0 +1,209 @@
+//! The files that a program's sessions work with: read and written within the bounds that their code has.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use crate::app::files;
+pub use crate::app::files::Entry;
+use crate::kernel::{Level, LevelChoice};
+
+/// Bytes of a file that is read or written whole.
+const LARGEST: u64 = 64 << 20;
+
+/// A directory as programs see it.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    root: PathBuf,
+    may_write: bool,
+}
+
+/// What a file is, by its name and beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// Text in UTF-8.
+    Text,
+    /// A picture of this type.
+    Image(&'static str),
+    /// Anything else.
+    Binary,
+}
+
+/// Why a file was not read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It is somewhere else.
+    #[error("`{0}` is not in the workspace")]
+    Outside(String),
+    /// Code may not change it either.
+    #[error("`{0}` is read-only, as for code")]
+    Protected(String),
+    /// The sandbox writes nothing.
+    #[error("files cannot be written: the sandbox is read-only")]
+    ReadOnly,
+    /// The operating system says no.
+    #[error("`{path}` could not be {what}: {error}")]
+    Io {
+        /// Which.
+        path: String,
+        /// `read`, `listed`, `written`.
+        what: &'static str,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl FileError {
+    /// What to do next.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Outside(_) => Some("give a path relative to the workspace, without `..`"),
+            Self::Protected(_) => None,
+            Self::ReadOnly => Some("start with `--sandbox workspace` if files may change"),
+            Self::Io { error, .. } => match error.kind() {
+                io::ErrorKind::NotFound => Some("`list_files` says what is there"),
+                io::ErrorKind::FileTooLarge => {
+                    Some("read it with code, which can take a part of it")
+                }
+                _ => None,
+            },
+        }
+    }
+}
+
+impl Workspace {
+    pub(super) fn new(root: &Path, level: Option<LevelChoice>) -> Self {
+        Self {
+            root: root.to_owned(),
+            may_write: level.is_none_or(|choice| choice.level != Level::ReadOnly),
+        }
+    }
+
+    /// The directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// What is in the directory `path`.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn list(&self, path: &str) -> Result<Vec<Entry>, FileError> {
+        let place = self.place(path)?;
+        files::entries(&place).map_err(|error| failed(path, "listed", error))
+    }
+
+    /// The bytes of a file.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn read(&self, path: &str) -> Result<Vec<u8>, FileError> {
+        let place = self.place(path)?;
+        files::read(&place, LARGEST).map_err(|error| failed(path, "read", error))
+    }
+
+    /// Writes a file, whole or not at all, with the directories above it. Says how many bytes it has.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn write(&self, path: &str, bytes: &[u8]) -> Result<u64, FileError> {
+        if !self.may_write {
+            return Err(FileError::ReadOnly);
+        }
+        let place = self.place(path)?;
+        let inside = place.strip_prefix(&self.root).unwrap_or(&place);
+        // What the sandbox keeps from code: a repository's own files run programs of the person.
+        let is_git = |it: Component<'_>| it.as_os_str() == ".git";
+        if inside.components().any(is_git) || inside == Path::new("SPONDE.md") {
+            return Err(FileError::Protected(path.to_owned()));
+        }
+        if inside.as_os_str().is_empty() {
+            return Err(failed(path, "written", io::ErrorKind::IsADirectory.into()));
+        }
+        files::write(&place, bytes).map_err(|error| failed(path, "written", error))
+    }
+
+    /// Where `path` is: relative, or absolute and in the workspace.
+    fn place(&self, path: &str) -> Result<PathBuf, FileError> {
+        let inside = Path::new(path).strip_prefix(&self.root).ok();
+        let inside = match inside {
+            Some(inside) => inside.to_str(),
+            None if path.starts_with('/') && path != "/" => None,
+            None => Some(path),
+        };
+        let relative = inside.and_then(files::relative);
+        let relative = relative.ok_or_else(|| FileError::Outside(path.to_owned()))?;
+        Ok(self.root.join(relative))
+    }
+}
+
+impl FileKind {
+    /// What `bytes` are.
+    pub fn of(bytes: &[u8]) -> Self {
+        if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+            Self::Image("image/png")
+        } else if bytes.starts_with(b"\xff\xd8\xff") {
+            Self::Image("image/jpeg")
+        } else if bytes.starts_with(b"GIF8") {
+            Self::Image("image/gif")
+        } else if bytes.get(8..12) == Some(b"WEBP") && bytes.starts_with(b"RIFF") {
+            Self::Image("image/webp")
+        } else if std::str::from_utf8(bytes).is_ok() && !bytes.contains(&0) {
+            Self::Text
+        } else {
+            Self::Binary
+        }
+    }
+}
+
+fn failed(path: &str, what: &'static str, error: io::Error) -> FileError {
+    FileError::Io {
+        path: path.to_owned(),
+        what,
+        error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_code_may_not_change_programs_may_not_either() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let workspace = Workspace::new(&root, None);
+        assert_eq!(workspace.write("a/b.txt", b"x").unwrap(), 1);
+        let absolute = root.join("a/b.txt");
+        assert_eq!(workspace.read(absolute.to_str().unwrap()).unwrap(), b"x");
+        assert_eq!(workspace.list("/").unwrap().len(), 1);
+        for (path, message) in [
+            ("../x", "`../x` is not in the workspace"),
+            ("/etc/passwd", "`/etc/passwd` is not in the workspace"),
+            (
+                ".git/hooks/pre-commit",
+                "`.git/hooks/pre-commit` is read-only, as for code",
+            ),
+            ("a/.git/config", "`a/.git/config` is read-only, as for code"),
+            ("SPONDE.md", "`SPONDE.md` is read-only, as for code"),
+        ] {
+            assert_eq!(workspace.write(path, b"").unwrap_err().to_string(), message);
+        }
+        let level = LevelChoice::from(Level::ReadOnly);
+        let workspace = Workspace::new(&root, Some(level));
+        assert!(matches!(
+            workspace.write("c", b""),
+            Err(FileError::ReadOnly)
+        ));
+        assert_eq!(workspace.read("a/b.txt").unwrap(), b"x");
+    }
+
+    #[test]
+    fn a_file_is_what_it_begins_with() {
+        assert_eq!(FileKind::of(b"a,b\n1,2\n"), FileKind::Text);
+        assert_eq!(
+            FileKind::of(b"\x89PNG\r\n\x1a\nrest"),
+            FileKind::Image("image/png")
+        );
+        assert_eq!(FileKind::of(b"PAR1\0\xff"), FileKind::Binary);
+    }
+}

@@ -1,0 +1,52 @@
+//! A conversation as a file: a notebook, a page, Markdown, a script.
+
+use crate::export::{self, Options};
+use crate::session::{Transcript, notebook};
+
+/// What it can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exported {
+    /// nbformat 4.5.
+    Notebook,
+    /// A self-contained page.
+    Page,
+    /// Markdown.
+    Markdown,
+    /// The code, in percent format.
+    Script,
+}
+
+impl Exported {
+    /// By the ending of a file.
+    pub fn of_ending(ending: &str) -> Option<Self> {
+        match ending {
+            "ipynb" => Some(Self::Notebook),
+            "html" => Some(Self::Page),
+            "md" => Some(Self::Markdown),
+            "py" => Some(Self::Script),
+            _ => None,
+        }
+    }
+
+    /// Its type.
+    pub fn mime(self) -> &'static str {
+        match self {
+            Self::Notebook => "application/x-ipynb+json",
+            Self::Page => "text/html; charset=utf-8",
+            Self::Markdown => "text/markdown; charset=utf-8",
+            Self::Script => "text/x-python; charset=utf-8",
+        }
+    }
+
+    /// The text of it. Takes time.
+    pub fn render(self, transcript: &Transcript, name: &str) -> String {
+        let notebook = notebook::render(transcript);
+        let all = Options::default();
+        match self {
+            Self::Notebook => export::notebook(&notebook, all),
+            Self::Page => export::html(&notebook, name, all, &|_| None),
+            Self::Markdown => export::markdown(&notebook, all, None),
+            Self::Script => export::script(&notebook, all),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Files of a directory that a session works in: listed and written for front ends. No way leads out of it: paths have no
+//! `..`, and no link is followed, also none that code puts there meanwhile ([`folder`]).
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::kernel::folder::{self, Folder};
+
+/// Entries of a listing.
+const ENTRIES: usize = 10_000;
+
+/// One entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// `file`, `directory`, `link` or `other`.
+    pub kind: &'static str,
+    /// Its size.
+    pub bytes: u64,
+    /// When it was changed.
+    pub modified: Option<SystemTime>,
+}
+
+/// What is in a directory, by name.
+///
+/// # Errors
+/// It cannot be read.
+pub fn entries(dir: &Path) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for entry in folder::list(dir)?.take(ENTRIES) {
+        let entry = entry?;
+        // One that goes meanwhile is not there.
+        let Ok(metadata) = entry.metadata() else {
+            continue;
+        };
+        // A name that is no Unicode cannot be asked for.
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        let kind = match metadata.file_type() {
+            kind if kind.is_dir() => "directory",
+            kind if kind.is_file() => "file",
+            kind if kind.is_symlink() => "link",
+            _ => "other",
+        };
+        entries.push(Entry {
+            name,
+            kind,
+            bytes: metadata.len(),
+            modified: metadata.modified().ok(),
+        });
+    }
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(entries)
+}
+
+/// `path` if it only leads down.
+pub fn relative(path: &str) -> Option<PathBuf> {
+    let path = Path::new(path.trim_matches('/'));
+    let is_down = |it: Component<'_>| matches!(it, Component::Normal(_) | Component::CurDir);
+    let text = path.to_str().unwrap_or_default();
+    (path.components().all(is_down) && !text.contains('\0')).then(|| {
+        let steps = path.components();
+        steps
+            .filter(|it| matches!(it, Component::Normal(_)))
+            .collect()
+    })
+}
+
+/// A moment in ISO 8601.
+pub fn iso(time: SystemTime) -> Option<String> {
+    let time = jiff::Timestamp::try_from(time).ok()?;
+    Some(time.to_string())
+}
+
+/// Reads a file of at most `most` bytes; a larger one is an error that says how large it is.
+///
+/// # Errors
+/// What the operating system said, or that it is too large.
+pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = folder::open_file(path)?;
+    let length = file.metadata()?.len();
+    if length > most {
+        let message = format!("it has {length} bytes, and {most} are the most");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Writes a file, whole or not at all.
+///
+/// # Errors
+/// What the operating system said.
+pub fn write(to: &Path, bytes: &[u8]) -> io::Result<u64> {
+    Writing::begin(to)?.write(bytes)?.end()
+}
+
+/// A file that is not in its place yet; it is gone if it never gets there.
+pub struct Writing {
+    file: File,
+    folder: Folder,
+    temporary: PathBuf,
+    /// How much was written.
+    pub bytes: u64,
+    is_done: bool,
+}
+
+impl Writing {
+    /// A new file beside `to`, whose directory is made if it is not there.
+    ///
+    /// # Errors
+    /// What the operating system said.
+    pub fn begin(to: &Path) -> io::Result<Self> {
+        let dir = to.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        if folder::open(dir).is_err() {
+            folder::make_dirs(dir, 0o755)?;
+        }
+        let folder = Folder::of(to)?;
+        if std::fs::symlink_metadata(folder.file()).is_ok_and(|it| it.is_dir()) {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        let name = format!(".sponde-{}.tmp", uuid::Uuid::new_v4().simple());
+        let temporary = folder.beside(name);
+        let file = File::create_new(&temporary)?;
+        Ok(Self {
+            file,
+            folder,
+            temporary,
+            bytes: 0,
+            is_done: false,
+        })
+    }
+
+    /// With more bytes.
+    ///
+    /// # Errors
+    /// What the operating system said.
+    pub fn write(mut self, piece: &[u8]) -> io::Result<Self> {
+        self.file.write_all(piece)?;
+        self.bytes += piece.len() as u64;
+        Ok(self)
+    }
+
+    /// Puts it in its place; says how many bytes it has.
+    ///
+    /// # Errors
+    /// What the operating system said.
+    pub fn end(mut self) -> io::Result<u64> {
+        // A link in its place is replaced, not followed.
+        std::fs::rename(&self.temporary, self.folder.file())?;
+        self.is_done = true;
+        Ok(self.bytes)
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if !self.is_done {
+            let _ = std::fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_only_lead_down() {
+        for (path, expected) in [
+            ("", Some("")),
+            ("/", Some("")),
+            ("a", Some("a")),
+            ("/a/b/", Some("a/b")),
+            ("./a/./b", Some("a/b")),
+            ("a..b/..c", Some("a..b/..c")),
+            ("..", None),
+            ("a/../b", None),
+            ("a/..", None),
+            ("a\0b", None),
+        ] {
+            let found = relative(path);
+            assert_eq!(found.as_deref(), expected.map(Path::new), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_written_whole_and_read_within_bounds() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        let path = dir.join("sub/a.txt");
+        assert_eq!(write(&path, b"one").unwrap(), 3);
+        assert_eq!(read(&path, 3).unwrap(), b"one");
+        let error = read(&path, 2).unwrap_err().to_string();
+        assert_eq!(error, "it has 3 bytes, and 2 are the most");
+        drop(Writing::begin(&path).unwrap().write(b"two").unwrap());
+        assert_eq!(read(&path, 3).unwrap(), b"one");
+        assert_eq!(entries(&dir.join("sub")).unwrap().len(), 1);
+        // A link is replaced, not followed.
+        std::os::unix::fs::symlink("a.txt", dir.join("sub/link")).unwrap();
+        assert!(read(&dir.join("sub/link"), 9).is_err());
+        write(&dir.join("sub/link"), b"new").unwrap();
+        assert_eq!(read(&path, 3).unwrap(), b"one");
+    }
+}

@@ -1,0 +1,132 @@
+//! `sponde mcp`: sessions for one client over stdin and stdout, and the lines that clients need to start it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::io::BufReader;
+
+use super::args::{McpArgs, McpCommand};
+use super::signals;
+use super::{Context, eprint, print};
+use crate::app::executor::Executor;
+use crate::app::place::current_dir;
+use crate::app::registry::{Registry, RegistryLimits};
+use crate::app::{Lifetime, SessionSettings};
+use crate::cli::exit::Exit;
+use crate::error::{Failure, FailureKind};
+use crate::mcp::{self, McpServer, clients};
+
+/// How long sessions may take to end with the client.
+const END_WITHIN: Duration = Duration::from_secs(20);
+
+/// Runs it.
+pub(super) async fn mcp(args: McpArgs, context: &Context) -> Result<Exit, Failure> {
+    let McpArgs {
+        command,
+        root,
+        max_sessions,
+        session_args,
+    } = args;
+    if session_args.notebook.is_some() || session_args.existing.is_some() || session_args.replay {
+        return Err(Failure::usage(
+            "--notebook, --existing and --replay are for one session, and a client opens many",
+        ));
+    }
+    if !session_args.files.is_empty() {
+        return Err(
+            Failure::usage("--file is for one session, and a client opens many")
+                .hint("a client reads the files of the workspace (--root)"),
+        );
+    }
+    let root = match root {
+        Some(root) => root,
+        None => current_dir(context)?,
+    };
+    let root = root.canonicalize().map_err(|error| {
+        let root = root.display();
+        Failure::usage(format!("the workspace `{root}` cannot be used: {error}"))
+            .hint("name a directory that is there with --root")
+    })?;
+    if root == Path::new("/") {
+        return Err(
+            Failure::usage("the workspace would be `/`, all of this machine")
+                .hint("name a directory with --root; some clients start their servers in `/`"),
+        );
+    }
+    match command {
+        Some(McpCommand::Config { client }) => config(client.as_deref(), &root),
+        None => {
+            let settings = session_args.settings(true, Lifetime::Conversation);
+            serve(settings, max_sessions, &root, context).await
+        }
+    }
+}
+
+async fn serve(
+    settings: SessionSettings,
+    sessions: usize,
+    root: &Path,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let limits = RegistryLimits {
+        sessions,
+        idle: None,
+    };
+    let registry = Registry::new(context.clone(), limits);
+    let executor = Executor::new(registry.clone(), settings, root.to_owned());
+    let (mut signals, _listening) = signals::listen();
+    let input = BufReader::with_capacity(64 << 10, tokio::io::stdin());
+    let ended = tokio::select! {
+        ended = mcp::serve(McpServer::new(executor), input, tokio::io::stdout()) => ended,
+        Some(_) = signals.recv() => Ok(()),
+    };
+    if tokio::time::timeout(END_WITHIN, registry.close())
+        .await
+        .is_err()
+    {
+        eprint("warning: the sessions did not end in time\n");
+    }
+    match ended {
+        Ok(()) => Ok(Exit::Done),
+        Err(error) => Err(Failure::new(
+            FailureKind::Failed,
+            format!("the client could not be read: {error}"),
+        )),
+    }
+}
+
+/// Prints what clients need.
+fn config(client: Option<&str>, root: &Path) -> Result<Exit, Failure> {
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::new(
+            FailureKind::Failed,
+            format!("our own program was not found: {error}"),
+        )
+    })?;
+    let known = clients::known(&program.display().to_string(), &arguments(root));
+    if let Some(name) = client {
+        let found = known.iter().find(|it| it.name == name);
+        let found = found.ok_or_else(|| {
+            let names: Vec<&str> = known.iter().map(|it| it.name).collect();
+            Failure::usage(format!("the client `{name}` is not known here"))
+                .hint(format!("there are: {}", names.join(", ")))
+        })?;
+        print(&format!("{}\n", found.lines))?;
+        return Ok(Exit::Done);
+    }
+    for it in known {
+        print(&format!("# {}: {}\n{}\n\n", it.name, it.place, it.lines))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The arguments that this program was started with, without `config` and what follows it, and with the workspace.
+fn arguments(root: &Path) -> Vec<String> {
+    let given = std::env::args().skip(1).take_while(|it| it != "config");
+    let mut arguments: Vec<String> = given.collect();
+    let names_root = |it: &String| it == "--root" || it.starts_with("--root=");
+    if !arguments.iter().any(names_root) {
+        arguments.extend(["--root".to_owned(), root.display().to_string()]);
+    }
+    arguments
+}

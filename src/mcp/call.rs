@@ -1,0 +1,180 @@
+//! A request on its way: what can be sent to its client meanwhile, and how its person is asked.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+use super::caller::Caller;
+use super::message::notification;
+
+/// How long a person may think about a question.
+const ANSWER_WITHIN: Duration = Duration::from_mins(10);
+/// Questions that wait at a time.
+const QUESTIONS: usize = 64;
+/// Progress is told at most so often.
+const PROGRESS_EVERY: Duration = Duration::from_millis(500);
+/// Characters of a line of progress.
+const LINE: usize = 200;
+
+/// A request's way back to its client.
+#[derive(Clone)]
+pub struct Call {
+    /// Who calls.
+    pub caller: Caller,
+    /// Takes messages that come before the answer.
+    pub outlet: mpsc::Sender<Value>,
+    /// Where a client with a handshake is asked.
+    pub questions: Arc<Questions>,
+}
+
+/// Requests of ours that wait for a client's answer.
+#[derive(Default)]
+pub struct Questions {
+    next: AtomicU64,
+    waiting: Mutex<HashMap<u64, oneshot::Sender<Result<Value, Value>>>>,
+}
+
+/// What a person did with a form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Reply {
+    /// Filled it in.
+    Value(Value),
+    /// Nothing, for this reason.
+    None(String),
+}
+
+impl Questions {
+    /// The client's answer to the request `id`. One that nobody waits for is nothing.
+    pub fn answer(&self, id: &Value, outcome: Result<Value, Value>) {
+        let id = id.as_str().and_then(|id| id.strip_prefix("sponde-"));
+        let id = id.and_then(|id| id.parse().ok());
+        if let Some(waiting) = id.and_then(|id: u64| self.waiting().remove(&id)) {
+            // Whoever asked may be gone.
+            let _ = waiting.send(outcome);
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<Result<Value, Value>>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes the question back if nobody waits for its answer any more.
+struct Asked<'a>(&'a Questions, u64);
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.0.waiting().remove(&self.1);
+    }
+}
+
+impl Call {
+    /// Asks the person of a client with a handshake to fill in `form`, and waits.
+    pub(super) async fn elicit(&self, form: &Value) -> Reply {
+        let id = self.questions.next.fetch_add(1, Ordering::Relaxed);
+        let (answer, answered) = oneshot::channel();
+        {
+            let mut waiting = self.questions.waiting();
+            if waiting.len() >= QUESTIONS {
+                return Reply::None("too many questions wait already".to_owned());
+            }
+            waiting.insert(id, answer);
+        }
+        let _asked = Asked(&self.questions, id);
+        let request = json!({
+            "jsonrpc": "2.0",
+            "id": format!("sponde-{id}"),
+            "method": "elicitation/create",
+            "params": form,
+        });
+        if self.outlet.send(request).await.is_err() {
+            return Reply::None("the client is gone".to_owned());
+        }
+        match tokio::time::timeout(ANSWER_WITHIN, answered).await {
+            Ok(Ok(Ok(result))) => reply_of(&result),
+            Ok(Ok(Err(error))) => {
+                let message = error.get("message").and_then(Value::as_str);
+                let message = message.unwrap_or("it says not why");
+                Reply::None(format!("the client could not ask: {message}"))
+            }
+            Ok(Err(_)) => Reply::None("the client is gone".to_owned()),
+            Err(_) => Reply::None("nobody answered in time".to_owned()),
+        }
+    }
+}
+
+/// What an `ElicitResult` says.
+pub(super) fn reply_of(result: &Value) -> Reply {
+    match result.get("action").and_then(Value::as_str) {
+        Some("accept") => Reply::Value(result.get("content").cloned().unwrap_or_default()),
+        Some("decline") => Reply::None("the user declined to answer".to_owned()),
+        _ => Reply::None("the user did not answer".to_owned()),
+    }
+}
+
+/// Progress of a request whose client wants to hear of it.
+pub(super) struct Progress {
+    token: Option<Value>,
+    outlet: mpsc::Sender<Value>,
+    began: Instant,
+    told: Option<Instant>,
+    last: f64,
+}
+
+impl Progress {
+    /// Of the request with these parameters.
+    pub(super) fn of(params: &Map<String, Value>, call: &Call) -> Self {
+        let meta = params.get("_meta");
+        let token = meta.and_then(|meta| meta.get("progressToken")).cloned();
+        Self {
+            token: token.filter(|token| token.is_string() || token.is_number()),
+            outlet: call.outlet.clone(),
+            began: Instant::now(),
+            told: None,
+            last: 0.0,
+        }
+    }
+
+    /// Tells the seconds so far and the last line of `text`, unless something was told just now. A client that takes
+    /// nothing is told nothing: progress never makes code wait.
+    pub(super) fn tell(&mut self, text: &str) {
+        let Some(token) = &self.token else { return };
+        if self
+            .told
+            .is_some_and(|told| told.elapsed() < PROGRESS_EVERY)
+        {
+            return;
+        }
+        let mut lines = text.lines().rev().map(str::trim);
+        let line = lines.find(|line| !line.is_empty()).unwrap_or_default();
+        let line: String = line
+            .chars()
+            .filter(|c| !c.is_control())
+            .take(LINE)
+            .collect();
+        let seconds = self.began.elapsed().as_secs_f64();
+        // It must grow.
+        let seconds = seconds.max(self.last + 0.001);
+        let mut params = json!({ "progressToken": token, "progress": seconds });
+        if !line.is_empty() {
+            params["message"] = line.into();
+        }
+        if self
+            .outlet
+            .try_send(notification("notifications/progress", &params))
+            .is_ok()
+        {
+            self.told = Some(Instant::now());
+            self.last = seconds;
+        }
+    }
+
+    /// How long the request takes so far.
+    pub(super) fn seconds(&self) -> u64 {
+        self.began.elapsed().as_secs()
+    }
+}

@@ -1,0 +1,75 @@
+//! What a server of MCP holds, whatever the transport: its sessions, the turns that wait, and who hears of changes.
+
+use std::sync::Arc;
+
+use tokio::sync::{OnceCell, broadcast};
+
+use super::change::Change;
+use super::parked::Parked;
+use crate::app::executor::{Executor, Eye};
+use crate::app::model;
+
+/// Changes that a slow subscriber may be behind.
+const CHANGES: usize = 256;
+
+/// Sessions as an MCP server; clones share them.
+#[derive(Clone)]
+pub struct McpServer {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    executor: Executor,
+    has_model: OnceCell<bool>,
+    parked: Parked,
+    changes: broadcast::Sender<Change>,
+    eye: Eye,
+}
+
+impl McpServer {
+    /// Over the sessions of `executor`.
+    pub fn new(executor: Executor) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                executor,
+                has_model: OnceCell::new(),
+                parked: Parked::default(),
+                changes: broadcast::Sender::new(CHANGES),
+                eye: Eye::default(),
+            }),
+        }
+    }
+
+    /// Whether there is a model that can be asked.
+    pub(super) async fn has_model(&self) -> bool {
+        let executor = self.executor();
+        let context = executor.registry().context();
+        let is_named = executor.settings().model.is_some() || context.config.model.is_some();
+        let looked = self.shared.has_model.get_or_init(|| model::is_any(context));
+        is_named || *looked.await
+    }
+
+    /// What runs the code.
+    pub fn executor(&self) -> &Executor {
+        &self.shared.executor
+    }
+
+    pub(super) fn parked(&self) -> &Parked {
+        &self.shared.parked
+    }
+
+    pub(super) fn eye(&self) -> &Eye {
+        &self.shared.eye
+    }
+
+    /// Tells subscribers.
+    pub(super) fn changed(&self, change: Change) {
+        // Nobody may listen.
+        let _ = self.shared.changes.send(change);
+    }
+
+    /// What changes from now on.
+    pub(super) fn changes(&self) -> broadcast::Receiver<Change> {
+        self.shared.changes.subscribe()
+    }
+}

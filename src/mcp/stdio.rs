@@ -1,0 +1,250 @@
+//! A client over two pipes: a message a line, on both. Ends with the client's pipe.
+//!
+//! Requests run beside each other; `notifications/cancelled` drops one, which interrupts the code that it runs. One
+//! client may speak both ways at once: a request that says its version stands for itself, others follow the handshake.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::call::{Call, Questions};
+use super::caller::{Caller, unintroduced};
+use super::change::Followed;
+use super::message::{self, Incoming, Request, RpcError};
+use super::state::McpServer;
+use crate::kernel::task::{self, Task};
+
+/// Bytes of a message from a client.
+const LONGEST: usize = 96 << 20;
+/// Messages that wait for the client to read.
+const OUTBOX: usize = 256;
+/// Requests at a time.
+const AT_ONCE: usize = 64;
+/// How long the last answers may take to be read.
+const FLUSH: Duration = Duration::from_secs(2);
+
+/// Serves the client at the other end of `input` and `output`, until it closes `input`.
+///
+/// # Errors
+/// One of the pipes broke.
+pub async fn serve(
+    server: McpServer,
+    mut input: impl AsyncBufRead + Unpin,
+    output: impl AsyncWrite + Unpin + Send + 'static,
+) -> io::Result<()> {
+    let (outbox, messages) = mpsc::channel(OUTBOX);
+    let writer = task::spawn("mcp answers", write(messages, output));
+    let mut connection = Connection {
+        server,
+        outbox,
+        questions: Arc::default(),
+        introduced: None,
+        running: Arc::default(),
+        followed: Followed::default(),
+        telling: None,
+    };
+    let mut line = Vec::new();
+    let ended = loop {
+        match next_line(&mut input, &mut line).await {
+            Ok(Line::Whole) => connection.take(&line).await,
+            Ok(Line::TooLong) => {
+                let error = RpcError::invalid_request(format!(
+                    "a message has at most {LONGEST} bytes: write large files with code"
+                ));
+                connection.send(error.answer(&Value::Null)).await;
+            }
+            Ok(Line::End) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    connection.end();
+    // What is answered already is still read.
+    let _ = tokio::time::timeout(FLUSH, writer.join()).await;
+    ended
+}
+
+struct Connection {
+    server: McpServer,
+    outbox: mpsc::Sender<Value>,
+    questions: Arc<Questions>,
+    /// Who shook hands.
+    introduced: Option<Caller>,
+    running: Arc<Mutex<HashMap<String, CancellationToken>>>,
+    /// Resources that a client with a handshake follows.
+    followed: Followed,
+    telling: Option<Task>,
+}
+
+impl Connection {
+    async fn take(&mut self, line: &[u8]) {
+        if line.trim_ascii().is_empty() {
+            return;
+        }
+        match message::parse(line) {
+            Err(broken) => {
+                let (id, error) = *broken;
+                self.send(error.answer(&id)).await;
+            }
+            Ok(Incoming::Response { id, outcome }) => self.questions.answer(&id, outcome),
+            Ok(Incoming::Notification { method, params }) => self.notified(&method, &params),
+            Ok(Incoming::Request(request)) => self.requested(request).await,
+        }
+    }
+
+    fn notified(&mut self, method: &str, params: &Map<String, Value>) {
+        match method {
+            "notifications/cancelled" => {
+                let id = params.get("requestId").map(Value::to_string);
+                let token = id.and_then(|id| lock(&self.running).remove(&id));
+                if let Some(token) = token {
+                    token.cancel();
+                }
+            }
+            "notifications/initialized" if self.telling.is_none() => {
+                let (server, outbox) = (self.server.clone(), self.outbox.clone());
+                let followed = self.followed.clone();
+                self.telling = Some(task::spawn("mcp changes", async move {
+                    server.tell_changes(followed, outbox).await;
+                }));
+            }
+            _ => {}
+        }
+    }
+
+    async fn requested(&mut self, request: Request) {
+        let caller = match Caller::of_request(&request.params) {
+            Ok(Some(caller)) => caller,
+            Ok(None) if request.method == "initialize" => {
+                let (caller, result) = McpServer::introduced(&request.params);
+                self.introduced = Some(caller);
+                return self.send(message::answer(&request.id, Ok(result))).await;
+            }
+            Ok(None) => match &self.introduced {
+                Some(caller) => caller.clone(),
+                // The specification lets a client ping before all.
+                None if request.method == "ping" => Caller::of_handshake(&Map::new()),
+                None => return self.send(unintroduced().answer(&request.id)).await,
+            },
+            Err(error) => return self.send(error.answer(&request.id)).await,
+        };
+        if !caller.is_modern() && self.followed.take(&request) {
+            return self
+                .send(message::answer(&request.id, Ok(Value::Object(Map::new()))))
+                .await;
+        }
+        let token = CancellationToken::new();
+        let key = request.id.to_string();
+        let refused = {
+            let mut running = lock(&self.running);
+            if running.contains_key(&key) {
+                Some("a request of this id is being carried out")
+            } else if running.len() >= AT_ONCE {
+                Some("too many requests at a time: wait for an answer")
+            } else {
+                running.insert(key.clone(), token.clone());
+                None
+            }
+        };
+        if let Some(refused) = refused {
+            let error = RpcError::invalid_request(refused);
+            return self.send(error.answer(&request.id)).await;
+        }
+        let call = Call {
+            caller,
+            outlet: self.outbox.clone(),
+            questions: Arc::clone(&self.questions),
+        };
+        let (server, running) = (self.server.clone(), Arc::clone(&self.running));
+        task::spawn("mcp request", async move {
+            tokio::select! {
+                // Nobody waits for the answer: what it runs is interrupted as it is dropped.
+                () = token.cancelled() => {}
+                outcome = server.answer(&request, &call) => {
+                    lock(&running).remove(&key);
+                    // A client that is gone needs none.
+                    let _ = call.outlet.send(message::answer(&request.id, outcome)).await;
+                }
+            }
+        })
+        .detach();
+    }
+
+    async fn send(&self, message: Value) {
+        // A client that is gone needs none.
+        let _ = self.outbox.send(message).await;
+    }
+
+    /// Gives up what still runs.
+    fn end(self) {
+        let mut running = lock(&self.running);
+        running.drain().for_each(|(_, token)| token.cancel());
+    }
+}
+
+enum Line {
+    Whole,
+    TooLong,
+    End,
+}
+
+/// Reads a line into `line`; one that is too long is read to its end and not kept.
+async fn next_line(
+    input: &mut (impl AsyncBufRead + Unpin),
+    line: &mut Vec<u8>,
+) -> io::Result<Line> {
+    line.clear();
+    let mut is_too_long = false;
+    loop {
+        let buffer = input.fill_buf().await?;
+        if buffer.is_empty() {
+            // A message without its end is none.
+            return Ok(Line::End);
+        }
+        let end = buffer.iter().position(|&byte| byte == b'\n');
+        let piece = buffer
+            .get(..end.unwrap_or(buffer.len()))
+            .unwrap_or_default();
+        is_too_long |= line.len() + piece.len() > LONGEST;
+        if is_too_long {
+            line.clear();
+        } else {
+            line.extend_from_slice(piece);
+        }
+        let used = end.map_or(buffer.len(), |end| end + 1);
+        input.consume(used);
+        if end.is_some() {
+            return Ok(if is_too_long {
+                Line::TooLong
+            } else {
+                Line::Whole
+            });
+        }
+    }
+}
+
+async fn write(mut messages: mpsc::Receiver<Value>, mut output: impl AsyncWrite + Unpin) {
+    while let Some(message) = messages.recv().await {
+        // JSON has no line break outside of its strings, and none in them.
+        let mut line = message.to_string().into_bytes();
+        line.push(b'\n');
+        let written = async {
+            output.write_all(&line).await?;
+            output.flush().await
+        };
+        if let Err(error) = written.await {
+            tracing::debug!(%error, "the client reads no more");
+            return;
+        }
+    }
+}
+
+/// Whole after every change.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,226 @@
+//! `list_variables` and `read_variable`: the state of a kernel, without running a cell.
+
+use std::fmt::Write as _;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::super::state::McpServer;
+use super::{Arguments, Failed, default_session, said};
+use crate::agent::asides::{AsideError, Rows};
+use crate::app::executor::ProgramSession;
+
+/// Rows of a window unless told otherwise.
+const ROWS: u64 = 50;
+/// Characters of a field in a table.
+const FIELD: usize = 200;
+/// Variables of a list.
+const VARIABLES: usize = 300;
+
+/// What `list_variables` takes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListVariables {
+    /// The session.
+    #[serde(default = "default_session")]
+    session: String,
+    /// Of the kernel for this language; default is the main one.
+    language: Option<String>,
+}
+
+/// What `read_variable` takes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadVariable {
+    /// The name of the variable.
+    name: String,
+    /// The session.
+    #[serde(default = "default_session")]
+    session: String,
+    /// The first row, from 0.
+    #[serde(default)]
+    offset: u64,
+    /// How many rows, at most 500; default is 50.
+    limit: Option<u64>,
+    /// The column to sort by.
+    sort: Option<String>,
+    /// Largest first.
+    #[serde(default)]
+    descending: bool,
+    /// Only rows with this text in them.
+    filter: Option<String>,
+}
+
+pub(super) async fn list(
+    server: &McpServer,
+    arguments: Arguments<ListVariables>,
+) -> Result<Value, Failed> {
+    let ListVariables { session, language } = arguments?;
+    let session = server.executor().running(&session)?;
+    let found = session.live.asides.variables(language.as_deref()).await;
+    let mut variables = found.map_err(Failed::from)?;
+    let more = variables.len().saturating_sub(VARIABLES);
+    variables.truncate(VARIABLES);
+    let mut text = String::new();
+    for it in &variables {
+        let shape = if it.shape.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", it.shape)
+        };
+        let head = short(&it.head);
+        let _ = writeln!(text, "{}: {}{shape} = {head}", it.name, it.kind);
+    }
+    if more > 0 {
+        let _ = writeln!(text, "[{more} more]");
+    }
+    if variables.is_empty() {
+        text.push_str("there are no variables yet");
+    }
+    let fields: Vec<Value> = variables
+        .iter()
+        .map(|it| {
+            json!({ "name": it.name, "type": it.kind, "shape": it.shape, "bytes": it.bytes, "preview": it.head })
+        })
+        .collect();
+    Ok(said(text, json!({ "variables": fields, "more": more })))
+}
+
+pub(super) async fn read(
+    server: &McpServer,
+    arguments: Arguments<ReadVariable>,
+) -> Result<Value, Failed> {
+    let wanted = arguments?;
+    let session = server.executor().running(&wanted.session)?;
+    let rows = Rows {
+        offset: wanted.offset,
+        limit: wanted.limit.unwrap_or(ROWS),
+        sort: wanted.sort,
+        descending: wanted.descending,
+        filter: wanted.filter,
+    };
+    match session.live.asides.window(&wanted.name, &rows).await {
+        Ok(window) => Ok(said(table(&window), window)),
+        // It is none that has rows.
+        Err(AsideError::Refused { kind, .. }) if kind == "no_frame" => {
+            beginning(&session, &wanted.name).await
+        }
+        Err(AsideError::NoKernel { .. }) => beginning(&session, &wanted.name).await,
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Of a variable that is no table.
+async fn beginning(session: &ProgramSession, name: &str) -> Result<Value, Failed> {
+    let variables = session.live.asides.variables(None).await;
+    let variables = variables.map_err(Failed::from)?;
+    let found = variables.into_iter().find(|it| it.name == name);
+    let it = found.ok_or_else(|| {
+        Failed::new(format!("there is no variable `{name}`"))
+            .hint("`list_variables` says which there are")
+    })?;
+    let shape = if it.shape.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", it.shape)
+    };
+    Ok(said(
+        format!(
+            "{}{shape}: {}\n[run code to see more of it]",
+            it.kind, it.head
+        ),
+        json!({ "name": it.name, "type": it.kind, "shape": it.shape, "bytes": it.bytes, "preview": it.head }),
+    ))
+}
+
+/// A window as tab-separated lines, which cost a model least.
+fn table(window: &Value) -> String {
+    let list = |key: &str| {
+        window
+            .get(key)
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default()
+    };
+    let number = |key: &str| window.get(key).and_then(Value::as_u64).unwrap_or(0);
+    let (columns, rows) = (list("columns"), list("rows"));
+    let names: Vec<String> = columns
+        .iter()
+        .map(|column| {
+            let text = |key: &str| column.get(key).and_then(Value::as_str).unwrap_or_default();
+            format!("{} ({})", text("name"), text("type"))
+        })
+        .collect();
+    let mut text = names.join("\t");
+    for row in &rows {
+        let fields = row
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|field| match field {
+                Value::Null => String::new(),
+                Value::String(text) => short(text),
+                other => other.to_string(),
+            });
+        text.push('\n');
+        text.push_str(&fields.collect::<Vec<_>>().join("\t"));
+    }
+    let (offset, total) = (number("offset"), number("total"));
+    let end = offset + rows.len() as u64;
+    let _ = if rows.is_empty() {
+        write!(text, "\n[no rows of {total}]")
+    } else {
+        write!(text, "\n[rows {offset} to {} of {total}]", end - 1)
+    };
+    text
+}
+
+/// One line, not too long.
+fn short(text: &str) -> String {
+    let line: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(FIELD)
+        .collect();
+    if line.len() < text.len() {
+        line + "…"
+    } else {
+        line
+    }
+}
+
+impl From<AsideError> for Failed {
+    fn from(error: AsideError) -> Self {
+        let hint = match &error {
+            AsideError::NoKernel { .. } => {
+                Some("it starts with the first code that runs".to_owned())
+            }
+            other => other.hint().map(str::to_owned),
+        };
+        Self::new(error.to_string()).or_hint(hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_lines() {
+        let window = json!({
+            "columns": [{"name": "city", "type": "object"}, {"name": "rain", "type": "float64"}],
+            "rows": [["A\tB", 1.5], ["C", null]],
+            "total": 9,
+            "offset": 3,
+        });
+        assert_eq!(
+            table(&window),
+            "city (object)\train (float64)\nA B\t1.5\nC\t\n[rows 3 to 4 of 9]"
+        );
+        assert_eq!(
+            table(&json!({"columns": [], "rows": [], "total": 0})),
+            "\n[no rows of 0]"
+        );
+    }
+}

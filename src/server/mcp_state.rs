@@ -1,0 +1,89 @@
+//! What the server keeps for programs that speak MCP: its sessions, and those clients that shook hands.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::app::SessionSettings;
+use crate::app::executor::Executor;
+use crate::app::registry::Registry;
+use crate::mcp::{Caller, Followed, McpServer, Questions};
+
+/// Clients with a handshake that are remembered.
+const CLIENTS: usize = 1000;
+
+/// The server's part of MCP.
+pub(super) struct McpState {
+    pub(super) server: McpServer,
+    clients: Mutex<HashMap<String, Arc<Handshake>>>,
+}
+
+/// A client that shook hands.
+pub(super) struct Handshake {
+    pub(super) caller: Caller,
+    pub(super) questions: Arc<Questions>,
+    pub(super) followed: Followed,
+    /// Its requests that are being carried out.
+    pub(super) running: Mutex<HashMap<String, CancellationToken>>,
+    used: Mutex<Instant>,
+}
+
+impl McpState {
+    pub(super) fn new(registry: &Registry, settings: &SessionSettings, root: &Path) -> Self {
+        let executor = Executor::new(registry.clone(), settings.clone(), root.to_owned());
+        Self {
+            server: McpServer::new(executor),
+            clients: Mutex::default(),
+        }
+    }
+
+    /// Remembers a client. Returns the name that its requests must bring.
+    pub(super) fn enter(&self, caller: Caller) -> String {
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        let handshake = Handshake {
+            caller,
+            questions: Arc::default(),
+            followed: Followed::default(),
+            running: Mutex::default(),
+            used: Mutex::new(Instant::now()),
+        };
+        let mut clients = lock(&self.clients);
+        if clients.len() >= CLIENTS {
+            let oldest = clients.iter().min_by_key(|(_, it)| *lock(&it.used));
+            let oldest = oldest.map(|(id, _)| id.clone());
+            oldest.and_then(|id| clients.remove(&id));
+        }
+        clients.insert(id.clone(), Arc::new(handshake));
+        id
+    }
+
+    /// The client that has this name.
+    pub(super) fn get(&self, id: &str) -> Option<Arc<Handshake>> {
+        let found = lock(&self.clients).get(id).cloned()?;
+        *lock(&found.used) = Instant::now();
+        Some(found)
+    }
+
+    /// Forgets a client and gives up what it wanted. Whether there was one.
+    pub(super) fn forget(&self, id: &str) -> bool {
+        let Some(gone) = lock(&self.clients).remove(id) else {
+            return false;
+        };
+        gone.running().drain().for_each(|(_, token)| token.cancel());
+        true
+    }
+}
+
+impl Handshake {
+    pub(super) fn running(&self) -> MutexGuard<'_, HashMap<String, CancellationToken>> {
+        lock(&self.running)
+    }
+}
+
+/// Whole after every change.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

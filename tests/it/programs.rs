@@ -1,0 +1,58 @@
+//! What other programs call: each wire with its own, unmodified client, on real kernels in the sandbox.
+
+mod mcp;
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{Sponde, tools};
+
+/// The Python environment that has the clients.
+fn python() -> PathBuf {
+    let python = tools().join("program-clients/bin/python");
+    assert!(
+        python.exists(),
+        "`{}` is not there: run scripts/test once, it installs what the tests need",
+        python.display()
+    );
+    python
+}
+
+fn fixture(name: &str) -> PathBuf {
+    let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs");
+    fixtures.join(name)
+}
+
+/// How a client starts the program in the home of `sponde`.
+fn start(sponde: &Sponde, arguments: &[&str]) -> Value {
+    let command = sponde.command(arguments);
+    let text = |it: &std::ffi::OsStr| it.to_string_lossy().into_owned();
+    let variables = command.get_envs();
+    let variables = variables.filter_map(|(name, value)| Some((text(name), text(value?))));
+    let variables: serde_json::Map<String, Value> = variables
+        .map(|(name, value)| (name, Value::from(value)))
+        .collect();
+    json!({
+        "command": text(command.get_program()),
+        "args": arguments,
+        "cwd": sponde.path("").display().to_string(),
+        "env": variables,
+    })
+}
+
+/// Runs a client to its end. Returns the JSON of its last line.
+fn seen(command: &mut Command) -> Value {
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let last = stdout.lines().last().unwrap_or_default();
+    serde_json::from_str(last).unwrap_or_else(|_| {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        panic!("{}\n{stdout}\n{stderr}", output.status)
+    })
+}
