@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 
 use super::args::AttachArgs;
-use super::chat::{Front, Looker, client_name, typed};
+use super::chat::{Front, Looker, Status, client_name, typed};
 use super::interact::{Controls, Ended};
 use super::render::Renderer;
 use super::signals;
@@ -40,7 +40,9 @@ pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, 
     let mut front = Front {
         view: View::new(attached.client),
         renderer: Renderer::new(true),
-        typed: typed(interactive, context),
+        typed: typed(interactive, None, context),
+        status: Status::default(),
+        first: None,
         controls: Controls::new(Vec::new(), Approval::Always),
         looker: Looker::elsewhere(),
         model: None,

@@ -3,6 +3,7 @@
 mod ending;
 mod model;
 mod past;
+mod status;
 mod tables;
 
 use std::io::IsTerminal as _;
@@ -14,11 +15,11 @@ use super::args::SessionArgs;
 use super::coming::{Coming, Resumed};
 use super::interact::{self, Controls, Ended, Person};
 use super::line::{LineMeaning, said};
-use super::line_source::LineSource;
+use super::line_source::{KernelLines, LineSource};
 use super::render::Renderer;
 use super::signals;
 use super::stop::Ask;
-use super::style::{DIM, WARN, paint, stderr_colours};
+use super::style::{DIM, HINT, WARN, paint, stderr_colours};
 use super::{Context, eprint};
 use super::{confine, filter, missing, project};
 use crate::agent::EventKind;
@@ -28,19 +29,25 @@ use crate::cli::exit::Exit;
 use crate::error::Failure;
 use ending::Ending;
 use model::Changed;
+pub(super) use status::Status;
 pub(super) use tables::Looker;
 
 const WELCOME: &str = "Ask in plain words; /help says more, Ctrl-D ends.\n";
 
-/// Runs it.
-pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, Failure> {
-    Box::pin(go_on(args, None, context)).await
+/// Runs it. `first` is a question that is asked at once.
+pub(super) async fn chat(
+    args: SessionArgs,
+    first: Option<String>,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    Box::pin(go_on(args, None, first, context)).await
 }
 
 /// The same with a session that was there before.
 pub(super) async fn go_on(
     args: SessionArgs,
     resumed: Option<Resumed>,
+    first: Option<String>,
     context: &Context,
 ) -> Result<Exit, Failure> {
     let (opened, coming) = Coming::split(resumed);
@@ -61,10 +68,14 @@ pub(super) async fn go_on(
     };
     confine::tell(&session.sandbox, session.approval);
     let name = client_name();
+    let kernels = session.kernels.iter().map(|it| it.kernel.clone()).collect();
+    let kernels = KernelLines::of(session.asides(), kernels);
     let mut front = Front {
         view: View::new(session.agent.client(&name)),
         renderer: Renderer::new(true),
-        typed: typed(interactive, context),
+        typed: typed(interactive, Some(kernels), context),
+        status: Status::of(&session),
+        first,
         controls: Controls::new(session.kernels.clone(), session.approval),
         looker: Looker::of(session.asides(), place::pictures_dir(&session.notebook)),
         model: None,
@@ -103,9 +114,13 @@ pub(super) fn client_name() -> String {
 }
 
 /// Where a person's lines come from, or those of a pipe.
-pub(super) fn typed(interactive: bool, context: &Context) -> LineSource {
+pub(super) fn typed(
+    interactive: bool,
+    kernels: Option<KernelLines>,
+    context: &Context,
+) -> LineSource {
     if interactive {
-        LineSource::of_a_person(Some(context.paths.state.join("history")))
+        LineSource::of_a_person(Some(context.paths.state.join("history")), kernels)
     } else {
         LineSource::lines()
     }
@@ -118,6 +133,10 @@ pub(super) struct Front {
     pub typed: LineSource,
     pub controls: Controls,
     pub looker: Looker,
+    /// What `/status` says besides.
+    pub status: Status,
+    /// A question that is asked before any is typed.
+    pub first: Option<String>,
     /// The model that answers.
     pub model: Option<String>,
     pub interactive: bool,
@@ -174,6 +193,11 @@ impl Front {
                     }
                     continue;
                 }
+                Err(LineMeaning::Status) => {
+                    let text = self.status.words(self.model.as_deref(), &self.controls);
+                    eprint(&filter::plain(&text));
+                    continue;
+                }
                 Err(LineMeaning::Look(wish)) => {
                     match Box::pin(self.looker.look(wish)).await {
                         Ok(text) => eprint(&text),
@@ -228,6 +252,11 @@ impl Front {
 
     /// The next line that is typed, `None` inside at the end of input; `None` if another client begins a turn.
     async fn next_line(&mut self) -> Result<Option<Option<String>>, Ask> {
+        if let Some(question) = self.first.take() {
+            let mark = paint(HINT, ">", stderr_colours());
+            eprint(&format!("\n{mark} {}\n", filter::plain(&question)));
+            return Ok(Some(Some(question)));
+        }
         let begins_turn = |event: &EventKind| {
             matches!(
                 event,
@@ -257,13 +286,15 @@ impl Front {
             typed: &mut self.typed,
             controls: &mut self.controls,
         });
-        interact::turn(
+        let ended = interact::turn(
             &mut self.view,
             &mut self.renderer,
             person,
             &mut self.signals,
         )
-        .await
+        .await;
+        self.status.after(&self.renderer);
+        ended
     }
 }
 

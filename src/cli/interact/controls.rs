@@ -79,12 +79,14 @@ impl Controls {
                 }
             }
             LineMeaning::Help => eprint(HELP),
+            LineMeaning::Restart => return Ok(Some(Command::RestartKernel)),
             LineMeaning::Wrong(words) => eprint(&filter::plain(&format!("{words}\n"))),
             LineMeaning::Nothing => {}
             other @ (LineMeaning::Command(_)
             | LineMeaning::Model(_)
             | LineMeaning::Past(_)
             | LineMeaning::Look(_)
+            | LineMeaning::Status
             | LineMeaning::End) => {
                 return Err(other);
             }
