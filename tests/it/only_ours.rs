@@ -95,9 +95,9 @@ async fn nothing_but_colours_and_our_own_movements_reaches_a_terminal() {
         {"match": {"turnIndex": 2}, "response": {"content": words}},
     ]))
     .await;
-    let sponde = Sponde::new().with_model(&mock);
     let ask = ["ask", "--yes", "--model", "gpt-4o", "go"];
     for size in ["24x80", "50x200"] {
+        let sponde = Sponde::new().with_model(&mock);
         let steps = json!([["size", size]]);
         let screen =
             tokio::task::block_in_place(|| play_on("xterm-256color", &sponde, &ask, &steps));
