@@ -203,11 +203,11 @@ mod tests {
             ("\u{1b}", None),
         ] {
             (list.typed, list.at) = (String::new(), 0);
-            let mut last = None;
+            let mut number = None;
             for text in keys.split('|') {
-                last = picked(list.take(&key(text)));
+                number = picked(list.take(&key(text)));
             }
-            assert_eq!(last, expected, "{keys}");
+            assert_eq!(number, expected, "{keys}");
         }
     }
 }

@@ -54,9 +54,8 @@ fn foreign(screen: &str) -> Vec<String> {
             .chars()
             .all(|c| c.is_ascii_digit() || matches!(c, ';' | ':'));
         let is_ours = match end {
-            "m" => is_number,
-            // What is drawn in place: up, to the end of the line, to the end of the screen.
-            "A" => is_number,
+            // Besides colours, what is drawn in place: up, to the end of the line, to the end of the screen.
+            "m" | "A" => is_number,
             "K" | "J" => parameters.is_empty(),
             _ => false,
         };
