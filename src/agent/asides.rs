@@ -11,8 +11,8 @@ use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
 
 use super::stream::{Rejection, SessionHandle};
 use crate::kernel::{
-    Completions, FramePart, FramePiece, FrameRequest, Kernel, KernelError, KernelState, Variable,
-    task,
+    Completeness, Completions, FramePart, FramePiece, FrameRequest, Kernel, KernelError,
+    KernelState, Variable, task,
 };
 
 /// How long an answer may take; the kernel is left to end what it began.
@@ -150,6 +150,23 @@ impl Asides {
         Ok(kernel
             .complete(code, cursor.unwrap_or(end).min(end))
             .await?)
+    }
+
+    /// Whether code is a whole statement. A kernel that is busy or not there cannot tell.
+    ///
+    /// # Errors
+    /// [`AsideError`].
+    pub async fn is_complete(
+        &self,
+        language: Option<&str>,
+        code: &str,
+    ) -> Result<Completeness, AsideError> {
+        let kernel = self.kernel(language).await?;
+        if kernel.state() != KernelState::Idle {
+            return Ok(Completeness::Unknown);
+        }
+        let _turn = self.turn().await?;
+        Ok(kernel.is_complete(code).await?)
     }
 
     /// A window of the table `name`: `columns`, `rows`, `total`, `offset`.

@@ -16,6 +16,7 @@ use crate::agent::StdinPolicy;
 use crate::agent::approval::Approval;
 use crate::agent::install::InstallPolicy;
 use crate::app::{Lifetime, ModelAt, SessionSettings};
+use crate::error::Failure;
 use crate::llm::mode::CodeMode;
 
 pub use audit::{AuditArgs, AuditCommand, AuditFormat};
@@ -39,6 +40,7 @@ pub use sessions::{
     after_help = "\
 Examples:
   sponde                                        chat, with a kernel that remembers
+  sponde 'what is in rain.csv?'                 the same, with a first question
   sponde ask 'plot the monthly rain' -f rain.csv --yes
   sponde ask 'why is revenue falling?' -f sales.csv --notebook report.ipynb
   sponde run analysis.ipynb -o executed.ipynb   execute a notebook, no model
@@ -58,6 +60,8 @@ pub struct Cli {
     /// What to do; without it: chat.
     #[command(subcommand)]
     pub command: Option<Command>,
+    /// A question, in quotes: the first one of a chat, or the only one where nobody is at the terminal.
+    pub question: Option<String>,
     /// How to do it, for a chat.
     #[command(flatten)]
     pub session: SessionArgs,
@@ -68,6 +72,25 @@ pub struct Cli {
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
 }
+
+/// A question, unless it is a word that was meant as a command.
+pub(super) fn question(text: String) -> Result<String, Failure> {
+    if text.contains(char::is_whitespace) || text.ends_with('?') {
+        return Ok(text);
+    }
+    let failure = Failure::usage(format!("there is no command `{text}`"));
+    let command = <Cli as clap::CommandFactory>::command();
+    let alike = |name: &&str| strsim::jaro_winkler(name, &text) > ALIKE;
+    let mut names = command.get_subcommands().map(clap::Command::get_name);
+    let meant = names.find(alike);
+    Err(failure.hint(match meant {
+        Some(name) => format!("did you mean `{name}`? A question has more than one word"),
+        None => "a question has more than one word; `sponde --help` lists the commands".to_owned(),
+    }))
+}
+
+/// How like a command's name a word is that was meant as it.
+const ALIKE: f64 = 0.8;
 
 /// The commands.
 #[derive(Debug, Subcommand)]

@@ -79,7 +79,7 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
         json_lines(&mut view, &mut signals).await
     } else {
         let mut renderer = Renderer::new(false);
-        let mut typed = interactive.then(|| LineSource::of_a_person(None));
+        let mut typed = interactive.then(|| LineSource::of_a_person(None, None));
         let mut controls = Controls::new(session.kernels.clone(), session.approval);
         let person = typed.as_mut().map(|typed| Person {
             typed,

@@ -16,11 +16,11 @@ use super::coming::{Coming, Resumed};
 use super::confine::SandboxWish;
 use super::interact::{self, Controls, Ended, Person};
 use super::line::{LineMeaning, said};
-use super::line_source::LineSource;
+use super::line_source::{KernelLines, LineSource};
 use super::render::Renderer;
 use super::signals;
 use super::stop::Ask;
-use super::style::{DIM, WARN, paint, stderr_colours};
+use super::style::{DIM, HINT, WARN, paint, stderr_colours};
 use super::{Context, eprint};
 use super::{confine, filter, missing, project};
 use crate::agent::EventKind;
@@ -35,15 +35,20 @@ pub(super) use tables::Looker;
 
 const WELCOME: &str = "Ask in plain words; /help says more, Ctrl-D ends.\n";
 
-/// Runs it.
-pub(super) async fn chat(args: SessionArgs, context: &Context) -> Result<Exit, Failure> {
-    Box::pin(go_on(args, None, context)).await
+/// Runs it. `first` is a question that is asked at once.
+pub(super) async fn chat(
+    args: SessionArgs,
+    first: Option<String>,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    Box::pin(go_on(args, None, first, context)).await
 }
 
 /// The same with a session that was there before.
 pub(super) async fn go_on(
     args: SessionArgs,
     resumed: Option<Resumed>,
+    first: Option<String>,
     context: &Context,
 ) -> Result<Exit, Failure> {
     let (opened, coming) = Coming::split(resumed);
@@ -65,10 +70,13 @@ pub(super) async fn go_on(
     };
     confine::tell(&session.sandbox, session.approval);
     let name = client_name();
+    let kernels = session.kernels.iter().map(|it| it.kernel.clone()).collect();
+    let kernels = KernelLines::of(session.asides(), kernels);
     let mut front = Front {
         view: View::new(session.agent.client(&name)),
         renderer: Renderer::new(true),
-        typed: typed(interactive, context),
+        typed: typed(interactive, Some(kernels), context),
+        first,
         controls: Controls::new(session.kernels.clone(), session.approval),
         looker: Looker::of(session.asides(), place::pictures_dir(&session.notebook)),
         standing: Standing::of(&session),
@@ -122,9 +130,13 @@ pub(super) fn client_name() -> String {
 }
 
 /// Where a person's lines come from, or those of a pipe.
-pub(super) fn typed(interactive: bool, context: &Context) -> LineSource {
+pub(super) fn typed(
+    interactive: bool,
+    kernels: Option<KernelLines>,
+    context: &Context,
+) -> LineSource {
     if interactive {
-        LineSource::of_a_person(Some(context.paths.state.join("history")))
+        LineSource::of_a_person(Some(context.paths.state.join("history")), kernels)
     } else {
         LineSource::lines()
     }
@@ -140,6 +152,8 @@ pub(super) struct Front {
     pub standing: Standing,
     /// What code is to do when the chat ends, to go on.
     pub wish: Option<SandboxWish>,
+    /// A question that is asked before any is typed.
+    pub first: Option<String>,
     /// The model that answers.
     pub model: Option<String>,
     pub interactive: bool,
@@ -270,6 +284,11 @@ impl Front {
 
     /// The next line that is typed, `None` inside at the end of input; `None` if another client begins a turn.
     async fn next_line(&mut self) -> Result<Option<Option<String>>, Ask> {
+        if let Some(question) = self.first.take() {
+            let mark = paint(HINT, ">", stderr_colours());
+            eprint(&format!("\n{mark} {}\n", filter::plain(&question)));
+            return Ok(Some(Some(question)));
+        }
         let begins_turn = |event: &EventKind| {
             matches!(
                 event,
@@ -299,13 +318,15 @@ impl Front {
             typed: &mut self.typed,
             controls: &mut self.controls,
         });
-        interact::turn(
+        let ended = interact::turn(
             &mut self.view,
             &mut self.renderer,
             person,
             &mut self.signals,
         )
-        .await
+        .await;
+        self.standing.after(&self.renderer);
+        ended
     }
 }
 

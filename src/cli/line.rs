@@ -13,7 +13,8 @@ use crate::agent::{Command, KernelOffer};
 pub(super) const HELP: &str = "\
 Ask in plain words. A line that ends in \\ goes on in the next. Lines that are
 pasted are one question; Enter sends it.
-  !CODE             run code of your own in the kernel
+  !CODE             run code of your own in the kernel; Tab completes it
+  $ COMMAND         run a command of the shell there
   %%LANGUAGE CODE   the same in the kernel of another language
   /model [NAME]     which model answers; let this one answer from now on
   /kernel [NAME]    which kernels there are; send !CODE to this one from now on
@@ -21,11 +22,12 @@ pasted are one question; Enter sends it.
   /sandbox [LEVEL] [NETWORK]
                     what code may do; let it do more or less from now on, with the
                     kernel started again (docs/sandbox.md)
-  /status           what holds now: model, kernels, sandbox, approval, files
   /vars             the variables that live in the kernel
   /table NAME ..    a table page by page: page N, sort COLUMN [desc], filter TEXT,
                     profile COLUMN; /table alone is the next page
   /open [N]         open plot or page N, or the latest, in another program
+  /status           model, kernel, approval, sandbox, tokens and cost, notebook
+  /restart          a new kernel: all variables are lost
   /undo [N]         take back the last turn, or N: its cells, variables and files
   /undo #N          go back to a checkpoint of the list
   /checkpoints      list what can be gone back to
@@ -37,7 +39,7 @@ earlier questions back, Tab completes commands and files.
 ";
 
 /// What `/help` lists, by name.
-pub(super) const COMMANDS: [&str; 13] = [
+pub(super) const COMMANDS: [&str; 14] = [
     "/approve",
     "/checkpoints",
     "/compact",
@@ -46,6 +48,7 @@ pub(super) const COMMANDS: [&str; 13] = [
     "/kernel",
     "/model",
     "/open",
+    "/restart",
     "/sandbox",
     "/status",
     "/table",
@@ -92,6 +95,8 @@ pub(in crate::cli) enum LineMeaning {
     Sandbox(Option<SandboxWish>),
     /// What holds now.
     Status,
+    /// The kernel begins anew.
+    Restart,
     Help,
     Nothing,
     /// It means nothing, for this reason.
@@ -119,6 +124,12 @@ pub(in crate::cli) fn said(
         let language = own.map(|offer| offer.language.clone());
         return run(code.to_owned(), language, "!CODE");
     }
+    if let Some(command) = text.strip_prefix("$ ") {
+        return shell(command.trim(), own);
+    }
+    if let Some(words) = text.strip_prefix('%').and_then(renamed) {
+        return LineMeaning::Wrong(words);
+    }
     if let Some(rest) = text.strip_prefix("%%") {
         let (language, code) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         return run(
@@ -136,6 +147,47 @@ pub(in crate::cli) fn said(
     LineMeaning::Command(Command::Submit {
         text: text.to_owned(),
     })
+}
+
+/// A command of the shell, in the kernel's own way where it has one, so that it is confined as code is.
+fn shell(command: &str, own: Option<&KernelOffer>) -> LineMeaning {
+    let language = own.map(|offer| offer.language.to_lowercase());
+    let (code, language) = match language.as_deref() {
+        Some("python") if !command.is_empty() => (format!("!{command}"), language),
+        _ => (command.to_owned(), Some("bash".to_owned())),
+    };
+    run(code, language, "$ COMMAND")
+}
+
+/// Commands of Open Interpreter, and what they are called here.
+const RENAMED: [(&str, &str); 11] = [
+    ("help", "/help"),
+    ("undo", "/undo"),
+    (
+        "reset",
+        "/exit and `sponde` begin a new conversation; /undo takes turns back",
+    ),
+    ("tokens", "/status"),
+    ("info", "/status, and `sponde doctor`"),
+    ("model", "/model"),
+    ("verbose", "`sponde -v`"),
+    ("auto_run", "/approve never"),
+    (
+        "save_message",
+        "no command: every session is kept, and `sponde sessions` lists them",
+    ),
+    ("load_message", "`sponde resume`"),
+    (
+        "jupyter",
+        "no command: the notebook is written after each cell, and /status names it",
+    ),
+];
+
+/// What to write instead of `%NAME`.
+fn renamed(line: &str) -> Option<String> {
+    let name = line.split_whitespace().next()?;
+    let (_, here) = RENAMED.iter().find(|(old, _)| *old == name)?;
+    Some(format!("`%{name}` is {here} here"))
 }
 
 fn run(code: String, language: Option<String>, form: &str) -> LineMeaning {
@@ -159,7 +211,8 @@ fn command(name: &str, rest: &str, is_file: impl Fn(&str) -> bool) -> Option<Lin
         "/exit" | "/quit" => alone(LineMeaning::End),
         "/checkpoints" => alone(LineMeaning::Past(Wish::Checkpoints)),
         "/compact" => alone(LineMeaning::Command(Command::Compact)),
-        "/status" => alone(LineMeaning::Status),
+        "/restart" => alone(LineMeaning::Restart),
+        "/status" | "/cost" => alone(LineMeaning::Status),
         "/sandbox" if rest.is_empty() => LineMeaning::Sandbox(None),
         "/sandbox" => match SandboxWish::parse(rest) {
             Ok(wish) => LineMeaning::Sandbox(Some(wish)),
@@ -237,6 +290,13 @@ mod tests {
             ("/exit", LineMeaning::End),
             ("/help me", LineMeaning::Help),
             ("/compact", LineMeaning::Command(Command::Compact)),
+            ("/status", LineMeaning::Status),
+            ("/restart", LineMeaning::Restart),
+            ("$ ls -l", ran("!ls -l", "python")),
+            (
+                "%undo",
+                LineMeaning::Wrong("`%undo` is /undo here".to_owned()),
+            ),
             ("/undo 2", LineMeaning::Past(Wish::Undo(UndoTo::Turns(2)))),
             ("/model", LineMeaning::Model(None)),
             ("/approve", LineMeaning::Approve(None)),

@@ -4,7 +4,8 @@
 
 mod complete;
 mod editor;
-mod keys;
+mod kernel;
+pub(super) mod keys;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use super::{eprint, filter};
 use crate::agent::approval::Approval;
 pub(super) use editor::restore;
 use editor::{Kind, LineEditor, Prompt};
+pub(super) use kernel::KernelLines;
 
 /// A terminal hands the lines of what is pasted over one by one.
 const PASTED_WITHIN: Duration = Duration::from_millis(20);
@@ -45,9 +47,9 @@ impl LineSource {
         }
     }
 
-    /// What somebody types at a terminal. The file `history` keeps questions.
-    pub(super) fn of_a_person(history: Option<PathBuf>) -> Self {
-        let source = match LineEditor::start(history) {
+    /// What somebody types at a terminal. The file `history` keeps questions; `kernels` know how code goes on.
+    pub(super) fn of_a_person(history: Option<PathBuf>, kernels: Option<KernelLines>) -> Self {
+        let source = match LineEditor::start(history, kernels) {
             Some(editor) => Source::Editor(editor),
             None => Self::lines().source,
         };

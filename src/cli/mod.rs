@@ -29,6 +29,7 @@ mod mcp;
 mod missing;
 mod models;
 mod notices;
+mod pick;
 mod picture;
 mod piped;
 mod profile;
@@ -122,7 +123,7 @@ fn context(
 
 fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
     match cli.command {
-        None => block_on(chat::chat(cli.session, context)),
+        None => asked_or_chat(cli.question, cli.session, context),
         Some(Command::Ask(args)) => block_on(ask::ask(args, context)),
         Some(Command::Run(args)) => block_on(run::run(args, context)),
         Some(Command::Profile(args)) => block_on(profile::profile(args, context)),
@@ -140,6 +141,27 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
         Some(Command::Serve(args)) => block_on_many(serve::serve(*args, context)),
         Some(Command::Mcp(args)) => block_on_many(mcp::mcp(*args, context)),
         Some(Command::Doctor) => block_on(doctor::doctor(context)),
+    }
+}
+
+/// A chat, or the answer to one question where nobody is at the terminal.
+fn asked_or_chat(
+    question: Option<String>,
+    session: args::SessionArgs,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let question = question.map(args::question).transpose()?;
+    match question {
+        Some(question) if !style::is_interactive() => {
+            let json = false;
+            let args = args::AskArgs {
+                question,
+                session,
+                json,
+            };
+            block_on(ask::ask(args, context))
+        }
+        first => block_on(chat::chat(session, first, context)),
     }
 }
 

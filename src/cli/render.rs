@@ -17,9 +17,10 @@ use super::markdown::Markdown;
 use super::picture::Protocol;
 use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
 use super::totals;
-use crate::agent::{EventKind, TurnEnd};
+use crate::agent::{EventKind, Totals, TurnEnd};
 use crate::error::Failure;
 use busy::Busy;
+pub(super) use cell::clipped;
 use cell::{Live, OpenCell, write_now};
 pub(super) use code::Proposal;
 
@@ -60,6 +61,8 @@ pub(super) struct Renderer {
     notebook_named: bool,
     /// Why the turn stops was said when the person was asked whether to go on.
     limit_told: bool,
+    /// What the session has cost when the last turn ended.
+    pub spent: Option<Totals>,
     /// stdout takes no more, for this reason: nothing more can be said.
     pub unread: Option<Failure>,
 }
@@ -97,6 +100,7 @@ impl Renderer {
             chat,
             notebook_named: false,
             limit_told: false,
+            spent: None,
             unread: None,
         }
     }
@@ -197,6 +201,7 @@ impl Renderer {
                 session,
                 ..
             } => {
+                self.spent = Some(*session);
                 let totals = (turn.requests > 0).then(|| totals::line(turn, session));
                 // Of an only turn in which nothing came of the model, nothing is kept.
                 let is_empty = !self.chat && session.requests == 0;

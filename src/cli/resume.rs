@@ -1,10 +1,14 @@
 //! `sponde resume`: a session goes on where it was.
 
+mod again;
+
 use super::args::ResumeArgs;
 use super::chat;
 use super::coming::Resumed;
+use super::pick::pick;
 use super::restored::tail;
 use super::sessions::{find, not_opened};
+use super::style::{is_interactive, moves_cursor};
 use super::{Context, eprint, filter, human};
 use crate::agent::sessions;
 use crate::agent::sessions::Found;
@@ -13,11 +17,14 @@ use crate::app::place;
 use crate::cli::exit::Exit;
 use crate::error::Failure;
 
+/// Characters of a question in a list.
+const NAME: usize = 60;
+
 /// Runs it.
 pub(super) async fn resume(args: ResumeArgs, context: &Context) -> Result<Exit, Failure> {
     let ResumeArgs {
         session: wanted,
-        last: _,
+        last,
         fresh,
         session_args,
     } = args;
@@ -33,6 +40,10 @@ pub(super) async fn resume(args: ResumeArgs, context: &Context) -> Result<Exit, 
     let id = moved.and_then(sessions::named_in);
     let found = match id.as_deref().or(wanted.as_deref()) {
         Some(wanted) => find(&all, Some(wanted))?,
+        None if !last && is_interactive() => match picked(&all)? {
+            Some(found) => found,
+            None => return Ok(Exit::Done),
+        },
         None => latest(&all)?,
     };
     let limits = context.config.limits.resolve();
@@ -59,7 +70,11 @@ pub(super) async fn resume(args: ResumeArgs, context: &Context) -> Result<Exit, 
     for words in opened.mended.words() {
         eprint(&filter::plain(&format!("note: {words}\n")));
     }
-    eprint(&tail(&opened.transcript));
+    if moves_cursor() {
+        again::show(&opened.transcript);
+    } else {
+        eprint(&tail(&opened.transcript));
+    }
     let resumed = Resumed {
         opened,
         replay: match (session_args.replay, fresh) {
@@ -68,7 +83,44 @@ pub(super) async fn resume(args: ResumeArgs, context: &Context) -> Result<Exit, 
             (false, false) => None,
         },
     };
-    Box::pin(chat::go_on(session_args, Some(resumed), context)).await
+    Box::pin(chat::go_on(session_args, Some(resumed), None, context)).await
+}
+
+/// The session that a person picks: of those that nobody has open, the ones of this directory first. `None` if they want
+/// none.
+fn picked(all: &[Found]) -> Result<Option<&Found>, Failure> {
+    let here = std::env::current_dir().ok();
+    let directory = |found: &Found| found.begin.as_ref().map(|begin| begin.cwd.clone());
+    let is_here = |found: &&Found| here.is_some() && directory(found) == here;
+    let free = all.iter().filter(|found| found.open.is_none());
+    let (mut listed, elsewhere): (Vec<&Found>, Vec<&Found>) = free.partition(is_here);
+    listed.extend(elsewhere);
+    let (Some(first), is_several) = (listed.first(), listed.len() > 1) else {
+        return latest(all).map(Some);
+    };
+    if !is_several {
+        return Ok(Some(first));
+    }
+    let now = jiff::Zoned::now();
+    let line = |found: &&Found| {
+        let id = sessions::short(&found.id, all);
+        let when = human::ago(found.modified, &now);
+        let turns = human::count(found.summary.questions, "turn");
+        let name = found.summary.name().unwrap_or("(no question)");
+        let place = if is_here(found) {
+            String::new()
+        } else {
+            format!("  in {}", directory(found).unwrap_or_default().display())
+        };
+        format!(
+            "{id}  {when:12}  {turns:>9}  {}{place}",
+            human::shortened(name, NAME)
+        )
+    };
+    let lines: Vec<String> = listed.iter().map(line).collect();
+    let title = "Which session goes on? Type to search, arrows and Enter to pick, Esc for none";
+    let picked = tokio::task::block_in_place(|| pick(title, &lines));
+    Ok(picked.and_then(|number| listed.get(number).copied()))
 }
 
 /// The latest session that nobody else has open; if there is none, the latest, whose opening says who has it.

@@ -13,7 +13,8 @@ pub(super) fn line(turn: &Totals, session: &Totals) -> String {
     line
 }
 
-fn spent(totals: &Totals) -> String {
+/// Tokens and money.
+pub(super) fn spent(totals: &Totals) -> String {
     let mut text = format!("{} tokens in", count(totals.input_tokens));
     if totals.cached_tokens > 0 {
         let _ = write!(text, " ({} cached)", count(totals.cached_tokens));

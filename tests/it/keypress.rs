@@ -31,7 +31,7 @@ async fn asked(mock: &Aimock) -> String {
     journal.last().unwrap().to_string()
 }
 
-async fn chat(mock: &Aimock, steps: &Value) -> Screen {
+fn chat(mock: &Aimock, steps: &Value) -> Screen {
     let sponde = Sponde::new().with_model(mock);
     sponde.configure("approval = \"always\"\n");
     let screen = tokio::task::block_in_place(|| {
@@ -71,8 +71,7 @@ async fn a_key_is_an_answer() {
             ["wait", PROMPT],
             ["type", "\u{4}"],
         ]),
-    )
-    .await;
+    );
     let asked = asked(&mock).await;
     mock.stop().await;
     assert!(!screen.all.contains("\u{1b}[Jtwo\r\n"), "{}", screen.all);
@@ -106,8 +105,7 @@ async fn words_are_no_keys() {
             ["wait", PROMPT],
             ["type", "\u{4}"],
         ]),
-    )
-    .await;
+    );
     let asked = asked(&mock).await;
     mock.stop().await;
     for ran in ["\u{1b}[Jone\r\n", "\u{1b}[Jtwo\r\n"] {
@@ -140,8 +138,7 @@ async fn a_key_leaves_nothing_behind() {
             ["wait", PROMPT],
             ["type", "\u{4}"],
         ]),
-    )
-    .await;
+    );
     mock.stop().await;
     assert!(!screen.all.contains("> es"), "{}", screen.all);
 }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use tokio::sync::mpsc;
 
 use super::go_on;
+use crate::agent::Totals;
 use crate::agent::approval::Approval;
 use crate::agent::store::{OpenError, Opened};
 use crate::app::sandbox::SandboxLine;
@@ -19,9 +20,10 @@ use crate::cli::confine::{self, SandboxWish};
 use crate::cli::exit::Exit;
 use crate::cli::interact::Controls;
 use crate::cli::line_source::LineSource;
+use crate::cli::render::Renderer;
 use crate::cli::sessions::not_opened;
 use crate::cli::stop::Ask;
-use crate::cli::{Context, eprint, filter};
+use crate::cli::{Context, eprint, filter, totals};
 use crate::error::Failure;
 
 /// What holds in a session from its start on.
@@ -29,6 +31,8 @@ pub(in crate::cli) struct Standing {
     id: String,
     /// `None` in a terminal that attached.
     here: Option<Here>,
+    /// What the session has cost so far.
+    spent: Option<Totals>,
 }
 
 struct Here {
@@ -42,6 +46,7 @@ impl Standing {
     pub(super) fn of(session: &Session) -> Self {
         Self {
             id: session.id.clone(),
+            spent: None,
             here: Some(Here {
                 sandbox: session.sandbox.clone(),
                 notebook: session.notebook.clone(),
@@ -52,7 +57,16 @@ impl Standing {
 
     /// Of a session that another process runs.
     pub(in crate::cli) fn elsewhere(id: String) -> Self {
-        Self { id, here: None }
+        Self {
+            id,
+            here: None,
+            spent: None,
+        }
+    }
+
+    /// A turn has ended.
+    pub(super) fn after(&mut self, renderer: &Renderer) {
+        self.spent = renderer.spent.or(self.spent);
     }
 
     /// How code is confined, and when a person is asked.
@@ -68,15 +82,21 @@ impl Standing {
     pub(super) fn status(&self, model: Option<&str>, controls: &Controls) -> String {
         let mut text = format!("session: {}\n", self.id);
         let _ = writeln!(text, "model: {}", model.unwrap_or("none"));
-        let kernels = controls.kernels.iter();
-        let kernels: Vec<String> = kernels
-            .map(|offer| format!("{} ({})", offer.kernel, offer.language))
-            .collect();
-        let _ = writeln!(text, "kernels: {}", kernels.join(", "));
+        if let Some(own) = controls.own_kernel() {
+            let others = match controls.kernels.len().saturating_sub(1) {
+                0 => String::new(),
+                others => format!("; {others} more, /kernel lists them"),
+            };
+            let _ = writeln!(text, "kernel: {} ({}){others}", own.kernel, own.language);
+        }
         if let Some(here) = &self.here {
             let _ = writeln!(text, "directory: {}", here.directory.display());
             let _ = writeln!(text, "notebook: {}", here.notebook.display());
         }
+        let _ = match &self.spent {
+            Some(spent) if spent.requests > 0 => writeln!(text, "spent: {}", totals::spent(spent)),
+            Some(_) | None => writeln!(text, "spent: no model was asked yet"),
+        };
         let _ = writeln!(text, "audit log: `sponde audit show {}`", self.id);
         filter::plain(&text) + &self.lines(controls.approval)
     }
@@ -132,7 +152,7 @@ pub(super) async fn again(
     let opened = match Opened::open(&context.paths.sessions(), id, limits, &place::now()) {
         Ok(opened) => opened,
         // Nothing was said yet.
-        Err(OpenError::NoJournal(_)) => return Box::pin(go_on(args, None, context)).await,
+        Err(OpenError::NoJournal(_)) => return Box::pin(go_on(args, None, None, context)).await,
         Err(error) => return Err(not_opened(&error)),
     };
     let resumed = Resumed {
@@ -142,5 +162,5 @@ pub(super) async fn again(
     args.replay = false;
     args.notebook = None;
     args.files.clear();
-    Box::pin(go_on(args, Some(resumed), context)).await
+    Box::pin(go_on(args, Some(resumed), None, context)).await
 }

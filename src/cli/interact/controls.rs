@@ -79,6 +79,7 @@ impl Controls {
                 }
             }
             LineMeaning::Help => eprint(HELP),
+            LineMeaning::Restart => return Ok(Some(Command::RestartKernel)),
             LineMeaning::Wrong(words) => eprint(&filter::plain(&format!("{words}\n"))),
             LineMeaning::Nothing => {}
             other @ (LineMeaning::Command(_)

@@ -1,4 +1,5 @@
-//! What Tab and Enter mean in a question: commands and files are completed, a line that ends in `\` goes on.
+//! What Tab and Enter mean in a question: commands, files, kernels and code are completed; a line that ends in `\` goes on, and
+//! so does code of which the kernel says that it is not whole.
 
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
 use rustyline::highlight::Highlighter;
@@ -6,12 +7,68 @@ use rustyline::hint::Hinter;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
+use super::kernel::KernelLines;
+use crate::cli::filter;
 use crate::cli::line::COMMANDS;
 
-/// Completes the names of commands and files.
-#[derive(Default)]
+/// Candidates that are shown.
+const SHOWN: usize = 200;
+
+/// Completes the names of commands and files, and code.
 pub(super) struct Completion {
     files: FilenameCompleter,
+    kernels: Option<KernelLines>,
+}
+
+impl Completion {
+    pub(super) fn new(kernels: Option<KernelLines>) -> Self {
+        Self {
+            files: FilenameCompleter::new(),
+            kernels,
+        }
+    }
+
+    /// What the kernel knows at the end of `before`.
+    fn code(&self, before: &str) -> (usize, Vec<Pair>) {
+        let none = (before.len(), Vec::new());
+        let (Some(kernels), Some((language, code))) = (&self.kernels, code_of(before)) else {
+            return none;
+        };
+        let found = kernels.complete(language, code);
+        let start = code
+            .char_indices()
+            .nth(found.cursor_start)
+            .map_or(code.len(), |(at, _)| at);
+        let pair = |text: &String| {
+            let text = filter::plain(text);
+            Pair {
+                display: text.clone(),
+                replacement: text,
+            }
+        };
+        let pairs = found.matches.iter().take(SHOWN).map(pair).collect();
+        (before.len() - code.len() + start, pairs)
+    }
+
+    fn kernels(&self, before: &str) -> Option<(usize, Vec<Pair>)> {
+        let begun = before.strip_prefix("/kernel ")?;
+        let names = self.kernels.as_ref()?.names.iter();
+        let pair = |name: &String| Pair {
+            display: name.clone(),
+            replacement: name.clone(),
+        };
+        let fitting = names.filter(|name| name.starts_with(begun)).map(pair);
+        Some((before.len() - begun.len(), fitting.collect()))
+    }
+}
+
+/// The code in a line, and its language where that is not the main kernel's.
+fn code_of(line: &str) -> Option<(Option<&str>, &str)> {
+    if let Some(code) = line.strip_prefix('!') {
+        return Some((None, code));
+    }
+    let (language, code) = line.strip_prefix("%%")?.split_once(char::is_whitespace)?;
+    Some((Some(language), code))
 }
 
 impl Completer for Completion {
@@ -28,9 +85,11 @@ impl Completer for Completion {
         if !commands.is_empty() {
             return Ok((0, commands));
         }
-        let is_code = before.starts_with('!') || before.starts_with("%%");
-        if is_code && !is_in_quotes(before) {
-            return Ok((at, Vec::new()));
+        if let Some(kernels) = self.kernels(before) {
+            return Ok(kernels);
+        }
+        if code_of(before).is_some() && !is_in_quotes(before) {
+            return Ok(self.code(before));
         }
         self.files.complete_path(line, at)
     }
@@ -63,11 +122,18 @@ fn is_in_quotes(code: &str) -> bool {
 
 impl Validator for Completion {
     fn validate(&self, line: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        Ok(if line.input().ends_with('\\') {
-            ValidationResult::Incomplete
-        } else {
-            ValidationResult::Valid(None)
-        })
+        let goes_on = |(language, code): (Option<&str>, &str)| {
+            let kernels = self.kernels.as_ref();
+            kernels.is_some_and(|kernels| kernels.is_incomplete(language, code))
+        };
+        let input = line.input();
+        Ok(
+            if input.ends_with('\\') || code_of(input).is_some_and(goes_on) {
+                ValidationResult::Incomplete
+            } else {
+                ValidationResult::Valid(None)
+            },
+        )
     }
 }
 

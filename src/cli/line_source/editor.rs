@@ -30,6 +30,7 @@ use super::super::eprint;
 use super::super::stop::Ask;
 use super::super::style::{paint, stderr_colours};
 use super::complete::Completion;
+use super::kernel::KernelLines;
 use super::keys::{key, swallow_rest};
 
 /// Lines of history that are kept: so many that the file only grows. At the limit the library writes it anew with each.
@@ -150,7 +151,7 @@ pub(super) struct LineEditor {
 
 impl LineEditor {
     /// `None` if the terminal is too simple, or none.
-    pub(super) fn start(history: Option<PathBuf>) -> Option<Self> {
+    pub(super) fn start(history: Option<PathBuf>, kernels: Option<KernelLines>) -> Option<Self> {
         let term = std::env::var("TERM").unwrap_or_default();
         let simple = term.is_empty() || TOO_SIMPLE.iter().any(|it| it.eq_ignore_ascii_case(&term));
         if simple || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
@@ -159,7 +160,7 @@ impl LineEditor {
         // One is asked for at a time; one that is no longer wanted may still be in front of it.
         let (wanted, wishes) = std::sync::mpsc::sync_channel(4);
         let thread = std::thread::Builder::new().name("line editor".to_owned());
-        let run = move || serve(history.as_deref(), &wishes);
+        let run = move || serve(history.as_deref(), kernels.as_ref(), &wishes);
         thread.spawn(run).ok()?;
         Some(Self {
             wanted,
@@ -290,7 +291,11 @@ impl Drop for LineEditor {
 }
 
 /// Reads what is wanted until nobody wants more.
-fn serve(history: Option<&Path>, wishes: &std::sync::mpsc::Receiver<Wanted>) {
+fn serve(
+    history: Option<&Path>,
+    kernels: Option<&KernelLines>,
+    wishes: &std::sync::mpsc::Receiver<Wanted>,
+) {
     let (mut questions, mut inputs) = (None, None);
     while let Ok(Wanted {
         kind,
@@ -304,7 +309,7 @@ fn serve(history: Option<&Path>, wishes: &std::sync::mpsc::Receiver<Wanted>) {
         *before() = tcgetattr(std::io::stdin()).ok();
         let line = loop {
             let line = match kind {
-                Kind::Question => question(&mut questions, history, &prompt),
+                Kind::Question => question(&mut questions, history, kernels, &prompt),
                 Kind::Answer => answer(&prompt),
                 Kind::Input => input(&mut inputs, &prompt),
                 Kind::Password => password(&prompt),
@@ -343,11 +348,12 @@ type Plain = Editor<(), MemHistory>;
 fn question(
     editor: &mut Option<Questions>,
     history: Option<&Path>,
+    kernels: Option<&KernelLines>,
     prompt: &Prompt,
 ) -> Result<String, ReadlineError> {
     let editor = match editor {
         Some(editor) => editor,
-        None => editor.insert(questions(history)?),
+        None => editor.insert(questions(history, kernels)?),
     };
     let text = editor.readline(&shown(prompt))?;
     if editor.add_history_entry(&text).unwrap_or(false)
@@ -359,14 +365,17 @@ fn question(
     Ok(text)
 }
 
-fn questions(history: Option<&Path>) -> Result<Questions, ReadlineError> {
+fn questions(
+    history: Option<&Path>,
+    kernels: Option<&KernelLines>,
+) -> Result<Questions, ReadlineError> {
     let config = config()
         .max_history_size(HISTORY)?
         .history_ignore_dups(true)?
         .history_ignore_space(true)
         .build();
     let mut editor = Editor::with_config(config)?;
-    editor.set_helper(Some(Completion::default()));
+    editor.set_helper(Some(Completion::new(kernels.cloned())));
     if let Some(path) = history
         && let Err(error) = remember(&mut editor, path)
     {

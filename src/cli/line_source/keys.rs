@@ -32,7 +32,7 @@ const ERASES: [char; 2] = ['\u{7f}', '\u{8}'];
 /// # Errors
 /// The end of input; that nobody waits; that the terminal cannot be read.
 pub(super) fn key(prompt: &str, is_wanted: &dyn Fn() -> bool) -> Result<String, ReadlineError> {
-    let keys = Keys::start()?;
+    let keys = Keys::start(Control::IsSignal)?;
     eprint(prompt);
     loop {
         if !is_wanted() {
@@ -71,7 +71,9 @@ pub(super) fn swallow_rest(answer: &str) {
         "a" => b"lways\n",
         _ => return,
     };
-    let Ok(keys) = Keys::continued() else { return };
+    let Ok(keys) = Keys::continued(Control::IsSignal) else {
+        return;
+    };
     let until = Instant::now() + TYPED_WITHIN;
     let mut expected = expected.iter().copied().peekable();
     while let Some(wait) = until.checked_duration_since(Instant::now()) {
@@ -100,39 +102,52 @@ fn as_edited(text: &str) -> String {
     edited
 }
 
-enum Read {
+/// What was typed.
+pub(in crate::cli) enum Read {
     Nothing,
     Bytes(Vec<u8>),
     End,
 }
 
+/// What Ctrl-C is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum Control {
+    /// It comes as a signal.
+    IsSignal,
+    /// It is read: where nobody listens to signals yet.
+    IsKey,
+}
+
 /// The terminal hands over keys while this lives.
-struct Keys {
+pub(in crate::cli) struct Keys {
     stdin: Stdin,
     before: Termios,
 }
 
 impl Keys {
     /// What was typed before is no answer.
-    fn start() -> std::io::Result<Self> {
-        let keys = Self::continued()?;
+    pub(in crate::cli) fn start(control: Control) -> std::io::Result<Self> {
+        let keys = Self::continued(control)?;
         let _ = tcflush(&keys.stdin, QueueSelector::IFlush);
         Ok(keys)
     }
 
-    fn continued() -> std::io::Result<Self> {
+    fn continued(control: Control) -> std::io::Result<Self> {
         let stdin = std::io::stdin();
         let before = tcgetattr(&stdin)?;
         let mut keys = before.clone();
         keys.local_modes
             .remove(LocalModes::ICANON | LocalModes::ECHO);
+        if control == Control::IsKey {
+            keys.local_modes.remove(LocalModes::ISIG);
+        }
         keys.special_codes[SpecialCodeIndex::VMIN] = 1;
         keys.special_codes[SpecialCodeIndex::VTIME] = 0;
         tcsetattr(&stdin, OptionalActions::Now, &keys)?;
         Ok(Self { stdin, before })
     }
 
-    fn read(&self, within: Duration) -> std::io::Result<Read> {
+    pub(in crate::cli) fn read(&self, within: Duration) -> std::io::Result<Read> {
         let wait = Timespec {
             tv_sec: 0,
             tv_nsec: within.subsec_nanos().into(),

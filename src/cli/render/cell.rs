@@ -272,7 +272,7 @@ fn width(line: &str) -> usize {
 }
 
 /// What of a line, with its colours, fits into `columns`.
-pub(super) fn clipped(line: &str, columns: usize) -> String {
+pub(in crate::cli) fn clipped(line: &str, columns: usize) -> String {
     let mut shown = String::with_capacity(line.len());
     let (mut width, mut is_colour, mut is_full) = (0, false, false);
     for c in line.chars() {

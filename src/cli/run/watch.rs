@@ -51,7 +51,7 @@ pub(super) async fn watch(
 ) -> Watched {
     let pictures = output.map_or_else(|| context.paths.cache.join("plots"), place::pictures_dir);
     let mut screen = Screen::new(pictures);
-    let mut typed = LineSource::of_a_person(None);
+    let mut typed = LineSource::of_a_person(None, None);
     let mut watched = Watched::Whole;
     let mut sequence = 0;
     let mut clock = tokio::time::interval(TICK);
