@@ -251,7 +251,7 @@ mod tests {
         for piece in pieces {
             match piece {
                 Piece::Call(None, fragment) | Piece::Arguments(fragment) => {
-                    code.push_str(&fragment)
+                    code.push_str(&fragment);
                 }
                 Piece::Text(fragment) => words.push_str(&fragment),
                 other => panic!("{other:?}"),

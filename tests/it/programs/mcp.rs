@@ -310,8 +310,8 @@ async fn the_whole_agent_is_a_tool_that_sees_the_variables() {
         let answer = pipes.asked(&call(2, "ask", json!({"question": "What is twice x?"})));
         let uri = "sponde://sessions/default/cells/CELL/output.txt";
         let outcome = answer["result"]["_meta"]["sponde/outcome"].clone();
-        let cell = outcome["cells"][0].as_str().unwrap_or_default();
-        let read = json!({ "uri": uri.replace("CELL", cell) });
+        let first = outcome["cells"][0].as_str().unwrap_or_default();
+        let read = json!({ "uri": uri.replace("CELL", first) });
         let printed = pipes.asked(&modern(3, "resources/read", read));
         pipes.end();
         assert_eq!(
