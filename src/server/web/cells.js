@@ -174,7 +174,8 @@ function Approval({ live, cell, findings, why }) {
 
 function Input({ live, pending }) {
   const field = useRef();
-  useEffect(() => { field.current.value = ""; field.current.focus({ preventScroll: true }); field.current.scrollIntoView({ block: "nearest" }); }, [pending]);
+  // Before anything is typed: the field of the question before may be this one.
+  useLayoutEffect(() => { field.current.value = ""; field.current.focus({ preventScroll: true }); field.current.scrollIntoView({ block: "nearest" }); }, [pending]);
   const send = (event) => {
     event.preventDefault();
     attempt(() => answer(live, { command: "reply", cell: pending.cell, value: field.current.value }));
