@@ -1,5 +1,7 @@
-//! Other programs that are asked something: each in a process group of its own, which ends with whoever waits for it,
-//! within a limit of time, and with no more of what it prints than has room.
+//! Runs other programs that answer a question and end, such as `pip config list`.
+//!
+//! Each runs in its own process group, with a time limit and a bounded amount of output. Dropping the future kills the
+//! whole group.
 //!
 //! Deliberately not here: kernels (`kernel::host`) and the model server (`llm::local`), which live on and are watched.
 
@@ -29,7 +31,7 @@ impl Said {
         self.status.success().then(text)
     }
 
-    /// Its last words: the last line with anything in it that it wrote to stderr.
+    /// The last line on stderr that is not blank.
     pub(crate) fn last_words(&self) -> String {
         let words = String::from_utf8_lossy(&self.stderr);
         let last = words.lines().rfind(|line| !line.trim().is_empty());

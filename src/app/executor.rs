@@ -27,7 +27,7 @@ pub use workspace::{Entry, FileError, FileKind, Workspace};
 const NAMES: usize = 1000;
 /// Characters of a name.
 const NAME: usize = 64;
-/// The session of whoever names none.
+/// The session of a caller that names no session.
 pub const DEFAULT: &str = "default";
 
 /// Sessions by name; clones share them.

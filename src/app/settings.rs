@@ -67,7 +67,7 @@ pub struct SessionSettings {
 /// When a session's model is opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ModelAt {
-    /// At the start, which fails if there is none.
+    /// At the start. Without a model the session does not start.
     #[default]
     Start,
     /// When somebody sets one: a program runs its own code, and no spare kernel waits for it.

@@ -149,7 +149,8 @@ pub(in crate::cli) fn said(
     })
 }
 
-/// A command of the shell, in the kernel's own way where it has one, so that it is confined as code is.
+/// Runs a shell command inside the kernel, so that the sandbox confines it like other code. Kernels with a syntax for
+/// shell commands get that syntax.
 fn shell(command: &str, own: Option<&KernelOffer>) -> LineMeaning {
     let language = own.map(|offer| offer.language.to_lowercase());
     let (code, language) = match language.as_deref() {

@@ -133,7 +133,7 @@ pub(super) fn finished(mut result: Value, caller: &Caller, keeps: Keeps) -> Valu
 /// How long a client may keep a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keeps {
-    /// It is none that can be kept.
+    /// The client must not keep the result.
     No,
     /// It changes at any time.
     Fresh,

@@ -93,7 +93,7 @@ impl RpcError {
         Self::new(-32020, 400, message)
     }
 
-    /// The version is none of ours.
+    /// The client asks for a version that this server does not speak.
     pub fn version(requested: &str, supported: &[&str]) -> Self {
         Self {
             data: Some(json!({ "supported": supported, "requested": requested })),
@@ -133,7 +133,7 @@ impl RpcError {
 /// Reads a message.
 ///
 /// # Errors
-/// It is none: with its id, as far as that can be read.
+/// The bytes are not a JSON-RPC message. The error comes with the message's id if the id is readable.
 pub fn parse(bytes: &[u8]) -> Result<Incoming, Box<(Value, RpcError)>> {
     let value: Value = serde_json::from_slice(bytes).map_err(|error| {
         let message = format!("the message is not JSON: {error}");

@@ -203,7 +203,7 @@ async fn next_line(
     loop {
         let buffer = input.fill_buf().await?;
         if buffer.is_empty() {
-            // A message without its end is none.
+            // The pipe ended in the middle of a message: drop the rest.
             return Ok(Line::End);
         }
         let end = buffer.iter().position(|&byte| byte == b'\n');

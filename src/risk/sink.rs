@@ -114,7 +114,7 @@ impl<'a> Sink<'a> {
         go_on: impl FnOnce(&mut Self),
     ) {
         let rest = code.get(begin..).unwrap_or_default();
-        // One more than is shown, so that it is seen to be cut.
+        // One character more than the limit, so that the caller sees that the line was cut.
         let text = rest.chars().take_while(|c| *c != '\n').take(SHOWN + 1);
         let before = std::mem::replace(&mut self.first_line, text.collect());
         self.below(line, go_on);

@@ -1,4 +1,4 @@
-//! The question whether code shall run, answered with one key on a real pseudo-terminal.
+//! One key answers whether code runs, on a real pseudo-terminal.
 
 use serde_json::{Value, json};
 

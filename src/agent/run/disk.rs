@@ -85,8 +85,8 @@ impl Disk {
         self.keep_at.get_or_insert_with(|| Instant::now() + EVERY);
     }
 
-    /// Writes what waits for the journal, and returns what a person is to be told of it. A cell that prints for hours
-    /// does not fill the disk with what it keeps none of.
+    /// Writes the pending entries to the journal, and returns a notice for the person. A journal that has outgrown its
+    /// transcript is rewritten, so a cell that prints for hours does not fill the disk.
     pub(super) async fn keep(&mut self, transcript: &Transcript) -> Option<String> {
         self.keep_at = None;
         let store = self.store.as_ref();

@@ -64,7 +64,8 @@ pub(super) fn key(prompt: &str, is_wanted: &dyn Fn() -> bool) -> Result<String, 
     }
 }
 
-/// Takes what else is typed of a word whose first letter was the answer, so that it is not the beginning of the next line.
+/// Reads and drops the rest of a typed word such as `yes`: its first letter was the answer, and the rest must not begin
+/// the next line.
 pub(super) fn swallow_rest(answer: &str) {
     let expected: &[u8] = match answer {
         "y" => b"es\n",

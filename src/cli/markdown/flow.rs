@@ -21,7 +21,7 @@ pub(super) struct Flow {
     gap: usize,
     word: String,
     word_width: usize,
-    /// That of its end.
+    /// The style at the end of the word.
     style: Style,
     /// The word ends with a character that a line may end with.
     may_break: bool,

@@ -24,7 +24,7 @@ pub(super) enum Rest {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
     pub(super) colours: bool,
-    /// That of the line.
+    /// The style of the line.
     pub(super) style: Style,
 }
 
@@ -267,7 +267,7 @@ fn emphasis(text: &str, mark: char, before: Option<char>, rest: Rest) -> Mark<'_
     undecided(text, rest, run)
 }
 
-/// `[text](address)`; `offset` is that of the bracket.
+/// `[text](address)`; `offset` is where the bracket stands.
 fn link(text: &str, offset: usize, rest: Rest) -> Mark<'_> {
     let inside = window(text).get(offset + 1..).unwrap_or_default();
     let Some(end) = inside.find(']') else {

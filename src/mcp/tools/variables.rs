@@ -102,7 +102,7 @@ pub(super) async fn read(
     };
     match session.live.asides.window(&wanted.name, &rows).await {
         Ok(window) => Ok(said(table(&window), window)),
-        // It is none that has rows.
+        // The variable has no rows.
         Err(AsideError::Refused { kind, .. }) if kind == "no_frame" => {
             beginning(&session, &wanted.name).await
         }
