@@ -418,7 +418,8 @@ impl Reader {
         if let Some(language) = run {
             self.run(language, &block.code, ended, pieces);
         } else {
-            let end = if ended {
+            // What follows a fence in doubt may belong to no block, and would be told again.
+            let end = if ended || block.in_doubt {
                 block.range.end
             } else {
                 self.text.len()
