@@ -136,6 +136,7 @@ impl Executor {
                     // Code that asks for a line gets it from the program, or an error.
                     attended: true,
                     model_at: ModelAt::Wish,
+                    judges_clients: true,
                     ..settings
                 },
                 directory,

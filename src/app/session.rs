@@ -171,6 +171,7 @@ pub async fn start(
         opened: Some(opened),
         approval,
         rules: context.config.approval.rules.clone(),
+        judges_clients: settings.judges_clients,
         max_steps: max_steps(settings, context),
         budgets,
         at_limit: AtLimit::with_person(settings.attended),

@@ -62,6 +62,8 @@ pub struct SessionSettings {
     pub lifetime: Lifetime,
     /// When its model is opened.
     pub model_at: ModelAt,
+    /// Whether clients are programs, whose own code the `forbid` rules of config.toml hold for as for a model's.
+    pub judges_clients: bool,
 }
 
 /// When a session's model is opened.

@@ -246,6 +246,7 @@ impl SessionArgs {
             attended,
             lifetime,
             model_at: ModelAt::Start,
+            judges_clients: false,
         }
     }
 }

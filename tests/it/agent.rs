@@ -66,6 +66,7 @@ pub(crate) fn start_with(
         opened: None,
         approval,
         rules: Vec::new(),
+        judges_clients: false,
         max_steps: 10,
         budgets: sponde::agent::Budgets::default(),
         at_limit: sponde::agent::AtLimit::End,

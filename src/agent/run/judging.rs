@@ -139,6 +139,16 @@ impl Session {
         Some(ruling)
     }
 
+    /// The ruling on a cell that a rule forbids.
+    pub(super) async fn forbidden(&mut self, cell: &str) -> Option<Ruling> {
+        let language = self.transcript.code(cell)?.language.clone();
+        let language = language.unwrap_or_else(|| self.language());
+        let source = self.transcript.cell(cell)?.source.clone();
+        let analysis = self.analysed(&source, &language).await;
+        let ruling = self.turn.policy().rule(&analysis, &language);
+        (ruling.action == Action::Forbid).then_some(ruling)
+    }
+
     /// A rule forbids a cell: the model is told, and a person sees it.
     pub(super) fn forbid(&mut self, cell: String, ruling: Ruling) {
         self.end_cell(&cell, CodeStatus::NotRun(ruling.words_for_model()));

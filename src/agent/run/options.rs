@@ -48,6 +48,8 @@ pub struct AgentOptions {
     pub approval: Approval,
     /// What is allowed, asked about or forbidden, whatever is asked otherwise.
     pub rules: Vec<Rule>,
+    /// Whether code that a client runs is judged by the rules that forbid: it comes from a program, not from the person.
+    pub judges_clients: bool,
     /// Requests to the model in one turn.
     pub max_steps: u32,
     /// What may be spent.

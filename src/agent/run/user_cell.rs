@@ -19,14 +19,7 @@ impl Session {
             self.notice(&format!(
                 "there is no kernel for `{asked}`, only for {known}"
             ));
-            return match self.turn.state.waits_for() {
-                // What it came in between of is asked again.
-                Some(cell) => {
-                    let cell = cell.to_owned();
-                    self.ask_about(cell);
-                }
-                None => self.end_turn(TurnEnd::CellFailed).await,
-            };
+            return self.own_did_not_run().await;
         };
         let cell = random_cell_id();
         self.cells.sent = sent.map(|sent| (cell.clone(), sent));
@@ -41,6 +34,23 @@ impl Session {
             language,
             source: code,
         });
+        if self.options.judges_clients
+            && let Some(ruling) = self.forbidden(&cell).await
+        {
+            self.forbid(cell, ruling);
+            return self.own_did_not_run().await;
+        }
         self.drive(Input::RunOwn { cell }).await;
+    }
+
+    async fn own_did_not_run(&mut self) {
+        match self.turn.state.waits_for() {
+            // What it came in between of is asked again.
+            Some(cell) => {
+                let cell = cell.to_owned();
+                self.ask_about(cell);
+            }
+            None => self.end_turn(TurnEnd::CellFailed).await,
+        }
     }
 }

@@ -257,6 +257,10 @@ impl TurnOutcome {
                 self.status = Some(status.clone());
                 self.count = *count;
             }
+            EventKind::CodeForbidden { cell, .. } => {
+                self.saw(cell);
+                self.status = Some("forbidden".to_owned());
+            }
             EventKind::Notice { message } | EventKind::ModelUnchanged { message, .. } => {
                 self.note(message.clone());
             }

@@ -383,3 +383,30 @@ fn the_lines_for_clients_start_this_program_in_this_directory() {
         "{unknown}"
     );
 }
+
+/// What a rule forbids does not run, though nobody is asked about a program's code.
+#[test]
+fn code_that_a_rule_forbids_does_not_run() {
+    let sponde = Sponde::new();
+    sponde.configure("[[approval.rules]]\naction = \"forbid\"\nfinding = \"delete\"\n");
+    std::fs::write(sponde.path("kept.csv"), "a\n1\n").unwrap();
+    let mut pipes = Pipes::start(&sponde, &["mcp"]);
+    let mut run = |id: u32, code: &str| {
+        let call = json!({ "name": "run_code", "arguments": { "code": code } });
+        pipes.asked(&modern(id, "tools/call", call))["result"]["structuredContent"].clone()
+    };
+    let forbidden = run(1, "import os\nos.remove('kept.csv')");
+    assert_eq!(forbidden["status"], "forbidden", "{forbidden}");
+    let words = forbidden["text"].as_str().unwrap();
+    assert!(
+        words.contains("a rule of the user forbids this code") && words.contains("line 2"),
+        "{words}"
+    );
+    let after = run(2, "import os\nprint(os.path.exists('kept.csv'))");
+    assert_eq!(
+        (after["status"].as_str(), after["text"].as_str()),
+        (Some("ok"), Some("True")),
+        "{after}"
+    );
+    pipes.end();
+}
