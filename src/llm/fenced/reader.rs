@@ -350,7 +350,8 @@ impl Reader {
             _ => false,
         };
         let imports = if python {
-            habits::imports_at_end(&before)
+            let line = self.next_line(&before);
+            line + habits::imports_at_end(before.get(line..).unwrap_or_default())
         } else {
             before.len()
         };

@@ -8,8 +8,12 @@ impl Reader {
     /// Tells the words after the last block, except what may be code without a fence.
     pub(super) fn tell_words(&mut self, last: bool, pieces: &mut Vec<Piece>) {
         let rest = self.text.get(self.done..).unwrap_or_default().to_owned();
+        let line = self.next_line(&rest);
         let held = match self.accept {
-            Accept::Blocks => habits::first_import(&rest),
+            Accept::Blocks => {
+                let import = rest.get(line..).and_then(habits::first_import);
+                import.map(|at| line + at)
+            }
             Accept::Calls | Accept::Words => None,
         };
         let (words, code) = rest.split_at(held.unwrap_or(rest.len()));
@@ -29,6 +33,15 @@ impl Reader {
         pieces.push(Piece::End);
         self.ran_something();
         self.say(words, pieces);
+    }
+
+    /// Where the first whole line of `rest` begins, the text that was not told: a part of a line may have been told.
+    pub(super) fn next_line(&self, rest: &str) -> usize {
+        let told = self.text.get(..self.done).unwrap_or_default();
+        if told.is_empty() || told.ends_with('\n') {
+            return 0;
+        }
+        rest.find('\n').map_or(rest.len(), |at| at + 1)
     }
 
     /// Shows the line that is being written, where it can be nothing but words.
