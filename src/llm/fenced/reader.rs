@@ -256,7 +256,9 @@ impl Reader {
         self.looked = self.text.len();
         let (mut settled, mut previous) = (0, 0);
         let reply = if last { Reply::Over } else { Reply::Going };
-        for block in blocks::scan(&self.text, reply) {
+        let blocks = blocks::scan(&self.text, reply);
+        let in_doubt = blocks.last().is_some_and(|block| block.in_doubt);
+        for block in blocks {
             let is_open = self
                 .open
                 .as_ref()
@@ -287,6 +289,10 @@ impl Reader {
             if block.top {
                 settled = self.done;
             }
+        }
+        if in_doubt {
+            // A fence among the words after the block may yet open another one.
+            return;
         }
         self.tell_words(last, pieces);
         if settled > 0 {
