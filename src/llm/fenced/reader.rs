@@ -200,6 +200,9 @@ impl Reader {
         }
         if self.partial == 0 && habits::makes_up_output(&line) && !self.within() {
             self.tell(false, pieces);
+            if self.stopped {
+                return;
+            }
             if self
                 .text
                 .get(self.done..)
@@ -253,6 +256,9 @@ impl Reader {
 
     /// Tells what has become certain; with `last` all of it.
     fn tell(&mut self, last: bool, pieces: &mut Vec<Piece>) {
+        if self.stopped {
+            return;
+        }
         self.looked = self.text.len();
         let (mut settled, mut previous) = (0, 0);
         let reply = if last { Reply::Over } else { Reply::Going };
