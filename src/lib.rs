@@ -24,6 +24,7 @@ pub mod server;
 
 pub mod cli;
 
+mod ansi;
 pub mod config;
 pub mod error;
 #[cfg(any(test, feature = "fuzzing"))]

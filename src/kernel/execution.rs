@@ -199,7 +199,7 @@ impl OutputEvent {
         let plain = data
             .text_of("text/plain")
             .filter(|text| text.contains('\u{1b}'))
-            .map(|text| anstream::adapter::strip_str(&text).to_string());
+            .map(|text| crate::ansi::strip(&text));
         if let Some(plain) = plain {
             data.insert("text/plain", plain);
         }

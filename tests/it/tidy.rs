@@ -67,7 +67,7 @@ const RULES: &[Rule] = &[
     // The one place of that floor that speaks HTTP.
     Rule {
         files: &["kernel/gateway.rs", "kernel/gateway"],
-        may: &["jupyter", "kernel"],
+        may: &["ansi", "jupyter", "kernel"],
         crates: Crates::AllBut(&[
             "rig",
             "axum",
@@ -85,7 +85,7 @@ const RULES: &[Rule] = &[
     // The proxy of confined kernels is a server of HTTP, which nobody else on that floor is.
     Rule {
         files: &["kernel/sandbox/net"],
-        may: &["jupyter", "kernel"],
+        may: &["ansi", "jupyter", "kernel"],
         crates: Crates::AllBut(&[
             "rig",
             "axum",
@@ -100,7 +100,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         files: &["kernel"],
-        may: &["jupyter"],
+        may: &["ansi", "jupyter"],
         crates: Crates::AllBut(&[
             "rig",
             "axum",
@@ -135,9 +135,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         files: &["session"],
-        may: &["jupyter", "kernel::Types", "llm::types"],
+        may: &["ansi", "jupyter", "kernel::Types", "llm::types"],
         crates: Crates::Only(&[
-            "anstream",
             "base64",
             "bytes",
             "crc32fast",
@@ -165,7 +164,7 @@ const RULES: &[Rule] = &[
     // Readings of a notebook, whatever made it.
     Rule {
         files: &["export"],
-        may: &["jupyter", "session::notebook", "session::summarize"],
+        may: &["ansi", "jupyter", "session::notebook", "session::summarize"],
         crates: Crates::Only(&["ammonia", "base64", "jiff", "pulldown_cmark", "serde_json"]),
         never: &[
             "std::time",
@@ -302,6 +301,7 @@ const RULES: &[Rule] = &[
         files: &["cli"],
         may: &[
             "agent",
+            "ansi",
             "app",
             "config",
             "error",
@@ -399,6 +399,13 @@ const RULES: &[Rule] = &[
         ],
         crates: Crates::Only(&[]),
         never: &[],
+    },
+    // Pure: text in, text out.
+    Rule {
+        files: &["ansi.rs"],
+        may: &[],
+        crates: Crates::Only(&[]),
+        never: &["std::env", "std::fs", "std::io", "std::net", "std::process"],
     },
     Rule {
         files: &["program.rs"],

@@ -18,8 +18,7 @@ const FAR: u64 = 1 << 30;
 
 /// Text without ANSI sequences and other control characters.
 pub fn plain(text: &str) -> String {
-    let stripped = anstream::adapter::strip_str(text).to_string();
-    stripped
+    crate::ansi::strip(text)
         .chars()
         .filter(|c| !c.is_control() || matches!(c, '\n' | '\t'))
         .collect()
