@@ -12,8 +12,9 @@ use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
 use super::stream::{Rejection, SessionHandle};
 use crate::kernel::{
     Completeness, Completions, FramePart, FramePiece, FrameRequest, Kernel, KernelError,
-    KernelState, Variable, task,
+    KernelState, Variable,
 };
+use crate::task;
 
 /// How long an answer may take; the kernel is left to end what it began.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStdin, ChildStdout, Command};
 
 use super::install::modules;
 use super::{Context, SessionSettings};
 use crate::agent::facts::{self, DatabaseFacts};
 use crate::agent::sql::SqlOptions;
+use crate::child::{Lifetime, Supervised};
 use crate::config::databases::{Database, DatabaseName};
 use crate::error::{Failure, FailureKind};
 use crate::kernel::{KernelSource, LaunchOptions, Redactor, Sandbox, folder};
@@ -41,7 +42,7 @@ pub struct Databases {
     variables: Vec<String>,
     dir: PathBuf,
     stdin: ChildStdin,
-    _process: Child,
+    _process: Supervised,
 }
 
 impl Databases {
@@ -211,7 +212,10 @@ async fn url(name: &str, database: &Database, context: &Context) -> Result<Strin
     Ok(url)
 }
 
-fn started(python: &Path, context: &Context) -> std::io::Result<(Child, ChildStdin, ChildStdout)> {
+fn started(
+    python: &Path,
+    context: &Context,
+) -> std::io::Result<(Supervised, ChildStdin, ChildStdout)> {
     let mut command = Command::new(python);
     command
         // Isolated: no file of the working directory is taken for a module.
@@ -220,15 +224,12 @@ fn started(python: &Path, context: &Context) -> std::io::Result<(Child, ChildStd
         .envs(context.paths.environment.variables().iter().cloned())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        // An interrupt of the terminal is for the kernel.
-        .process_group(0)
-        .kill_on_drop(true);
+        .stderr(Stdio::null());
     if let Some(cwd) = context.paths.environment.cwd() {
         command.current_dir(cwd);
     }
-    let mut process = command.spawn()?;
-    let (stdin, stdout) = (process.stdin.take(), process.stdout.take());
+    let mut process = Supervised::spawn(command, Lifetime::Parent)?;
+    let (stdin, stdout) = (process.child.stdin.take(), process.child.stdout.take());
     let pipes = stdin.zip(stdout);
     let (stdin, stdout) = pipes.ok_or_else(|| std::io::Error::other("it has no pipes"))?;
     Ok((process, stdin, stdout))

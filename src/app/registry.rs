@@ -21,7 +21,7 @@ use super::{Context, Lifetime, Notice, Notify, SessionSettings};
 use crate::agent::sessions::{self, Found};
 use crate::agent::store::{OpenError, Opened};
 use crate::error::Failure;
-use crate::kernel::task;
+use crate::task;
 pub use kernels::{KernelRegistry, SharedKernel, StartError};
 pub use live::{ClientGuard, LiveSession};
 pub use watch::Activity;

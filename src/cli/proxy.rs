@@ -11,8 +11,8 @@ use crate::app::{kernels, place};
 use crate::cli::exit::Exit;
 use crate::error::{Failure, FailureKind};
 use crate::jupyter::connection::ConnectionInfo;
-use crate::kernel::task::{self, Task};
 use crate::kernel::{Proxy, ProxyAsk, ProxyEnd};
+use crate::task::{self, Task};
 
 /// Who started us says its process id here, as jupyter_client does for every kernel; `1` means: do not look.
 const PARENT: &str = "JPY_PARENT_PID";

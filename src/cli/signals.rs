@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 
-use crate::kernel::task::{self, Task};
+use crate::task::{self, Task};
 
 /// So many Ctrl-C within [`IN_A_ROW`] end the program at once.
 const AT_ONCE: usize = 3;

@@ -16,12 +16,12 @@ use zeromq::{DealerSocket, Socket as _, SocketOptions, SubSocket};
 use super::guard::{self, Batch, Closing, Direct, Guard, GuardEvent, GuardLimits};
 use super::lane::{Lane, Unsent};
 use super::oversize::{Oversize, Oversized};
-use super::task::{self, Task};
 use crate::jupyter::connection::{ConnectionInfo, Socket, Transport};
 use crate::jupyter::content::Content;
 use crate::jupyter::message::{Channel, Message};
 use crate::jupyter::raw::RawMessage;
 use crate::jupyter::wire::{self, Signer, WireError};
+use crate::task::{self, Task};
 
 /// Bytes of iopub messages that may be on their way through us at any time. A single larger message passes alone.
 pub(super) const IN_FLIGHT_BYTES: usize = 32 << 20;

@@ -23,7 +23,7 @@ use crate::jupyter::mime::{Audience, IMAGE_SVG, MimeBundle, TEXT_HTML, TEXT_PLAI
 use crate::jupyter::nbformat::Output;
 use crate::kernel::Verdict;
 use crate::llm::types::Part;
-pub use picture::{ImagePreparer, Seen, forget};
+pub use picture::{ImagePreparer, Seen, decoded, forget};
 use text::Sheet;
 pub use text::{Wanted, head_and_tail, plain, read};
 

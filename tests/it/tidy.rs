@@ -67,7 +67,7 @@ const RULES: &[Rule] = &[
     // The one place of that floor that speaks HTTP.
     Rule {
         files: &["kernel/gateway.rs", "kernel/gateway"],
-        may: &["ansi", "jupyter", "kernel"],
+        may: &["ansi", "child", "jupyter", "kernel", "task"],
         crates: Crates::AllBut(&[
             "rig",
             "axum",
@@ -85,7 +85,7 @@ const RULES: &[Rule] = &[
     // The proxy of confined kernels is a server of HTTP, which nobody else on that floor is.
     Rule {
         files: &["kernel/sandbox/net"],
-        may: &["ansi", "jupyter", "kernel"],
+        may: &["ansi", "child", "jupyter", "kernel", "task"],
         crates: Crates::AllBut(&[
             "rig",
             "axum",
@@ -100,7 +100,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         files: &["kernel"],
-        may: &["ansi", "jupyter"],
+        may: &["ansi", "child", "jupyter", "task"],
         crates: Crates::AllBut(&[
             "rig",
             "axum",
@@ -119,7 +119,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         files: &["llm"],
-        may: &["program"],
+        may: &["child", "program", "task"],
         crates: Crates::AllBut(&[
             "zeromq",
             "axum",
@@ -213,7 +213,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         files: &["agent"],
-        may: &["jupyter", "kernel", "llm", "risk", "session"],
+        may: &["jupyter", "kernel", "llm", "risk", "session", "task"],
         crates: Crates::AllBut(&[
             "zeromq",
             "reqwest",
@@ -233,8 +233,8 @@ const RULES: &[Rule] = &[
     Rule {
         files: &["app"],
         may: &[
-            "agent", "config", "error", "export", "jupyter", "kernel", "llm", "paths", "program",
-            "session",
+            "agent", "child", "config", "error", "export", "jupyter", "kernel", "llm", "paths",
+            "program", "session", "task",
         ],
         crates: Crates::AllBut(&[
             "zeromq",
@@ -317,7 +317,7 @@ const RULES: &[Rule] = &[
             "kernel::probe",
             "kernel::reap",
             "kernel::sandbox",
-            "kernel::task",
+            "task",
             // The name of a default, and a server that lives as long as its session.
             "llm::local",
             "llm::mode",
@@ -339,7 +339,7 @@ const RULES: &[Rule] = &[
             "session",
             "kernel::Types",
             "kernel::folder",
-            "kernel::task",
+            "task",
         ],
         crates: Crates::AllBut(&[
             "zeromq",
@@ -364,7 +364,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         files: &["mcp"],
-        may: &["agent", "app", "jupyter", "kernel::task", "session"],
+        may: &["agent", "app", "jupyter", "session", "task"],
         crates: Crates::AllBut(&["zeromq", "rig", "reqwest", "axum", "hyper", "clap"]),
         never: &[
             "std::env",
@@ -406,6 +406,18 @@ const RULES: &[Rule] = &[
         may: &[],
         crates: Crates::Only(&[]),
         never: &["std::env", "std::fs", "std::io", "std::net", "std::process"],
+    },
+    Rule {
+        files: &["child.rs"],
+        may: &[],
+        crates: Crates::Only(&["rustix", "tokio"]),
+        never: &["std::env", "std::fs", "std::net"],
+    },
+    Rule {
+        files: &["task.rs"],
+        may: &[],
+        crates: Crates::Only(&["tokio", "tracing"]),
+        never: &["std::env", "std::fs", "std::net", "std::process"],
     },
     Rule {
         files: &["program.rs"],

@@ -8,7 +8,7 @@ use super::{AgentOptions, Session};
 use crate::agent::audit::{self, Audit};
 use crate::agent::stream::client::INBOX;
 use crate::agent::stream::{Client, Log, SessionHandle};
-use crate::kernel::task::{self, Task};
+use crate::task::{self, Task};
 
 /// A running session. Dropping it ends the session and its kernel.
 #[derive(Debug)]

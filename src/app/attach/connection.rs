@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::{FromClient, FromServer, socket_of, token_of};
 use crate::agent::stream::client::{Answer, RemoteCommand};
 use crate::agent::stream::{Client, ItemId, Received, Snapshot, VERSION};
-use crate::kernel::task::{self, Task};
+use crate::task::{self, Task};
 
 /// How long the other process may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);

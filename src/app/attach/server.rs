@@ -11,7 +11,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 use super::{FromClient, FromServer, LARGEST_LINE, socket_of, token_of};
 use crate::agent::stream::{Client, Received, SessionHandle, VERSION};
-use crate::kernel::task::{self, Task};
+use crate::task::{self, Task};
 
 /// A connection that takes no line for so long is cut.
 pub const STALLED: Duration = Duration::from_secs(30);

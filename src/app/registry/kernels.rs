@@ -20,8 +20,9 @@ use crate::app::{Context, SessionSettings};
 use crate::error::Failure;
 use crate::kernel::{
     Hub, HubActivity, HubClient, HubOwner, Kernel, KernelError, KernelSource, LaunchOptions,
-    Sandbox, task,
+    Sandbox,
 };
+use crate::task;
 
 /// Kernels that programs can connect to; clones share them.
 #[derive(Clone)]

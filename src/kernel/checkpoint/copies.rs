@@ -18,7 +18,7 @@ use super::CheckpointId;
 use crate::kernel::files::{KernelFiles, PrivateDir, SocketDir};
 use crate::kernel::host::{Adopted, Host, adopt_orphans};
 use crate::kernel::sandbox::Cage;
-use crate::kernel::task::{self, Task};
+use crate::task::{self, Task};
 
 /// How long a process that has connected may take to say its token.
 const TOKEN_WITHIN: Duration = Duration::from_secs(2);

@@ -30,7 +30,7 @@ use crate::jupyter::content::{Content, ExecutionState};
 use crate::jupyter::message::{Channel, Message};
 use crate::jupyter::wire;
 use crate::kernel::link::{HEAVIEST, IN_FLIGHT_BYTES, Incoming, Link, LinkLoss, QUEUE};
-use crate::kernel::task;
+use crate::task;
 
 /// Most bytes of one message, as the guard of a local kernel has it. `tungstenite` sets a frame's length aside before
 /// the bytes come.

@@ -24,7 +24,7 @@ use crate::jupyter::connection::Endpoint;
 use crate::jupyter::message::Channel;
 use crate::jupyter::raw::RawMessage;
 use crate::jupyter::wire::Signer;
-use crate::kernel::task::{self, Task};
+use crate::task::{self, Task};
 
 /// How long a peer may take no byte of what is sent to it.
 const STALL: Duration = Duration::from_secs(10);

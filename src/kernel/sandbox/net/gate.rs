@@ -24,7 +24,7 @@ use super::record::{Book, Refusals};
 use super::serve;
 use crate::kernel::sandbox::policy::Confinement;
 use crate::kernel::sandbox::tier::{CageKind, Tier};
-use crate::kernel::task::{self, Task};
+use crate::task::{self, Task};
 
 /// Connections of a kernel at a time; more wait.
 const CONNECTIONS: usize = 128;
