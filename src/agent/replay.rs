@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use super::event::{self, EventKind, OutputChange};
+use super::event::{self, Command, EventKind, OutputChange};
 use super::output_folder::OutputFolder;
 use crate::jupyter::nbformat::{Cell, CellType, Notebook};
 use crate::kernel::{
     ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, Late, Outcome, OutputEvent,
     Verdict, late_outputs,
 };
-use crate::session::notebook::{foreign, verdict_name};
+use crate::session::notebook::foreign;
 use crate::session::parameters::has_tag;
 use crate::session::{OutputLimits, Outputs};
 pub use job::Job;
@@ -78,17 +78,6 @@ pub struct Files {
     pub saver: Option<Saver>,
 }
 
-/// What a person can do meanwhile.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Control {
-    /// Stop the running cell; a second time kills the kernel.
-    Interrupt,
-    /// End the kernel, whatever it does: nobody wants the rest.
-    End,
-    /// The line a cell waits for.
-    Reply(String),
-}
-
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
@@ -109,7 +98,7 @@ async fn replay(
     others: &mut OtherKernels,
     options: ReplayOptions,
     files: Files,
-    control: &mut mpsc::Receiver<Control>,
+    control: &mut mpsc::Receiver<Command>,
     events: mpsc::Sender<EventKind>,
 ) -> Result<Report, KernelError> {
     let info = kernel.info().await?;
@@ -214,7 +203,7 @@ fn finished(report: &Report) -> EventKind {
     EventKind::RunFinished {
         cells: report.ran,
         failed_cell: report.failed.as_ref().map(|(index, _)| index + 1),
-        status: verdict_name(verdict).to_owned(),
+        status: verdict.into(),
     }
 }
 
@@ -264,7 +253,7 @@ async fn run_cell(
     index: usize,
     kernel: &Kernel,
     options: ReplayOptions,
-    control: &mut mpsc::Receiver<Control>,
+    control: &mut mpsc::Receiver<Command>,
     events: &mpsc::Sender<EventKind>,
     results: &mut Results,
 ) -> Result<Outcome, KernelError> {
@@ -362,7 +351,7 @@ async fn run_cell(
     keep_timing(notebook, index, timing);
     let event = EventKind::CodeFinished {
         cell: id,
-        status: verdict_name(&outcome.verdict).to_owned(),
+        status: (&outcome.verdict).into(),
         count: outcome.count,
     };
     emit(events, event).await;
@@ -432,10 +421,10 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// What comes next, while the person's wishes are carried out.
+    /// What comes next, while commands are carried out: to interrupt, restart or end the kernel, to answer `input()`.
     async fn next(
         &mut self,
-        control: &mut mpsc::Receiver<Control>,
+        control: &mut mpsc::Receiver<Command>,
         late: &mut mpsc::Receiver<Late>,
         save: Option<Instant>,
     ) -> Next {
@@ -454,22 +443,26 @@ impl Running<'_> {
                     None => std::future::pending::<()>().await,
                 },
                 Some(late) = late.recv() => return Next::Late(late),
-                Some(wish) = control.recv() => {
+                Some(command) = control.recv() => {
                     // A kernel that is gone says so through the execution.
-                    let _ = match wish {
-                        Control::Interrupt => {
+                    let _ = match command {
+                        Command::Interrupt => {
                             self.interrupts += 1;
-                            if self.interrupts > 1 {
-                                self.kernel.restart().await
-                            } else {
-                                self.kernel.interrupt().await
-                            }
+                            self.kernel.interrupt().await
                         }
-                        Control::End => {
+                        Command::RestartKernel => {
+                            self.interrupts += 1;
+                            self.kernel.restart().await
+                        }
+                        Command::Shutdown => {
                             self.kernel.shutdown().await;
                             Ok(())
                         }
-                        Control::Reply(line) => self.kernel.reply(&self.execution.id, line).await,
+                        Command::Reply { value, .. } => {
+                            self.kernel.reply(&self.execution.id, value).await
+                        }
+                        // The others are for sessions.
+                        _ => Ok(()),
                     };
                 }
             }

@@ -25,7 +25,6 @@ use crate::kernel::{
     ExecuteOptions, Execution, ExitReason, KernelError, Late, OutputEvent, Verdict, late_outputs,
 };
 use crate::llm::types::{Prompt, ToolChoice};
-use crate::session::notebook::verdict_name;
 use crate::session::transcript::{Author, KernelIdentity};
 use crate::session::{CodeStatus, Edit, Transcript, context};
 

@@ -19,6 +19,7 @@ use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
 use super::totals;
 use crate::agent::{EventKind, Totals, TurnEnd};
 use crate::error::Failure;
+use crate::session::CellStatus;
 use busy::Busy;
 pub(super) use cell::clipped;
 use cell::{Live, OpenCell, write_now};
@@ -186,7 +187,7 @@ impl Renderer {
             | EventKind::PicturesSaved { .. }
             | EventKind::FilesChanged { .. }
             | EventKind::OutputRead { .. } => self.cell_event(event),
-            EventKind::CodeFinished { cell, status, .. } => self.cell_finished(cell, status),
+            EventKind::CodeFinished { cell, status, .. } => self.cell_finished(cell, *status),
             EventKind::Notice { message } => {
                 self.note(WARN, &format!("note: {}", filter::plain(message)));
             }
@@ -333,9 +334,12 @@ impl Renderer {
         self.section = section;
     }
 
-    fn cell_finished(&mut self, cell: &str, status: &str) {
+    fn cell_finished(&mut self, cell: &str, status: CellStatus) {
         self.code_ended(cell, status);
-        if !matches!(status, "ok" | "error" | "interrupted") {
+        if !matches!(
+            status,
+            CellStatus::Ok | CellStatus::Error | CellStatus::Interrupted
+        ) {
             self.note(WARN, &format!("{}: {status}", self.code.name(cell)));
         }
         if let Some(time) = self.ran_for() {

@@ -14,6 +14,7 @@ mod cells;
 mod edit;
 mod keeping;
 mod restored;
+mod status;
 
 use std::collections::BTreeMap;
 
@@ -32,6 +33,7 @@ pub use accounts::{Accounts, Spent};
 use cells::Cells;
 pub use edit::{Edit, EditError};
 pub(super) use restored::Restored;
+pub use status::CellStatus;
 
 /// A session's conversation. Two are equal if they say the same, however they came to it.
 #[derive(Debug, Clone, Default)]

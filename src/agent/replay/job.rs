@@ -2,8 +2,8 @@
 
 use tokio::sync::mpsc;
 
-use super::{Control, Files, OtherKernels, ReplayOptions, Report, replay};
-use crate::agent::event::EventKind;
+use super::{Files, OtherKernels, ReplayOptions, Report, replay};
+use crate::agent::event::{Command, EventKind};
 use crate::jupyter::nbformat::Notebook;
 use crate::kernel::{Kernel, KernelError};
 
@@ -29,7 +29,7 @@ impl Job {
         mut self,
         options: ReplayOptions,
         files: Files,
-        mut control: mpsc::Receiver<Control>,
+        mut control: mpsc::Receiver<Command>,
         events: mpsc::Sender<EventKind>,
     ) -> (Self, Result<Report, KernelError>) {
         let Self {

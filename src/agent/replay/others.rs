@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tokio::sync::mpsc;
 
-use super::Control;
+use crate::agent::event::Command;
 use crate::jupyter::nbformat::{Cell, Notebook};
 use crate::kernel::{Kernel, KernelError, LaunchOptions};
 use crate::session::notebook::{Foreign, foreign};
@@ -45,7 +45,7 @@ impl OtherKernels {
     }
 
     /// The kernel for `cell`, started if it is the first of its language.
-    pub(super) async fn of(&mut self, cell: &Cell, control: &mut mpsc::Receiver<Control>) -> Found {
+    pub(super) async fn of(&mut self, cell: &Cell, control: &mut mpsc::Receiver<Command>) -> Found {
         let Some(Foreign { language, .. }) = foreign(cell) else {
             return Found::Main;
         };
@@ -61,7 +61,7 @@ impl OtherKernels {
         };
         let launched = tokio::select! {
             launched = Kernel::launch(options) => launched,
-            Some(Control::Interrupt | Control::End) = control.recv() => return Found::Stopped,
+            Some(Command::Interrupt | Command::RestartKernel | Command::Shutdown) = control.recv() => return Found::Stopped,
         };
         if let Ok(kernel) = &launched {
             self.live.push((language.to_owned(), kernel.clone()));

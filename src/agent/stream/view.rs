@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::{Body, Client, PendingRequest, Received, Rejection, Snapshot};
 use crate::agent::event::{Command, Event, EventKind, KernelOffer, OutputChange};
 use crate::agent::stream::snapshot::TurnPhase;
+use crate::session::CellStatus;
 use crate::session::limits::Place;
-use crate::session::notebook::status_name;
 use crate::session::sql;
 use crate::session::transcript::Author;
 use crate::session::{CodeStatus, Edit, Transcript};
@@ -289,7 +289,7 @@ impl View {
             },
             Edit::Finish { cell, status, .. } => EventKind::CodeFinished {
                 cell: cell.clone(),
-                status: status_name(status).to_owned(),
+                status: CellStatus::from(status),
                 count: self.counts.remove(cell),
             },
             _ => return,
@@ -310,7 +310,7 @@ impl View {
             if let Some(status) = shown.1 {
                 self.ready.push_back(EventKind::CodeFinished {
                     cell,
-                    status: status_name(&status).to_owned(),
+                    status: CellStatus::from(&status),
                     count: None,
                 });
             }

@@ -254,7 +254,7 @@ impl TurnOutcome {
                 count,
             } => {
                 self.saw(cell);
-                self.status = Some(status.clone());
+                self.status = Some(status.to_string());
                 self.count = *count;
             }
             EventKind::CodeForbidden { cell, .. } => {

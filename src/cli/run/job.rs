@@ -11,11 +11,9 @@ use super::super::args::RunArgs;
 use super::super::{Context, print};
 use super::plan::{Job, Target};
 use super::{kernel_failure, kernels, params, source};
-use crate::agent::replay::{
-    self, Control, Exits, Files, OtherKernels, ReplayOptions, Report, Saver,
-};
+use crate::agent::replay::{self, Exits, Files, OtherKernels, ReplayOptions, Report, Saver};
 use crate::agent::{
-    EventKind, OutputFolder, output_folder, write_atomically_with, write_beside_code,
+    Command, EventKind, OutputFolder, output_folder, write_atomically_with, write_beside_code,
 };
 use crate::app::existing::{self, Existing};
 use crate::app::kernels::launch_options;
@@ -174,7 +172,7 @@ impl Prepared {
         job: &Job,
         kernel: Kernel,
         settings: &Settings<'_>,
-        watch: impl AsyncFnOnce(mpsc::Receiver<EventKind>, mpsc::Sender<Control>) -> W,
+        watch: impl AsyncFnOnce(mpsc::Receiver<EventKind>, mpsc::Sender<Command>) -> W,
     ) -> Result<Ran<W>, Failure> {
         let args = settings.args;
         let limits = settings.context.config.limits.resolve();

@@ -18,9 +18,9 @@ use super::finish;
 use super::job::{Ran, Settings, prepare};
 use super::plan::Job;
 use super::progress::{Line, Mode, TICK, bar, clock, seconds};
-use super::watch::wish;
-use crate::agent::replay::{self, Control};
-use crate::agent::{EventKind, OutputChange};
+use super::watch::Stops;
+use crate::agent::replay;
+use crate::agent::{Command, EventKind, OutputChange};
 use crate::cli::exit::Exit;
 use crate::error::{Failure, FailureKind};
 use crate::jupyter::nbformat::Output;
@@ -214,7 +214,8 @@ struct Entry {
     shown: String,
     done: usize,
     cells: usize,
-    control: mpsc::Sender<Control>,
+    control: mpsc::Sender<Command>,
+    stops: Stops,
 }
 
 impl Board {
@@ -224,7 +225,7 @@ impl Board {
         job: &Job,
         cells: usize,
         mut events: mpsc::Receiver<EventKind>,
-        control: mpsc::Sender<Control>,
+        control: mpsc::Sender<Command>,
     ) -> String {
         self.with(|running| {
             running.push(Entry {
@@ -232,10 +233,19 @@ impl Board {
                 done: 0,
                 cells,
                 control,
+                stops: Stops::default(),
             });
         });
         let mut traceback = String::new();
         while let Some(event) = events.recv().await {
+            if matches!(event, EventKind::CodeStarted { .. }) {
+                self.with(|running| {
+                    let entry = running.iter_mut().find(|entry| entry.shown == job.shown);
+                    entry
+                        .into_iter()
+                        .for_each(|entry| entry.stops.event(&event));
+                });
+            }
             match event {
                 EventKind::CodeFinished { .. } => self.with(|running| {
                     if let Some(entry) = running.iter_mut().find(|entry| entry.shown == job.shown) {
@@ -274,7 +284,8 @@ impl Board {
         // One that takes no more has enough of them already.
         self.with(|running| {
             for entry in running {
-                let _ = entry.control.try_send(wish(ask));
+                let command = entry.stops.command(ask);
+                let _ = entry.control.try_send(command);
             }
         });
     }

@@ -34,6 +34,8 @@ NATIVE = re.compile(r"polars|tokio|async-executor|async-std|rayon|cuda|grpc|ray"
 # Modules whose processes or devices are lost to a copy.
 MODULES = ("dask.distributed", "distributed", "grpc", "jax", "pyspark", "ray", "tensorflow")
 DATABASE = re.compile(r"\.(db|duckdb|sqlite3?)(-wal|-journal)?$")
+# IPython's own, with the files that SQLite has beside it for a moment.
+HISTORY = re.compile(r"history\.sqlite(-journal|-wal|-shm)?$")
 PR_SET_PDEATHSIG = 1
 
 _libc = ctypes.CDLL(None)
@@ -188,7 +190,7 @@ def _notes(app, in_thread):
             if path.startswith("socket:"):
                 connections += _is_connection(int(fd), app)
                 continue
-            if path.endswith("history.sqlite") or not stat.S_ISREG(os.stat(int(fd)).st_mode):
+            if HISTORY.search(path) or not stat.S_ISREG(os.stat(int(fd)).st_mode):
                 continue
             with open(f"/proc/self/fdinfo/{fd}") as file:
                 flags = int(re.search(r"flags:\s*(\d+)", file.read())[1], 8)
