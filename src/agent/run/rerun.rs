@@ -6,7 +6,7 @@ use super::{ExecuteOptions, Session, Verdict};
 use crate::agent::approval::Grounds;
 use crate::agent::event::Command;
 use crate::agent::stream::Rejection;
-use crate::agent::stream::client::Request;
+use crate::agent::stream::handle::Request;
 use crate::kernel::{ExecutionEvent, Kernel};
 use crate::session::{Cell, CellKind};
 
