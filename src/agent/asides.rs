@@ -19,9 +19,7 @@ use super::query::{
 use super::stream::SessionHandle;
 use super::{listing, reading};
 use crate::jupyter::mime::MimeBundle;
-use crate::kernel::{
-    FramePart, FramePiece, FrameRequest, Kernel, KernelState, task,
-};
+use crate::kernel::{FramePart, FramePiece, FrameRequest, Kernel, KernelState, task};
 
 /// How long an answer may take; the kernel is left to end what it began.
 const PATIENCE: Duration = Duration::from_secs(30);

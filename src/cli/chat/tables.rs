@@ -60,7 +60,11 @@ impl Looker {
     }
 
     async fn variables(&self) -> Result<String, QueryError> {
-        match self.queries.ask(Query::Variables { language: None }).await? {
+        match self
+            .queries
+            .ask(Query::Variables { language: None })
+            .await?
+        {
             QueryAnswer::Variables(list) => Ok(variables(&list)),
             other => Err(unexpected(&other)),
         }

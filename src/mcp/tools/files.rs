@@ -79,7 +79,11 @@ pub(super) async fn list(
     let mut text = format!("{root}\n");
     let mut fields = Vec::new();
     for it in entries {
-        let end = if it.kind == EntryKind::Directory { "/" } else { "" };
+        let end = if it.kind == EntryKind::Directory {
+            "/"
+        } else {
+            ""
+        };
         let _ = writeln!(text, "{}{end}\t{} bytes", it.name, it.bytes);
         fields.push(json!(it));
     }

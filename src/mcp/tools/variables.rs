@@ -74,10 +74,7 @@ pub(super) async fn list(
     if variables.is_empty() {
         text.push_str("there are no variables yet");
     }
-    let fields: Vec<Value> = variables
-        .iter()
-        .map(fields_of)
-        .collect();
+    let fields: Vec<Value> = variables.iter().map(fields_of).collect();
     Ok(said(text, json!({ "variables": fields, "more": more })))
 }
 
@@ -204,7 +201,9 @@ mod tests {
             "city (object)\train (float64)\nA B\t1.5\nC\t\n[rows 3 to 4 of 9]"
         );
         assert_eq!(
-            table(&window(json!({"columns": [], "rows": [], "total": 0, "offset": 0}))),
+            table(&window(
+                json!({"columns": [], "rows": [], "total": 0, "offset": 0})
+            )),
             "\n[no rows of 0]"
         );
     }

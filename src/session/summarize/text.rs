@@ -340,11 +340,7 @@ fn fits_once<'a, T: 'a>(mut fits: impl FnMut(&&'a T) -> bool) -> impl FnMut(&&'a
 }
 
 /// The lines with a heading.
-fn told(
-    kept: &VecDeque<(usize, String)>,
-    total: usize,
-    matches: Option<usize>,
-) -> String {
+fn told(kept: &VecDeque<(usize, String)>, total: usize, matches: Option<usize>) -> String {
     let (Some((first, _)), Some((last, _))) = (kept.front(), kept.back()) else {
         return match matches {
             Some(0) => format!("[none of the {total} lines has that in it]"),
