@@ -14,7 +14,7 @@ use super::reading as read_output;
 use super::redacted::redacted;
 use super::sampling::Sampling;
 use super::store::Opened;
-use super::stream::client::{Joining, Request, Wanted};
+use super::stream::handle::{Joining, Request, Wanted};
 use super::stream::log::Log;
 use super::tools;
 use super::turn::{Input, State, Turn};

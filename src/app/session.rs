@@ -363,8 +363,7 @@ fn cell_timeout(settings: &SessionSettings, context: &Context) -> Duration {
 impl Session {
     /// Asks its kernels beside the cells.
     pub fn asides(&self) -> Asides {
-        let main = self.kernels.first().map_or("python", |it| &it.language);
-        Asides::of(self.agent.handle().clone(), main)
+        Asides::of(self.agent.handle().clone())
     }
 
     /// Ends it and the server of its model in good order.

@@ -25,7 +25,7 @@ use crate::kernel::Verdict;
 use crate::llm::types::Part;
 pub use picture::{ImagePreparer, Seen, decoded, forget};
 use text::Sheet;
-pub use text::{Wanted, head_and_tail, plain, read};
+pub use text::{Lines, Wanted, head_and_tail, lines, plain, read};
 
 /// How much a model gets, and what it can do.
 #[derive(Debug, Clone, Copy)]

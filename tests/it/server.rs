@@ -4,6 +4,7 @@ mod access;
 mod files;
 mod jupyter;
 mod outputs;
+mod queries;
 mod registry;
 mod stream;
 mod tables;

@@ -4,7 +4,7 @@ use tokio::sync::mpsc;
 
 use super::{ExecuteOptions, Session, Verdict};
 use crate::agent::approval::Grounds;
-use crate::agent::stream::client::Request;
+use crate::agent::stream::handle::Request;
 use crate::kernel::{Kernel, KernelError};
 use crate::session::{Cell, CellKind};
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::agent::approval::Grounds;
 use crate::agent::store::Opened;
-use crate::agent::stream::client::Wanted;
+use crate::agent::stream::handle::Wanted;
 use crate::agent::{KernelMemory, RestoredBy};
 use crate::kernel::{ExecutionEvent, Extent, Variable};
 use crate::session::check::{self, CheckOptions, Difference};

@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 use super::rerun::Replayed;
 use super::{MAIN, Session};
 use crate::agent::event::Command;
-use crate::agent::stream::client::{Request, Wanted};
+use crate::agent::stream::handle::{Request, Wanted};
 use crate::kernel::Kernel;
 use crate::task;
 

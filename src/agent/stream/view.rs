@@ -116,6 +116,13 @@ impl View {
         }
     }
 
+    /// Receives until the session has ended; all of it is still to be shown. Can be cancelled without loss.
+    pub async fn until_over(&mut self) {
+        while self.is_live() {
+            self.until(|_| false).await;
+        }
+    }
+
     /// Sends a command.
     ///
     /// # Errors
