@@ -281,7 +281,7 @@ mod tests {
     use super::*;
     use crate::jupyter::content::Stream;
     use crate::kernel::{OutputEvent, Verdict};
-    use crate::session::limits::Place;
+    use crate::session::limits::OutputFolderPath;
     use crate::session::transcript::Author;
     use crate::session::{CodeStatus, Edit, OutputLimits};
 
@@ -368,7 +368,7 @@ mod tests {
         std::fs::write(folder.join("stdout.txt"), text).unwrap();
         std::fs::write(dir.path().join("secret"), "secret").unwrap();
         std::os::unix::fs::symlink(dir.path().join("secret"), folder.join("1.html")).unwrap();
-        let place = Place {
+        let place = OutputFolderPath {
             beside_notebook: "x.outputs/ab12".to_owned(),
             for_code: "elsewhere".to_owned(),
         };

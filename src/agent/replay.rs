@@ -21,7 +21,7 @@ use crate::session::notebook::foreign;
 use crate::session::parameters::has_tag;
 use crate::session::{OutputLimits, Outputs};
 pub use job::Job;
-use others::Found;
+use others::KernelForCell;
 pub use others::OtherKernels;
 use results::Results;
 pub use saver::Saver;
@@ -73,7 +73,7 @@ impl ReplayOptions {
 #[derive(Debug)]
 pub struct Files {
     /// Takes what does not fit into the notebook.
-    pub spill: OutputFolder,
+    pub folder: OutputFolder,
     /// The notebook itself, if it has a file.
     pub saver: Option<Saver>,
 }
@@ -134,13 +134,13 @@ async fn replay(
         }
         report.ran += 1;
         let other = match others.of(cell, control).await {
-            Found::Main => None,
-            Found::Other(kernel) => {
+            KernelForCell::Main => None,
+            KernelForCell::Other(kernel) => {
                 let kernel = kernel?;
                 kernel.send_late(&results.late.0).await?;
                 Some(kernel)
             }
-            Found::Stopped => {
+            KernelForCell::Stopped => {
                 report.failed = Some((index, Verdict::Interrupted));
                 break;
             }
@@ -343,7 +343,7 @@ async fn run_cell(
     };
     answer_widgets(kernel, results).await;
     outcome.verdict = judged(outcome.verdict, caught && !raised, running.interrupts);
-    results.files.spill.close(&id);
+    results.files.folder.close(&id);
     results
         .executions
         .push((running.execution.id.clone(), index, id.clone()));

@@ -141,7 +141,7 @@ impl Session {
                 options.others.clone(),
                 options.spare,
             ),
-            asking: Asking::new(transcript.last_step(), Self::eye_of(&options)),
+            asking: Asking::new(transcript.last_step(), Self::preparer_of(&options)),
             cells: Cells::new(&options, judging::began(&begin.at)),
             disk: Disk::new(store, stamp, is_touched),
             subscribers: Subscribers::new(log, joins),

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::carried::{Carried, CarriedFile, Shape};
 use super::compaction;
 use super::fold::unfold;
-use super::limits::{OutputLimits, Place};
+use super::limits::{OutputFolderPath, OutputLimits};
 use super::marks::is_copy;
 use super::notebook::CUT_OFF;
 use super::outputs::Outputs;
@@ -326,7 +326,7 @@ fn code(author: Author, ours: &Value, cell: &nbformat::Cell, outputs: Vec<Output
         finished: timing(cell, "shell.execute_reply"),
         original: text("original_source"),
         hint: text("hint"),
-        pictures: Place::read(ours.get("pictures")),
+        pictures: OutputFolderPath::read(ours.get("pictures")),
         files: ours
             .get("files")
             .and_then(|files| serde_json::from_value(files.clone()).ok()),

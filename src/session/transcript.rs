@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 use super::carried::{Carried, CarriedFile};
 use super::changes::FilesChanged;
 use super::compaction::Compaction;
-use super::limits::{OutputLimits, Place};
+use super::limits::{OutputFolderPath, OutputLimits};
 use super::outputs::Outputs;
 use crate::kernel::Verdict;
 use crate::llm::types::Native;
@@ -124,7 +124,7 @@ pub struct CodeCell {
     pub hint: Option<String>,
     /// The files of its pictures, in the order of its outputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pictures: Vec<Option<Place>>,
+    pub pictures: Vec<Option<OutputFolderPath>>,
     /// What it did to the files of the workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<FilesChanged>,

@@ -7,7 +7,7 @@ use super::{Body, Client, PendingRequest, Received, Rejection, Snapshot};
 use crate::agent::event::{Command, Event, EventKind, KernelOffer, OutputChange};
 use crate::agent::stream::snapshot::TurnPhase;
 use crate::session::CellStatus;
-use crate::session::limits::Place;
+use crate::session::limits::OutputFolderPath;
 use crate::session::sql;
 use crate::session::transcript::Author;
 use crate::session::{CodeStatus, Edit, Transcript};
@@ -271,7 +271,7 @@ impl View {
             },
             Edit::Pictures { cell, places } => {
                 let files = places.iter().flatten();
-                let file = |place: &Place| self.beside(&place.beside_notebook);
+                let file = |place: &OutputFolderPath| self.beside(&place.beside_notebook);
                 let files: Vec<String> = files.map(file).collect();
                 if files.is_empty() {
                     return;

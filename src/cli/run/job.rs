@@ -191,7 +191,7 @@ impl Prepared {
             exits: self.exits,
         };
         let files = Files {
-            spill: output.map_or_else(OutputFolder::none, |output| {
+            folder: output.map_or_else(OutputFolder::none, |output| {
                 OutputFolder::beside(output, &self.workdir, limits.files)
             }),
             saver: output.map(Saver::new),

@@ -76,7 +76,7 @@ pub(super) async fn connect(
     id: &str,
     session: &str,
 ) -> Result<Link, GatewayError> {
-    let at = Place::of(gateway, id, session)?;
+    let at = ChannelsUrl::of(gateway, id, session)?;
     let (at, socket) = at.find(gateway).await?;
     let (incoming_tx, incoming) = mpsc::channel(QUEUE);
     let (outgoing, requests) = mpsc::channel(QUEUE);
@@ -94,14 +94,14 @@ pub(super) async fn connect(
 }
 
 /// Where a kernel's websocket is, and what is spoken there.
-struct Place {
+struct ChannelsUrl {
     url: Url,
     dialect: Dialect,
 }
 
 const DOING: &str = "connect to the kernel";
 
-impl Place {
+impl ChannelsUrl {
     fn of(gateway: &Gateway, id: &str, session: &str) -> Result<Self, GatewayError> {
         let bad = |reason: &str| GatewayError::BadUrl {
             reason: reason.to_owned(),
@@ -212,7 +212,7 @@ async fn shake_hands(gateway: &Gateway, url: &Url, dialect: Dialect) -> Result<S
 /// Moves messages between the websocket and the link's queues.
 struct Pump {
     gateway: Gateway,
-    at: Place,
+    at: ChannelsUrl,
     incoming: mpsc::Sender<Incoming>,
     requests: mpsc::Receiver<(Channel, Message)>,
     /// Taken from the queue and not all written yet.
@@ -511,7 +511,7 @@ mod tests {
             let url = options.url.clone();
             Gateway::new(options).map(|gateway| {
                 assert_eq!(gateway.base(), &url);
-                let place = Place::of(&gateway, "id-1", "s 1").unwrap();
+                let place = ChannelsUrl::of(&gateway, "id-1", "s 1").unwrap();
                 place.url.to_string()
             })
         };
