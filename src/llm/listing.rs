@@ -250,12 +250,12 @@ fn listed(entry: &Value) -> Option<Listed> {
         && entry.pointer("/capabilities/completion_chat") != Some(&Value::Bool(false));
     talks.then(|| Listed {
         name: name.to_owned(),
-        facts: facts(entry),
+        facts: facts_of(entry),
     })
 }
 
 /// What an entry says: vLLM, OpenRouter, Groq, Mistral, Gemini, LM Studio, llama-server, Anthropic.
-fn facts(entry: &Value) -> ModelFacts {
+fn facts_of(entry: &Value) -> ModelFacts {
     let number = |places: &[&str]| {
         places
             .iter()
@@ -341,7 +341,7 @@ mod tests {
     fn each_vendors_facts_are_read() {
         let vllm = json!({"id": "m", "object": "model", "max_model_len": 32768});
         assert_eq!(
-            facts(&vllm),
+            facts_of(&vllm),
             ModelFacts {
                 context_window: Some(32_768),
                 ..ModelFacts::default()
@@ -354,7 +354,7 @@ mod tests {
             "supported_parameters": ["max_tokens", "tools"],
             "pricing": {"prompt": "0.000003", "completion": "0.000015", "input_cache_read": "0.0000003"},
         });
-        let facts = facts(&router);
+        let facts = facts_of(&router);
         assert_eq!(
             (
                 facts.context_window,
@@ -370,7 +370,7 @@ mod tests {
         let mistral = json!({"id": "m", "max_context_length": 131_072,
             "capabilities": {"completion_chat": true, "function_calling": true, "vision": false}});
         assert_eq!(
-            facts(&mistral),
+            facts_of(&mistral),
             ModelFacts {
                 context_window: Some(131_072),
                 vision: Some(false),
@@ -381,7 +381,7 @@ mod tests {
         let studio = json!({"id": "m", "type": "vlm", "max_context_length": 131_072,
             "loaded_context_length": 8192, "capabilities": ["tool_use"]});
         assert_eq!(
-            facts(&studio),
+            facts_of(&studio),
             ModelFacts {
                 context_window: Some(8192),
                 vision: Some(true),
@@ -390,7 +390,7 @@ mod tests {
             }
         );
         let auto = json!({"id": "auto", "pricing": {"prompt": "-1", "completion": "-1"}});
-        assert_eq!(facts(&auto), ModelFacts::default());
+        assert_eq!(facts_of(&auto), ModelFacts::default());
     }
 
     #[test]
