@@ -26,6 +26,7 @@ pub mod python;
 mod registries;
 pub mod registry;
 pub mod remote_kernels;
+pub mod run;
 pub mod sandbox;
 pub mod schema;
 pub mod session;

@@ -6,7 +6,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::args::ProxyArgs;
-use super::{Context, filter, run};
+use super::{Context, filter};
+use crate::app::kernels::kernel_failure;
 use crate::app::{kernels, place};
 use crate::cli::exit::Exit;
 use crate::error::{Failure, FailureKind};
@@ -50,7 +51,7 @@ pub(super) async fn proxy(args: ProxyArgs, context: &Context) -> Result<Exit, Fa
             FailureKind::Kernel,
             format!("kernel `{name}` died ({reason})"),
         )),
-        Err(error) => Err(run::kernel_failure(&error)),
+        Err(error) => Err(kernel_failure(&error)),
     }
 }
 

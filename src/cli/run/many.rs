@@ -12,15 +12,14 @@ use super::super::signals;
 use super::super::stop::Ask;
 use super::super::style::{self, BAD, GOOD, HINT, paint};
 use super::super::{eprint, filter, print};
-use super::check::{self, Check};
-use super::conclude;
+use super::Settings;
 use super::finish;
-use super::job::{Ran, Settings, prepare};
-use super::plan::Job;
 use super::progress::{Line, Mode, TICK, bar, clock, seconds};
 use super::watch::Stops;
+use super::{check_settings, conclude};
 use crate::agent::replay;
 use crate::agent::{Command, EventKind, OutputChange};
+use crate::app::run::{Check, Job, Ran, prepare};
 use crate::cli::exit::Exit;
 use crate::error::{Failure, FailureKind};
 use crate::jupyter::nbformat::Output;
@@ -35,7 +34,7 @@ pub(super) async fn run(jobs: &[Job], settings: &Settings<'_>) -> Result<Exit, F
         return Err(Failure::usage("--json is for one notebook at a time"));
     }
     let options = if settings.args.check {
-        Some(check::options(settings.args)?)
+        Some(check_settings(settings.args).options()?)
     } else {
         None
     };
@@ -140,13 +139,13 @@ async fn one(
         return End::failed(Failure::new(FailureKind::Interrupted, "not run"));
     }
     let begun = Instant::now();
-    let mut prepared = match prepare(job, settings).await {
+    let mut prepared = match prepare(job, &settings.run).await {
         Ok(prepared) => prepared,
         Err(failure) => return End::failed(failure),
     };
     let check = check.map(|options| Check::new(&mut prepared.notebook, options));
     let kernel = tokio::select! {
-        kernel = prepared.start(job, settings) => match kernel {
+        kernel = prepared.start(job, &settings.run) => match kernel {
             Ok(kernel) => kernel,
             Err(failure) => return End::failed(failure),
         },
@@ -156,7 +155,7 @@ async fn one(
     };
     let cells = replay::runnable(&prepared.notebook).count();
     let ran = prepared
-        .run(job, kernel, settings, async |events, control| {
+        .run(job, kernel, &settings.run, async |events, control| {
             board.follow(job, cells, events, control).await
         })
         .await;
