@@ -100,11 +100,13 @@ impl Parser {
             (State::Device, '\u{1b}') => State::DeviceEscape,
             (State::String | State::Device, '\u{7}' | '\u{9c}')
             | (State::StringEscape | State::DeviceEscape, '\\') => State::Text,
-            (State::String | State::StringEscape, '\n') => return false,
-            (State::String | State::Device, _) if self.string >= STRING => return false,
-            (State::String | State::StringEscape, c) => self.longer(State::String, c),
-            (State::Device | State::DeviceEscape, c) => self.longer(State::Device, c),
-            (State::Csi | State::Escape | State::Intermediate, _) => return false,
+            (State::String | State::StringEscape, c) if c != '\n' && self.string < STRING => {
+                self.longer(State::String, c)
+            }
+            (State::Device | State::DeviceEscape, c) if self.string < STRING => {
+                self.longer(State::Device, c)
+            }
+            _ => return false,
         };
         true
     }

@@ -19,6 +19,7 @@ use crate::kernel::{
 };
 use crate::session::notebook::foreign;
 use crate::session::parameters::has_tag;
+use crate::session::sql::is_setup;
 use crate::session::{OutputLimits, Outputs};
 pub use job::Job;
 use others::KernelForCell;
@@ -93,21 +94,22 @@ pub struct Report {
 
 /// See [`Job::run`].
 async fn replay(
-    notebook: &mut Notebook,
-    kernel: &Kernel,
-    others: &mut OtherKernels,
+    job: &mut Job,
     options: ReplayOptions,
     files: Files,
     control: &mut mpsc::Receiver<Command>,
     events: mpsc::Sender<EventKind>,
 ) -> Result<Report, KernelError> {
-    let info = kernel.info().await?;
-    if !info.language_info.is_empty() {
-        notebook.metadata.insert(
-            "language_info".to_owned(),
-            Value::Object(info.language_info),
-        );
+    let Job {
+        notebook,
+        kernel,
+        others,
+        sql,
+    } = job;
+    if let Some(sql) = sql {
+        sql.teach(kernel).await;
     }
+    note_language(notebook, kernel).await?;
     clear(notebook);
     papermill::begin(notebook);
     let late = late_outputs();
@@ -124,7 +126,8 @@ async fn replay(
         let Some(cell) = notebook.cells.get_mut(index) else {
             break;
         };
-        if !is_runnable(cell) {
+        // What lets the notebook run its SQL elsewhere would take the place of what this kernel has for it.
+        if !is_runnable(cell) || (sql.is_some() && is_setup(&cell.source)) {
             continue;
         }
         if options.deadline.is_some_and(|end| end <= Instant::now()) {
@@ -193,6 +196,18 @@ async fn replay(
     emit(&events, finished(&report)).await;
     results.into_notebook(notebook);
     Ok(report)
+}
+
+/// What language the kernel says it speaks.
+async fn note_language(notebook: &mut Notebook, kernel: &Kernel) -> Result<(), KernelError> {
+    let info = kernel.info().await?;
+    if !info.language_info.is_empty() {
+        notebook.metadata.insert(
+            "language_info".to_owned(),
+            Value::Object(info.language_info),
+        );
+    }
+    Ok(())
 }
 
 fn finished(report: &Report) -> EventKind {

@@ -12,8 +12,8 @@ use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout, Command};
 
+use super::Context;
 use super::install::modules;
-use super::{Context, SessionSettings};
 use crate::agent::facts::{self, DatabaseFacts};
 use crate::agent::sql::SqlOptions;
 use crate::child::{Lifetime, Supervised};
@@ -58,18 +58,18 @@ impl Drop for Databases {
     }
 }
 
-/// Opens the databases that `settings` name and those that every session has. `None`: there are no databases.
+/// Opens the databases `names` and those that every session has. `None`: there are no databases.
 ///
 /// # Errors
 /// One that is not configured, a URL that cannot be had, or no Python that could speak with them. A server that does not
 /// answer is no error: the model is told.
 pub async fn open(
-    settings: &SessionSettings,
+    names: &[String],
     kernels: &[&KernelSource],
     context: &Context,
 ) -> Result<Option<Databases>, Failure> {
     let configured = &context.config.databases;
-    for name in &settings.databases {
+    for name in names {
         if !configured.keys().any(|known| known.as_str() == name) {
             let known: Vec<&str> = configured.keys().map(DatabaseName::as_str).collect();
             let failure = Failure::usage(format!("there is no database `{name}` in config.toml"));
@@ -80,9 +80,9 @@ pub async fn open(
             });
         }
     }
-    let wanted = configured.iter().filter(|(name, database)| {
-        database.always || settings.databases.iter().any(|it| it == name.as_str())
-    });
+    let wanted = configured
+        .iter()
+        .filter(|(name, database)| database.always || names.iter().any(|it| it == name.as_str()));
     let wanted: Vec<(&str, &Database)> = wanted.map(|(name, it)| (name.as_str(), it)).collect();
     if wanted.is_empty() {
         return Ok(None);

@@ -41,6 +41,8 @@ pub struct RunSettings<'a> {
     pub gateway: Option<RemoteKernels>,
     /// What code may do.
     pub sandbox: SandboxSettings,
+    /// Databases of the configuration that SQL cells can use.
+    pub databases: Vec<String>,
     /// Go on after a cell that failed.
     pub allow_errors: bool,
     /// Whether somebody can answer `input()`.

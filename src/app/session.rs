@@ -119,7 +119,7 @@ pub async fn start(
     let words = old.as_ref();
     let words = words.map(|old| old.words(existing.is_some(), may_replay));
     let databases = if at == KernelAt::Here {
-        Box::pin(databases::open(settings, &kernels, context)).await?
+        Box::pin(databases::open(&origin.databases, &kernels, context)).await?
     } else {
         None
     };

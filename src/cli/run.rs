@@ -72,6 +72,7 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
             existing: args.existing.clone(),
             gateway: remote_kernels::open(args.gateway.gateway.as_deref(), context).await?,
             sandbox: args.sandbox.settings(),
+            databases: args.databases.clone(),
             // The comparison tells which errors are new.
             allow_errors: args.allow_errors || args.check,
             allow_stdin: style::is_interactive()

@@ -4,6 +4,7 @@ use tokio::sync::mpsc;
 
 use super::{Files, OtherKernels, ReplayOptions, Report, replay};
 use crate::agent::event::{Command, EventKind};
+use crate::agent::sql::SqlOptions;
 use crate::jupyter::nbformat::Notebook;
 use crate::kernel::{Kernel, KernelError};
 
@@ -15,6 +16,8 @@ pub struct Job {
     pub kernel: Kernel,
     /// Those of cells of other languages.
     pub others: OtherKernels,
+    /// What SQL cells have in the notebook's kernel; without it they have what the notebook itself brings.
+    pub sql: Option<SqlOptions>,
 }
 
 impl Job {
@@ -32,21 +35,7 @@ impl Job {
         mut control: mpsc::Receiver<Command>,
         events: mpsc::Sender<EventKind>,
     ) -> (Self, Result<Report, KernelError>) {
-        let Self {
-            notebook,
-            kernel,
-            others,
-        } = &mut self;
-        let report = replay(
-            notebook,
-            kernel,
-            others,
-            options,
-            files,
-            &mut control,
-            events,
-        );
-        let report = report.await;
+        let report = replay(&mut self, options, files, &mut control, events).await;
         (self, report)
     }
 }

@@ -457,6 +457,9 @@ impl Session {
 
     pub(super) async fn finish_turn(&mut self, end: TurnEnd) {
         self.after_turn().await;
+        if end == TurnEnd::Done {
+            self.doubt_numbers();
+        }
         let turn = self.account();
         let saved = self.save(true).await;
         let session = self.transcript.spent();

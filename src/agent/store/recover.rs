@@ -335,6 +335,7 @@ impl Entries {
                 kernel: KernelChoice::default(),
                 forked_from: None,
                 sandbox: None,
+                databases: Vec::new(),
             },
             transcript: Transcript::new(limits),
             summary: Summary::default(),

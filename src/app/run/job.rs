@@ -9,9 +9,11 @@ use tokio::sync::mpsc;
 use super::plan::Job;
 use super::{RunSettings, kernels, params, source};
 use crate::agent::replay::{self, Exits, Files, OtherKernels, ReplayOptions, Report, Saver};
+use crate::agent::sql::SqlOptions;
 use crate::agent::{
     Command, EventKind, OutputFolder, output_folder, write_atomically_with, write_beside_code,
 };
+use crate::app::databases::{self, Databases};
 use crate::app::existing::{self, Existing};
 use crate::app::kernels::{kernel_failure, launch_options};
 use crate::app::remote_kernels::RemoteKernels;
@@ -21,6 +23,7 @@ use crate::jupyter::nbformat::Notebook;
 use crate::kernel::folder::resolved;
 use crate::kernel::{Kernel, KernelError, KernelSource, LaunchOptions, Sandbox};
 use crate::session::parameters::hide_code;
+use crate::session::sql;
 
 /// A notebook that is ready to run.
 #[derive(Debug)]
@@ -32,6 +35,8 @@ pub struct Prepared {
     existing: Option<Existing>,
     workdir: PathBuf,
     sandbox: Sandbox,
+    databases: Option<Databases>,
+    sql: Option<SqlOptions>,
 }
 
 /// A notebook that was run.
@@ -98,7 +103,20 @@ pub async fn prepare(job: &Job, settings: &RunSettings<'_>) -> Result<Prepared, 
     } else {
         Sandbox::Full
     };
+    let mut cells = source.notebook.cells.iter();
+    let wants_sql = is_ours && cells.any(|cell| sql::is_cell(&cell.source));
+    let databases = if wants_sql || !settings.databases.is_empty() {
+        Box::pin(databases::open(&settings.databases, &[&kernel], context)).await?
+    } else {
+        None
+    };
+    let sandbox = databases::visible(databases.as_ref(), sandbox);
+    let sql = databases
+        .as_ref()
+        .and_then(|it| databases::sql(Some(it), &[&kernel], &sandbox));
     Ok(Prepared {
+        databases,
+        sql,
         notebook: source.notebook,
         exits: if source.is_notebook {
             Exits::AsJupyter
@@ -140,13 +158,14 @@ impl Prepared {
     ) -> LaunchOptions {
         forget_history(&mut kernel);
         let limits = settings.context.config.limits.resolve();
-        LaunchOptions {
+        let options = LaunchOptions {
             oversize: output.and_then(|output| output_folder::oversize(output, &limits)),
             gateway: settings.gateway.as_ref().map(RemoteKernels::options),
             ready_timeout: settings.start_timeout,
             sandbox: self.sandbox.clone(),
             ..launch_options(kernel, self.workdir.clone(), settings.context)
-        }
+        };
+        databases::unseen(self.databases.as_ref(), options)
     }
 
     /// Runs the notebook in `kernel`, which is shut down afterwards, while `watch` sees what happens.
@@ -191,6 +210,7 @@ impl Prepared {
             notebook,
             kernel,
             others,
+            sql: self.sql.take(),
         };
         let (ran, watched) = tokio::join!(
             run.run(options, files, control, events_tx),
@@ -201,6 +221,7 @@ impl Prepared {
                 notebook,
                 kernel,
                 others,
+                ..
             },
             result,
         ) = ran;

@@ -239,10 +239,9 @@ impl Board {
         while let Some(event) = events.recv().await {
             if matches!(event, EventKind::CodeStarted { .. }) {
                 self.with(|running| {
-                    let entry = running.iter_mut().find(|entry| entry.shown == job.shown);
-                    entry
-                        .into_iter()
-                        .for_each(|entry| entry.stops.event(&event));
+                    if let Some(entry) = running.iter_mut().find(|entry| entry.shown == job.shown) {
+                        entry.stops.event(&event);
+                    }
                 });
             }
             match event {
