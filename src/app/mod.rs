@@ -11,6 +11,7 @@ pub mod executor;
 pub mod existing;
 pub mod exported;
 pub mod files;
+pub mod forks;
 pub mod install;
 pub mod kernels;
 pub mod missing;

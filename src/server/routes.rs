@@ -96,6 +96,15 @@ fn table() -> Vec<Route> {
         vec![operation("post", "A command of docs/events.md").body::<commands::Sent>()],
     );
     add(
+        "/api/sessions/{id}/fork",
+        post(sessions::fork),
+        vec![
+            operation("post", "Open another session that begins as this one did")
+                .body::<sessions::ForkAt>()
+                .answer::<sessions::Created>(),
+        ],
+    );
+    add(
         "/api/sessions/{id}/{file}",
         get(notebook::notebook),
         vec![read("The conversation: notebook.ipynb, .html, .md or .py")],

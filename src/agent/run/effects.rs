@@ -98,7 +98,7 @@ impl Session {
     pub(super) fn sample(&mut self) -> Option<Input> {
         let Some(provider) = self.options.provider.clone() else {
             return Some(Input::ModelFailed {
-                message: "no model is configured".to_owned(),
+                message: "there is no model to ask: choose one, or run code of your own".to_owned(),
                 key_variable: None,
             });
         };
