@@ -4,14 +4,17 @@
 //! a person must decide is a value that a front end shows and answers before it calls on. The environment and the
 //! working directory of the process are read once, at the top, and handed down ([`Environment`](crate::paths::Environment)).
 
+pub mod answer;
 pub mod attach;
 pub mod audit;
 pub mod databases;
+pub mod doctor;
 pub mod executor;
 pub mod existing;
 pub mod exported;
 pub mod files;
 pub mod install;
+pub mod kept;
 pub mod kernels;
 pub mod missing;
 pub mod model;

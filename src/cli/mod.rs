@@ -140,7 +140,7 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
         Some(Command::KernelProxy(args)) => block_on(proxy::proxy(args, context)),
         Some(Command::Serve(args)) => block_on_many(serve::serve(*args, context)),
         Some(Command::Mcp(args)) => block_on_many(mcp::mcp(*args, context)),
-        Some(Command::Doctor) => block_on(doctor::doctor(context)),
+        Some(Command::Doctor(args)) => block_on(doctor::doctor(&args, context)),
     }
 }
 
@@ -153,11 +153,11 @@ fn asked_or_chat(
     let question = question.map(args::question).transpose()?;
     match question {
         Some(question) if !style::is_interactive() => {
-            let json = false;
             let args = args::AskArgs {
                 question,
                 session,
-                json,
+                json: false,
+                answer: args::AnswerArgs::default(),
             };
             block_on(ask::ask(args, context))
         }

@@ -50,6 +50,8 @@ pub(super) struct Renderer {
     words: Option<(String, Markdown)>,
     /// The last code that did not run or failed, and its language.
     failed: Option<(String, String)>,
+    /// The model's words go to stderr, too: something else is the answer.
+    words_aside: bool,
     /// The model's words have not ended their line.
     text_open: bool,
     /// The model has said something in this session.
@@ -92,6 +94,7 @@ impl Renderer {
             busy: Busy::default(),
             words: None,
             failed: None,
+            words_aside: false,
             code: code::ReplyCode::default(),
             text_open: false,
             said_before: false,
@@ -103,6 +106,12 @@ impl Renderer {
             spent: None,
             unread: None,
         }
+    }
+
+    /// Leaves stdout alone from now on.
+    pub(super) fn words_aside(&mut self) {
+        self.words_aside = true;
+        self.renders = self.moves_cursor;
     }
 
     /// Shows one event.
@@ -255,7 +264,7 @@ impl Renderer {
             }
             if self.said_before {
                 // To a file, the words of two steps are two paragraphs; the terminal has what lies between.
-                if !io::stdout().is_terminal() {
+                if !self.words_aside && !io::stdout().is_terminal() {
                     self.out("\n");
                 }
             }
@@ -291,7 +300,9 @@ impl Renderer {
     /// Writes to stdout; the first failure is kept.
     fn out(&mut self, text: &str) {
         self.erase();
-        if let Err(failure) = super::print(text) {
+        if self.words_aside {
+            write_now(text);
+        } else if let Err(failure) = super::print(text) {
             self.unread.get_or_insert(failure);
         }
         self.busy.printed();

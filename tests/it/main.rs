@@ -80,6 +80,7 @@ mod support;
 mod tables;
 mod terminal;
 mod tidy;
+mod unattended;
 mod undo;
 mod widening;
 mod wires;
