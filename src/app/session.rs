@@ -153,6 +153,8 @@ pub async fn start(
     let opened = origin.open(&main, &notebook, old, may_replay, limits, context);
     let output_budget = setup.as_ref().map_or(OUTPUT_BUDGET, |it| it.output_budget);
     let has_model = setup.is_some();
+    let model = setup.as_ref().map(|it| it.provider.info().name.clone());
+    tracing::info!(id, model, kernel = %main.kernel.name, "a session begins");
     let (provider, system) = setup.map(|it| (it.provider, it.system)).unzip();
     let agent = Agent::start(AgentOptions {
         provider,

@@ -7,6 +7,7 @@ use std::io::Read as _;
 use tokio::sync::mpsc;
 
 use super::args::AskArgs;
+use super::attention::Attention;
 use super::coming::Coming;
 use super::hints::{KERNEL_HINT, model_hint};
 use super::interact::{self, Controls, Ended, Person};
@@ -16,7 +17,7 @@ use super::signals;
 use super::stop::Ask;
 use super::style::WARN;
 use super::{Context, filter, piped, print, style};
-use super::{missing, project};
+use super::{crash, missing, project};
 use crate::agent::stream::{Rejection, View};
 use crate::agent::{Command, Decision, Event, EventKind, TurnEnd, sessions};
 use crate::app::answer::AnswerSchema;
@@ -53,6 +54,7 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
         started = session::start(&settings, None, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
+    crash::session_began(&session.id, &session.notebook);
     let mut view = View::new(session.agent.client("ask"));
     if session.may_replay && !is_watched {
         if let Some(exit) = replay_unwatched(&mut view, args.json, &mut signals).await? {
@@ -68,7 +70,8 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
             return Ok(exit);
         }
     }
-    let mut renderer = is_watched.then(|| Renderer::new(false));
+    let attention = || Attention::of(&context.config.terminal, false);
+    let mut renderer = is_watched.then(|| Renderer::new(false).attending(attention()));
     if let Some(renderer) = &mut renderer
         && wanted.schema.is_some()
     {

@@ -12,6 +12,7 @@ use std::path::Path;
 use tokio::sync::mpsc;
 
 use super::args::SessionArgs;
+use super::attention::Attention;
 use super::coming::{Coming, Resumed};
 use super::confine::SandboxWish;
 use super::interact::{self, Controls, Ended, Person};
@@ -22,9 +23,9 @@ use super::signals;
 use super::stop::Ask;
 use super::style::{DIM, HINT, WARN, paint, stderr_colours};
 use super::{Context, eprint};
-use super::{confine, filter, missing, project};
-use crate::agent::EventKind;
+use super::{confine, crash, filter, missing, project};
 use crate::agent::stream::{Rejection, View};
+use crate::agent::{Command, EventKind};
 use crate::app::{Lifetime, place, session};
 use crate::cli::exit::Exit;
 use crate::error::Failure;
@@ -68,13 +69,14 @@ pub(super) async fn go_on(
         started = session::start(&settings, opened, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
+    crash::session_began(&session.id, &session.notebook);
     confine::tell(&session.sandbox, session.approval);
     let name = client_name();
     let kernels = session.kernels.iter().map(|it| it.kernel.clone()).collect();
     let kernels = KernelLines::of(session.asides(), kernels);
     let mut front = Front {
         view: View::new(session.agent.client(&name)),
-        renderer: Renderer::new(true),
+        renderer: Renderer::new(true).attending(Attention::of(&context.config.terminal, true)),
         typed: typed(interactive, Some(kernels), context),
         first,
         controls: Controls::new(session.kernels.clone(), session.approval),
@@ -85,6 +87,8 @@ pub(super) async fn go_on(
         interactive,
         signals,
     };
+    let directory = session.directory.file_name().unwrap_or_default();
+    front.renderer.name(&directory.to_string_lossy());
     front.model = beginning(&mut front.view, &mut front.renderer).await;
     let coming = coming.or_replay(session.may_replay, replay);
     let asked = interactive.then_some(&mut front.typed);
@@ -199,7 +203,12 @@ impl Front {
                     }
                     continue;
                 }
-                Err(LineMeaning::Command(command)) => command,
+                Err(LineMeaning::Command(command)) => {
+                    if let Command::Submit { text } = &command {
+                        renderer.name(text);
+                    }
+                    command
+                }
                 Err(LineMeaning::Model(name)) => {
                     let now = self.model.as_deref();
                     match model::set(name, now, view, renderer, &mut self.signals).await {

@@ -3,6 +3,7 @@
 pub mod args;
 mod ask;
 mod attach;
+mod attention;
 mod audit;
 mod chat;
 mod coming;
@@ -10,6 +11,7 @@ mod compaction;
 mod completers;
 mod completions;
 mod confine;
+mod crash;
 mod doctor;
 mod exit;
 mod export;
@@ -22,6 +24,7 @@ mod interact;
 mod kernels;
 mod line;
 mod line_source;
+mod log_file;
 mod logging;
 mod look;
 mod markdown;
@@ -59,7 +62,7 @@ use crate::cli::exit::Exit;
 use crate::config::Config;
 use crate::error::{Failure, FailureKind};
 use crate::kernel::Redactor;
-use crate::paths::{Environment, Paths};
+use crate::paths::{Environment, NoHome, Paths};
 use args::{Cli, Command};
 
 /// Threads for many sessions, at most.
@@ -91,9 +94,12 @@ pub fn main() -> Exit {
     };
     let environment = Environment::of_process();
     let redactor = environment.redactor();
-    logging::to_stderr(cli.verbose, &redactor);
+    let paths = Paths::of(environment);
+    let state = paths.as_ref().ok().map(|paths| paths.state.as_path());
+    logging::start(cli.verbose, &redactor, state);
+    crash::watch(&redactor, state);
     hide_memory();
-    let outcome = context(cli.profile.as_deref(), environment, redactor)
+    let outcome = context(cli.profile.as_deref(), paths, redactor)
         .and_then(|context| dispatch(cli, &context));
     match outcome {
         Ok(exit) => exit,
@@ -108,10 +114,10 @@ pub fn main() -> Exit {
 
 fn context(
     profile: Option<&str>,
-    environment: Environment,
+    paths: Result<Paths, NoHome>,
     redactor: Redactor,
 ) -> Result<Context, Failure> {
-    let paths = Paths::of(environment).map_err(|error| Failure::usage(error.to_string()))?;
+    let paths = paths.map_err(|error| Failure::usage(error.to_string()))?;
     let config = Config::load(&paths.config, profile).map_err(|error| profiles::failure(&error))?;
     Ok(Context {
         paths,
@@ -211,6 +217,8 @@ fn hide_memory() {
 }
 
 fn report(failure: &Failure) {
+    let details = failure.details.as_deref();
+    tracing::info!(kind = ?failure.kind, details, "ended with an error: {}", failure.message);
     let colours = style::stderr_colours();
     let titled = |title: &str, style, words: &str| {
         let words = format!("{title} {}\n", filter::plain(words));

@@ -10,6 +10,7 @@ mod output;
 
 use std::io::{self, IsTerminal as _};
 
+use super::attention::Attention;
 use super::compaction;
 use super::filter;
 use super::hints::{KERNEL_HINT, model_hint};
@@ -63,6 +64,8 @@ pub(super) struct Renderer {
     notebook_named: bool,
     /// Why the turn stops was said when the person was asked whether to go on.
     limit_told: bool,
+    /// What the terminal is told besides.
+    attention: Option<Attention>,
     /// What the session has cost when the last turn ended.
     pub spent: Option<Totals>,
     /// stdout takes no more, for this reason: nothing more can be said.
@@ -103,8 +106,22 @@ impl Renderer {
             chat,
             notebook_named: false,
             limit_told: false,
+            attention: None,
             spent: None,
             unread: None,
+        }
+    }
+
+    /// Tells the terminal besides what `attention` says.
+    pub(super) fn attending(mut self, attention: Attention) -> Self {
+        self.attention = Some(attention);
+        self
+    }
+
+    /// What goes on, for the title of the window.
+    pub(super) fn name(&mut self, what: &str) {
+        if let Some(attention) = &mut self.attention {
+            attention.name(what);
         }
     }
 
@@ -122,6 +139,9 @@ impl Renderer {
         self.tell(event);
         self.follow(event);
         self.draw();
+        if let Some(attention) = &mut self.attention {
+            attention.follow(event);
+        }
     }
 
     fn tell(&mut self, event: &EventKind) {

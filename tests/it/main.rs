@@ -52,6 +52,7 @@ mod nbformat_corpora;
 mod notebook_in;
 mod notebook_out;
 mod notebooks;
+mod notes;
 mod once;
 mod only_ours;
 mod page;

@@ -176,13 +176,20 @@ fn doctor_tells_programs_too() {
     let sponde = Sponde::new().with("OPENAI_BASE_URL", NOBODY);
     let ended = sponde.run(&["doctor", "--json", "-v"]);
     let checks: Value = serde_json::from_str(&ended.stdout).unwrap();
-    let names: Vec<_> = checks.as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    let names: Vec<_> = checks
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["name"])
+        .collect();
     let names: Vec<_> = names.iter().filter(|it| **it != "gvisor").collect();
     assert_eq!(
         names,
-        ["sponde", "sessions", "python", "sandbox", "limits", "kernel", "models"]
-            .each_ref()
-            .to_vec()
+        [
+            "sponde", "sessions", "python", "sandbox", "limits", "kernel", "models"
+        ]
+        .each_ref()
+        .to_vec()
     );
     let told = sponde.run(&["doctor"]);
     assert_eq!(told.code, ended.code, "{told}");
