@@ -7,6 +7,7 @@
 pub mod answer;
 pub mod attach;
 pub mod audit;
+pub mod configured;
 pub mod databases;
 pub mod doctor;
 pub mod executor;

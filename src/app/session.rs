@@ -34,9 +34,9 @@ use crate::kernel::{KernelSource, LaunchOptions, Level, Sandbox};
 use crate::llm::types::ModelInfo;
 
 /// How often a model may be asked in one turn, unless told otherwise.
-const MAX_STEPS: u32 = 20;
+pub(super) const MAX_STEPS: u32 = 20;
 /// How long a cell of the model may run, unless told otherwise.
-const CELL_TIMEOUT: Duration = Duration::from_mins(10);
+pub(super) const CELL_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// A running session and what belongs to it.
 pub struct Session {

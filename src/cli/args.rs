@@ -109,6 +109,8 @@ pub enum Command {
     Models(ModelsArgs),
     /// The profiles there are, and which one is in use.
     Profiles,
+    /// Each setting, its value, and where that comes from.
+    Config(Box<ConfigArgs>),
     /// The sessions that are kept: list, show, search, rename, remove.
     Sessions(SessionsArgs),
     /// Go on with a session.
@@ -446,6 +448,20 @@ pub struct ModelTestArgs {
     /// As JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `sponde config`.
+#[derive(Debug, Args)]
+pub struct ConfigArgs {
+    /// Only settings with one of these words in their name.
+    #[arg(value_name = "WORD")]
+    pub words: Vec<String>,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Settings that a session would be started with.
+    #[command(flatten)]
+    pub session: SessionArgs,
 }
 
 /// `sponde doctor`.

@@ -7,10 +7,9 @@ use tokio::time::Instant;
 use super::style::moves_cursor;
 use super::{eprint, filter, human};
 use crate::agent::EventKind;
+use crate::app::configured::NOTIFY_AFTER;
 use crate::config;
 
-/// See [`config::Terminal::notify_after`].
-const NOTIFY_AFTER: u32 = 30;
 /// Characters of a question in a title.
 const TITLE: usize = 60;
 /// Keep the title that the window has, and give it back.

@@ -10,6 +10,7 @@ mod coming;
 mod compaction;
 mod completers;
 mod completions;
+mod config;
 mod confine;
 mod crash;
 mod doctor;
@@ -136,6 +137,7 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
         Some(Command::Kernels(args)) => kernels::kernels(args, context),
         Some(Command::Models(args)) => block_on(models::models(args, context)),
         Some(Command::Profiles) => profiles::profiles(context),
+        Some(Command::Config(args)) => config::config(&args, context),
         Some(Command::Sessions(args)) => sessions::sessions(args, context),
         Some(Command::Resume(args)) => block_on(resume::resume(*args, context)),
         Some(Command::Attach(args)) => block_on(attach::attach(args, context)),
