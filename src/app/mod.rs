@@ -7,6 +7,7 @@
 pub mod answer;
 pub mod attach;
 pub mod audit;
+pub mod cells;
 pub mod configured;
 pub mod databases;
 pub mod doctor;
@@ -24,6 +25,7 @@ pub mod notice;
 pub mod origin;
 pub mod piped;
 pub mod place;
+pub mod plan;
 pub mod project;
 mod prompt_cache;
 pub mod python;

@@ -2,7 +2,10 @@
 
 mod ending;
 mod model;
+mod next;
+mod own;
 mod past;
+mod plan;
 mod standing;
 mod tables;
 
@@ -14,16 +17,15 @@ use tokio::sync::mpsc;
 use super::args::SessionArgs;
 use super::attention::Attention;
 use super::coming::{Coming, Resumed};
-use super::confine::SandboxWish;
 use super::interact::{self, Controls, Ended, Person};
-use super::line::{LineMeaning, said};
+use super::line::{LineMeaning, Next, said};
 use super::line_source::{KernelLines, LineSource};
 use super::render::Renderer;
 use super::signals;
 use super::stop::Ask;
 use super::style::{DIM, HINT, WARN, paint, stderr_colours};
 use super::{Context, eprint};
-use super::{confine, crash, filter, missing, project};
+use super::{confine, crash, filter, missing, pager, project};
 use crate::agent::stream::{Rejection, View};
 use crate::agent::{Command, EventKind};
 use crate::app::{Lifetime, place, session};
@@ -31,6 +33,7 @@ use crate::cli::exit::Exit;
 use crate::error::Failure;
 use ending::Ending;
 use model::Changed;
+pub(super) use own::OwnSession;
 pub(super) use standing::Standing;
 pub(super) use tables::Looker;
 
@@ -82,7 +85,8 @@ pub(super) async fn go_on(
         controls: Controls::new(session.kernels.clone(), session.approval),
         looker: Looker::of(session.asides(), place::pictures_dir(&session.notebook)),
         standing: Standing::of(&session),
-        wish: None,
+        own: Some(OwnSession::of(&session, context)),
+        next: None,
         model: None,
         interactive,
         signals,
@@ -105,12 +109,13 @@ pub(super) async fn go_on(
     let Front {
         typed,
         mut signals,
-        wish,
+        next,
         ..
     } = front;
     // From here on Ctrl-C is a signal, whatever was being typed.
     drop(typed);
-    if wish.is_none() {
+    let goes_on = matches!(next, Some(Next::Sandbox(_) | Next::Profile(_)));
+    if !goes_on {
         ending.begin();
     }
     let id = session.id.clone();
@@ -118,14 +123,15 @@ pub(super) async fn go_on(
         _ = tokio::time::timeout(interact::END_WITHIN, session.end()) => {}
         Some(_) = signals.recv() => {}
     }
-    match wish {
-        Some(wish) => {
-            // The next one listens itself.
-            drop((signals, listening));
-            standing::again(again, wish, &id, context).await
-        }
-        None => ending.end(exit),
+    let Some(next) = next else {
+        return ending.end(exit);
+    };
+    if !goes_on {
+        ending.end(exit)?;
     }
+    // The next one listens itself.
+    drop((signals, listening));
+    Box::pin(next::go_on(again, next, &id, context)).await
 }
 
 /// Under which others see what this terminal does.
@@ -154,8 +160,10 @@ pub(super) struct Front {
     pub controls: Controls,
     pub looker: Looker,
     pub standing: Standing,
-    /// What code is to do when the chat ends, to go on.
-    pub wish: Option<SandboxWish>,
+    /// The session, if it is of this process.
+    pub own: Option<OwnSession>,
+    /// What goes on when the chat ends.
+    pub next: Option<Next>,
     /// A question that is asked before any is typed.
     pub first: Option<String>,
     /// The model that answers.
@@ -224,21 +232,35 @@ impl Front {
                     eprint(&self.standing.status(model, &self.controls));
                     continue;
                 }
-                Err(LineMeaning::Sandbox(None)) => {
+                Err(LineMeaning::Sandbox) => {
                     eprint(&self.standing.lines(self.controls.approval));
                     continue;
                 }
-                Err(LineMeaning::Sandbox(Some(wish))) => {
-                    let asked = self.interactive.then_some(&mut self.typed);
-                    match self.standing.may_restart(asked, &mut self.signals).await {
-                        Ok(true) => {
-                            self.wish = Some(wish);
-                            return Exit::Done;
-                        }
-                        Ok(false) | Err(Ask::Interrupt) => continue,
-                        Err(Ask::End) => return Exit::Interrupted,
+                Err(LineMeaning::Next(next)) => match self.may_go_on(next).await {
+                    Ok(Some(next)) => {
+                        self.next = Some(next);
+                        return Exit::Done;
+                    }
+                    Ok(None) | Err(Ask::Interrupt) => continue,
+                    Err(Ask::End) => return Exit::Interrupted,
+                },
+                Err(LineMeaning::Plan(question)) => {
+                    match Box::pin(self.plan(&question, &mut after_turn)).await {
+                        None => continue,
+                        Some(exit) => return exit,
                     }
                 }
+                Err(
+                    wish @ (LineMeaning::Show(_)
+                    | LineMeaning::Again(_)
+                    | LineMeaning::Edit(_)
+                    | LineMeaning::Files
+                    | LineMeaning::Save(_)
+                    | LineMeaning::Fork(_)),
+                ) => match Box::pin(self.own_session(wish)).await {
+                    Some(command) => command,
+                    None => continue,
+                },
                 Err(LineMeaning::Look(wish)) => {
                     match Box::pin(self.looker.look(wish)).await {
                         Ok(text) => eprint(&text),
@@ -256,11 +278,11 @@ impl Front {
                 }
                 Err(_) => return Exit::Done,
             };
-            match view.send(command).await {
+            match self.view.send(command).await {
                 Ok(()) => {}
                 Err(Rejection::Ended) => return Exit::Failed,
                 Err(why) => {
-                    renderer.note(WARN, &why.to_string());
+                    self.renderer.note(WARN, &why.to_string());
                     continue;
                 }
             }
@@ -319,6 +341,39 @@ impl Front {
         }
         self.typed.cover();
         Ok(None)
+    }
+
+    /// Does what is about the session of this terminal. Returns the code that it leads to.
+    async fn own_session(&mut self, wish: LineMeaning) -> Option<Command> {
+        let Some(own) = &self.own else {
+            eprint("the session runs in another terminal, and only that can do this\n");
+            return None;
+        };
+        let told = match wish {
+            LineMeaning::Show(number) => own.cell(number).await.map(|cell| own::text(&cell)),
+            LineMeaning::Files => Ok(own.files().await),
+            LineMeaning::Save(file) => own.save(&file),
+            LineMeaning::Fork(at) => own.fork(at.as_deref()),
+            LineMeaning::Again(number) => match own.code(Some(number)).await {
+                Ok((code, language)) => return Some(Command::Run { code, language }),
+                Err(words) => Err(words),
+            },
+            LineMeaning::Edit(number) => match own.edited(number).await {
+                Ok((code, language)) => return Some(Command::Run { code, language }),
+                Err(words) => Err(words),
+            },
+            _ => return None,
+        };
+        match told {
+            Ok(text) => {
+                let shown = tokio::task::block_in_place(|| pager::show(&text));
+                if let Err(failure) = shown {
+                    self.renderer.unread.get_or_insert(failure);
+                }
+            }
+            Err(words) => eprint(&filter::plain(&format!("{words}\n"))),
+        }
+        None
     }
 
     pub(super) async fn turn(&mut self) -> Ended {

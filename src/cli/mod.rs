@@ -33,6 +33,7 @@ mod mcp;
 mod missing;
 mod models;
 mod notices;
+mod pager;
 mod pick;
 mod picture;
 mod piped;

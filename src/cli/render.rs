@@ -58,6 +58,8 @@ pub(super) struct Renderer {
     /// The model has said something in this session.
     said_before: bool,
     cell: Option<OpenCell>,
+    /// The number of the cell that runs.
+    number: Option<usize>,
     live: Live,
     /// One of several turns: errors are told here, and the notebook only once.
     chat: bool,
@@ -102,6 +104,7 @@ impl Renderer {
             text_open: false,
             said_before: false,
             cell: None,
+            number: None,
             live: Live::default(),
             chat,
             notebook_named: false,
@@ -369,10 +372,22 @@ impl Renderer {
         if !matches!(status, "ok" | "error" | "interrupted") {
             self.note(WARN, &format!("{}: {status}", self.code.name(cell)));
         }
-        if let Some(time) = self.ran_for() {
+        if let Some(words) = self.ended_silently(status) {
+            self.note(DIM, &words);
+        } else if let Some(time) = self.ran_for() {
             self.note(DIM, &format!("({time})"));
         }
         self.end_line();
+    }
+
+    /// What is said of a cell without output, which has a number that a person can name.
+    fn ended_silently(&self, status: &str) -> Option<String> {
+        let number = self.number.filter(|_| self.chat)?;
+        let is_silent = status == "ok" && !matches!(self.section, Section::Output(_));
+        let time = self
+            .ran_for()
+            .map_or_else(String::new, |it| format!(", {it}"));
+        is_silent.then(|| format!("(cell {number}: no output{time})"))
     }
 
     /// A limit is reached.

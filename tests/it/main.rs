@@ -20,6 +20,7 @@ mod check;
 mod checkpoint;
 mod circles;
 mod cli;
+mod commands;
 mod configured;
 mod confined;
 mod context;
