@@ -135,7 +135,8 @@ pub(super) fn text(cell: &ShownCell) -> String {
     };
     let mut text = format!("{}\n{source}\n", paint(DIM, &filter::plain(&head), colours));
     if !cell.output.is_empty() {
-        text.push_str(&paint(DIM, "── output\n", colours));
+        text.push_str(&paint(DIM, "── output", colours));
+        text.push('\n');
         text.push_str(&filter::coloured(&cell.output, colours));
         if !text.ends_with('\n') {
             text.push('\n');
