@@ -20,6 +20,7 @@ pub mod kept;
 pub mod kernels;
 pub mod missing;
 pub mod model;
+pub mod nearby;
 pub mod notebook;
 pub mod notice;
 pub mod origin;

@@ -30,6 +30,8 @@ enum Call {
 pub(super) struct Attention {
     call: Option<(Call, Duration)>,
     has_title: bool,
+    /// Whether names of files may be links.
+    pub(super) links: bool,
     is_titled: bool,
     /// Since when the person waits.
     since: Option<Instant>,
@@ -48,6 +50,7 @@ impl Attention {
                 && moves_cursor()
                 && config.title.unwrap_or(true)
                 && has_title(variable("TERM").as_deref().unwrap_or_default()),
+            links: config.links.unwrap_or(true),
             is_titled: false,
             since: None,
         }

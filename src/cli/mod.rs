@@ -25,6 +25,7 @@ mod interact;
 mod kernels;
 mod line;
 mod line_source;
+mod link;
 mod log_file;
 mod logging;
 mod look;

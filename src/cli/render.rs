@@ -7,6 +7,7 @@ mod frame;
 pub(super) mod grid;
 mod notes;
 mod output;
+mod traceback;
 
 use std::io::{self, IsTerminal as _};
 
@@ -14,6 +15,7 @@ use super::attention::Attention;
 use super::compaction;
 use super::filter;
 use super::hints::{KERNEL_HINT, model_hint};
+use super::link::Links;
 use super::markdown::Markdown;
 use super::picture::Protocol;
 use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
@@ -66,6 +68,8 @@ pub(super) struct Renderer {
     notebook_named: bool,
     /// Why the turn stops was said when the person was asked whether to go on.
     limit_told: bool,
+    /// Whether names of files are links.
+    links: Links,
     /// What the terminal is told besides.
     attention: Option<Attention>,
     /// What the session has cost when the last turn ended.
@@ -109,6 +113,7 @@ impl Renderer {
             chat,
             notebook_named: false,
             limit_told: false,
+            links: Links::default(),
             attention: None,
             spent: None,
             unread: None,
@@ -117,6 +122,7 @@ impl Renderer {
 
     /// Tells the terminal besides what `attention` says.
     pub(super) fn attending(mut self, attention: Attention) -> Self {
+        self.links = Links::of(attention.links);
         self.attention = Some(attention);
         self
     }
@@ -253,7 +259,8 @@ impl Renderer {
             }
             EventKind::PicturesSaved { files, .. } => {
                 for file in files {
-                    self.note(GOOD, &filter::plain(&format!("plot: {file}")));
+                    let shown = filter::plain(&format!("plot: {file}"));
+                    self.linked(GOOD, &shown, file);
                 }
             }
             EventKind::FilesChanged { files, .. } => {
@@ -439,10 +446,22 @@ impl Renderer {
             && !self.notebook_named
         {
             self.notebook_named = self.chat;
-            let name = paint(NAME, notebook, self.colours);
+            let name = paint(NAME, &filter::plain(notebook), self.colours);
+            let name = self.links.file(notebook, &name);
             let label = paint(DIM, "notebook:", self.colours);
             self.err(&format!("{blank}{label} {name}\n"));
         }
+    }
+
+    /// A line of ours that leads to a file. Where it is a link it is not wrapped, which would cut the link.
+    fn linked(&mut self, style: anstyle::Style, text: &str, file: &str) {
+        let link = self.links.file(file, text);
+        if link == text {
+            return self.note(style, text);
+        }
+        self.end_line();
+        self.err(&format!("{}\n", paint(style, &link, self.colours)));
+        self.draw();
     }
 
     /// A line of ours.

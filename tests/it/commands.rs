@@ -175,3 +175,49 @@ async fn a_plan_is_approved_once() {
     assert!(asked[1].to_string().contains("leave the first step out"));
     assert!(asked[2].to_string().contains("The plan is approved."));
 }
+
+/// The list stands below what is typed, goes again, and leaves the name in its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_is_picked_while_a_question_is_typed() {
+    let mock = Aimock::start(&json!([
+        {"match": {"turnIndex": 0}, "response": {"content": "It is 6."}},
+    ]))
+    .await;
+    let sponde = Sponde::new().with_model(&mock);
+    std::fs::create_dir_all(sponde.path("data")).unwrap();
+    for name in ["other.csv", "data/rain 2024.csv", "data/sales.csv"] {
+        sponde.write(name, "a\n6\n");
+    }
+    let screen = tokio::task::block_in_place(|| {
+        on_xterm(
+            &sponde,
+            &["--model", "gpt-4o", "-k", "misbehave"],
+            &json!([
+                ["size", "24x80"],
+                ["wait", PROMPT],
+                ["type", "sum @dtr\t"],
+                ["wait", "Which file?"],
+                ["wait", "❯ data/rain 2024.csv"],
+                ["type", "\r"],
+                ["wait", "@\"data/rain 2024.csv\" "],
+                ["type", "now\r"],
+                ["wait", "It is 6."],
+                ["wait", PROMPT],
+                ["type", "@nosuch\t"],
+                ["wait", "nothing fits"],
+                ["type", "\u{1b}"],
+                ["pause", "0.5"],
+                ["type", "\u{15}\u{4}"],
+            ]),
+        )
+    });
+    let asked = mock.journal().await;
+    mock.stop().await;
+    let told = asked[0].to_string();
+    assert!(
+        told.contains("sum @\\\"data/rain 2024.csv\\\" now"),
+        "{told}"
+    );
+    assert!(told.contains("rain 2024.csv"), "{told}");
+    assert!(!screen.all.contains("It is 7."), "{}", screen.all);
+}
