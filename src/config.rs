@@ -63,6 +63,20 @@ pub struct Config {
     pub undo: Undo,
     /// Databases that SQL can use.
     pub databases: databases::Databases,
+    /// What a terminal is told besides what it shows.
+    pub terminal: Terminal,
+}
+
+/// `[terminal]`: what a terminal is told besides what it shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Terminal {
+    /// Whether a chat names itself in the title of the window; yes if nothing is said.
+    pub title: Option<bool>,
+    /// After how many seconds of work a person who may have gone is called, by a bell or a notification; 0 for never.
+    pub notify_after: Option<u32>,
+    /// Whether names of files are links that the terminal opens; yes if nothing is said.
+    pub links: Option<bool>,
 }
 
 /// `[undo]`: what is kept so that turns can be taken back. Sizes are in MiB.

@@ -263,6 +263,26 @@ pub fn remove(dir: &Path, state: &Path, found: &Found) -> Result<u64, OpenError>
     Ok(freed)
 }
 
+/// Removes the session `id` from `dir` if nothing came of it: no code, no word of a model, no kernel that was kept.
+///
+/// # Errors
+/// As [`remove`].
+pub fn remove_empty(dir: &Path, state: &Path, id: &str) -> Result<(), OpenError> {
+    let Some(found) = look(dir, id) else {
+        return Ok(());
+    };
+    let Summary {
+        code_cells,
+        usage,
+        kernels,
+        ..
+    } = &found.summary;
+    if *code_cells == 0 && usage.output == 0 && kernels.is_empty() {
+        remove(dir, state, &found)?;
+    }
+    Ok(())
+}
+
 impl Found {
     /// Whether its notebook lies in the directory of sessions, `dir`, and not where the person wanted it.
     pub fn is_ours(&self, dir: &Path) -> bool {

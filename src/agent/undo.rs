@@ -25,7 +25,7 @@ pub(super) use store::make_private_dir;
 pub use workspace::{FileLimits, FilePlan, FilesUndone, Moment, Seen, Span, Workspace};
 
 /// Copies of a kernel, unless told otherwise.
-const MOST: usize = 10;
+pub const CHECKPOINTS: usize = 10;
 /// Bytes of a file with variables, at most.
 pub(super) const SAVED_BYTES: u64 = 256 << 20;
 
@@ -60,7 +60,7 @@ impl UndoOptions {
         let id = uuid::Uuid::new_v4().simple();
         Self {
             dir: parent.join(format!("{owner}_{id}")),
-            checkpoints: MOST,
+            checkpoints: CHECKPOINTS,
             memory: None,
             files: FileLimits::default(),
         }

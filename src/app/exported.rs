@@ -1,7 +1,12 @@
 //! A conversation as a file: a notebook, a page, Markdown, a script.
 
+mod file;
+
+use std::path::Path;
+
 use crate::export::{self, Options};
 use crate::session::{Transcript, notebook};
+pub use file::{find, render, write};
 
 /// What it can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +22,7 @@ pub enum Exported {
 }
 
 impl Exported {
-    /// By the ending of a file.
+    /// By the ending of a name that we give.
     pub fn of_ending(ending: &str) -> Option<Self> {
         match ending {
             "ipynb" => Some(Self::Notebook),
@@ -26,6 +31,17 @@ impl Exported {
             "py" => Some(Self::Script),
             _ => None,
         }
+    }
+
+    /// By the ending of a file that a person names.
+    pub fn of_file(file: &Path) -> Option<Self> {
+        let ending = file.extension()?.to_string_lossy().to_lowercase();
+        Some(match ending.as_str() {
+            "htm" => Self::Page,
+            "markdown" => Self::Markdown,
+            "r" | "js" | "ts" | "sh" | "java" | "rs" | "jl" | "sql" | "txt" | "gp" => Self::Script,
+            other => return Self::of_ending(other),
+        })
     }
 
     /// Its type.

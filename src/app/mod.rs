@@ -4,23 +4,30 @@
 //! a person must decide is a value that a front end shows and answers before it calls on. The environment and the
 //! working directory of the process are read once, at the top, and handed down ([`Environment`](crate::paths::Environment)).
 
+pub mod answer;
 pub mod attach;
 pub mod audit;
+pub mod cells;
+pub mod configured;
 pub mod databases;
+pub mod doctor;
 pub mod executor;
 pub mod existing;
 pub mod exported;
 pub mod files;
 pub mod forks;
 pub mod install;
+pub mod kept;
 pub mod kernels;
 pub mod missing;
 pub mod model;
+pub mod nearby;
 pub mod notebook;
 pub mod notice;
 pub mod origin;
 pub mod piped;
 pub mod place;
+pub mod plan;
 pub mod project;
 mod prompt_cache;
 pub mod python;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::answer::AnswerSchema;
 pub use super::trust::TrustQuestion;
 use super::{Context, SessionSettings};
 use crate::agent::project::{self, Project, Trust, Trusted};
@@ -42,25 +43,29 @@ pub(super) fn instructions(
             text: prompt.trim().to_owned(),
         });
     }
+    all.extend(of_project(cwd, settings, context));
+    all.extend(settings.answer.as_ref().map(AnswerSchema::instructions));
+    all
+}
+
+/// Those of the project, if they are followed.
+fn of_project(cwd: &Path, settings: &SessionSettings, context: &Context) -> Option<Instructions> {
     let found = match project::find(cwd) {
-        Ok(found) => found,
+        Ok(found) => found?,
         Err(error) => {
             context
                 .notify
                 .warning(format!("{error}; its instructions are not followed"));
-            None
+            return None;
         }
     };
-    let Some(found) = found else { return all };
     let agreed = settings.agreed.as_ref();
     let agreed = agreed.is_some_and(|question| question.project == found);
-    if settings.trust_project || agreed || is_trusted(&found, context) {
-        all.push(Instructions {
-            source: project::FILE.to_owned(),
-            text: found.text,
-        });
-    }
-    all
+    let is_followed = settings.trust_project || agreed || is_trusted(&found, context);
+    is_followed.then(|| Instructions {
+        source: project::FILE.to_owned(),
+        text: found.text,
+    })
 }
 
 fn is_trusted(project: &Project, context: &Context) -> bool {

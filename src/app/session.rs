@@ -35,9 +35,9 @@ use crate::kernel::{KernelSource, LaunchOptions, Level, Sandbox};
 use crate::llm::types::ModelInfo;
 
 /// How often a model may be asked in one turn, unless told otherwise.
-const MAX_STEPS: u32 = 20;
+pub(super) const MAX_STEPS: u32 = 20;
 /// How long a cell of the model may run, unless told otherwise.
-const CELL_TIMEOUT: Duration = Duration::from_mins(10);
+pub(super) const CELL_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// A running session and what belongs to it.
 pub struct Session {
@@ -155,6 +155,8 @@ pub async fn start(
     let opened = origin.open(&main, &notebook, old, may_replay, limits, context);
     let output_budget = setup.as_ref().map_or(OUTPUT_BUDGET, |it| it.output_budget);
     let has_model = setup.is_some();
+    let model = setup.as_ref().map(|it| it.provider.info().name.clone());
+    tracing::info!(id, model, kernel = %main.kernel.name, "a session begins");
     let (provider, system) = setup.map(|it| (it.provider, it.system)).unzip();
     let agent = Agent::start(AgentOptions {
         provider,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::answer::AnswerSchema;
 use super::piped::Piped;
 use super::sandbox::SandboxSettings;
 use super::trust::TrustQuestion;
@@ -38,6 +39,8 @@ pub struct SessionSettings {
     pub trust_project: bool,
     /// The project's instructions that a person has just agreed to.
     pub agreed: Option<TrustQuestion>,
+    /// What the answer has to be.
+    pub answer: Option<AnswerSchema>,
     /// Files that the model is told about, relative to the working directory.
     pub files: Vec<PathBuf>,
     /// Databases of the configuration that SQL can use, besides those that every session has.

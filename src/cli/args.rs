@@ -1,5 +1,6 @@
 //! The command line, as clap parses it. Nothing is decided here.
 
+mod ask;
 mod audit;
 mod mcp;
 mod profile;
@@ -19,6 +20,7 @@ use crate::app::{Lifetime, ModelAt, SessionSettings};
 use crate::error::Failure;
 use crate::llm::mode::CodeMode;
 
+pub use ask::{AnswerArgs, AskArgs};
 pub use audit::{AuditArgs, AuditCommand, AuditFormat};
 pub use mcp::{McpArgs, McpCommand};
 pub use profile::ProfileArgs;
@@ -107,6 +109,8 @@ pub enum Command {
     Models(ModelsArgs),
     /// The profiles there are, and which one is in use.
     Profiles,
+    /// Each setting, its value, and where that comes from.
+    Config(Box<ConfigArgs>),
     /// The sessions that are kept: list, show, search, rename, remove.
     Sessions(SessionsArgs),
     /// Go on with a session.
@@ -128,7 +132,7 @@ pub enum Command {
     /// Serve sessions to a program that speaks the Model Context Protocol, over stdin and stdout (docs/mcp.md).
     Mcp(Box<McpArgs>),
     /// Check what this machine has and say what is missing.
-    Doctor,
+    Doctor(DoctorArgs),
 }
 
 /// What every session needs.
@@ -234,6 +238,7 @@ impl SessionArgs {
             approval: self.yes.then_some(Approval::Never).or(self.approval),
             trust_project: self.trust_project,
             agreed: None,
+            answer: None,
             piped: None,
             files: self.files,
             databases: self.databases,
@@ -298,19 +303,6 @@ pub struct GatewayArgs {
         value_name = "URL"
     )]
     pub gateway: Option<String>,
-}
-
-/// `sponde ask`.
-#[derive(Debug, Args)]
-pub struct AskArgs {
-    /// The question; `-` reads it from stdin.
-    pub question: String,
-    /// How.
-    #[command(flatten)]
-    pub session: SessionArgs,
-    /// Print events as JSON, one a line (docs/events.md).
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `sponde kernel-proxy`.
@@ -453,6 +445,28 @@ pub struct ModelTestArgs {
     /// As for --model.
     #[arg(value_name = "MODEL")]
     pub model: String,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sponde config`.
+#[derive(Debug, Args)]
+pub struct ConfigArgs {
+    /// Only settings with one of these words in their name.
+    #[arg(value_name = "WORD")]
+    pub words: Vec<String>,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Settings that a session would be started with.
+    #[command(flatten)]
+    pub session: SessionArgs,
+}
+
+/// `sponde doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
     /// As JSON.
     #[arg(long)]
     pub json: bool,

@@ -1,10 +1,13 @@
 //! `sponde ask`: one question, one answer.
 
+mod answer;
+
 use std::io::Read as _;
 
 use tokio::sync::mpsc;
 
 use super::args::AskArgs;
+use super::attention::Attention;
 use super::coming::Coming;
 use super::hints::{KERNEL_HINT, model_hint};
 use super::interact::{self, Controls, Ended, Person};
@@ -12,33 +15,31 @@ use super::line_source::LineSource;
 use super::render::Renderer;
 use super::signals;
 use super::stop::Ask;
-use super::{Context, piped, print, style};
-use super::{missing, project};
+use super::style::WARN;
+use super::{Context, filter, piped, print, style};
+use super::{crash, missing, project};
 use crate::agent::stream::{Rejection, View};
-use crate::agent::{Command, Decision, EventKind, TurnEnd, sessions};
-use crate::app::{Lifetime, session};
+use crate::agent::{Command, Decision, Event, EventKind, TurnEnd, sessions};
+use crate::app::answer::AnswerSchema;
+use crate::app::{Lifetime, Notify, Session, session};
 use crate::cli::exit::Exit;
 use crate::error::{Failure, FailureKind};
+use crate::session::{Cell, CellKind, Transcript};
+use answer::Wanted;
 
 /// Runs it.
 pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failure> {
-    let question = match args.question.as_str() {
-        "-" => {
-            let mut text = String::new();
-            std::io::stdin()
-                .read_to_string(&mut text)
-                .map_err(|error| {
-                    Failure::usage(format!("could not read the question from stdin: {error}"))
-                })?;
-            text
-        }
-        question => question.to_owned(),
-    };
-    if question.trim().is_empty() {
-        return Err(Failure::usage("the question is empty"));
-    }
-    let interactive = style::is_interactive() && !args.json && args.question != "-";
+    let question = question(&args.question)?;
+    let silent = args.answer.quiet.then(|| Context {
+        notify: Notify::new(|notice| tracing::info!(?notice, "not shown: --quiet")),
+        ..context.clone()
+    });
+    let context = silent.as_ref().unwrap_or(context);
+    let wanted = Wanted::of(&args.answer)?;
+    let is_watched = !args.json && !args.answer.quiet;
+    let interactive = style::is_interactive() && is_watched && args.question != "-";
     let mut settings = args.session.settings(interactive, Lifetime::OneQuestion);
+    settings.answer.clone_from(&wanted.schema);
     session::check_replay(&settings)?;
     if interactive && !settings.trust_project {
         settings.agreed = project::ask(context).await;
@@ -53,9 +54,10 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
         started = session::start(&settings, None, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
+    crash::session_began(&session.id, &session.notebook);
     let mut view = View::new(session.agent.client("ask"));
-    if session.may_replay && args.json {
-        if let Some(exit) = replay_as_json(&mut view, &mut signals).await? {
+    if session.may_replay && !is_watched {
+        if let Some(exit) = replay_unwatched(&mut view, args.json, &mut signals).await? {
             interact::end_soon(session).await;
             return Ok(exit);
         }
@@ -68,55 +70,95 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
             return Ok(exit);
         }
     }
-    let submitted = view
-        .send(Command::Submit {
-            text: question.trim().to_owned(),
-        })
-        .await;
-    let ended = if submitted.is_err() {
-        Ended::Gone
-    } else if args.json {
-        json_lines(&mut view, &mut signals).await
-    } else {
-        let mut renderer = Renderer::new(false);
-        let mut typed = interactive.then(|| LineSource::of_a_person(None, None));
-        let mut controls = Controls::new(session.kernels.clone(), session.approval);
-        let person = typed.as_mut().map(|typed| Person {
-            typed,
-            controls: &mut controls,
-        });
-        interact::turn(&mut view, &mut renderer, person, &mut signals).await
+    let attention = || Attention::of(&context.config.terminal, false);
+    let mut renderer = is_watched.then(|| Renderer::new(false).attending(attention()));
+    if let Some(renderer) = &mut renderer
+        && wanted.schema.is_some()
+    {
+        renderer.words_aside();
+    }
+    let mut typed = interactive.then(|| LineSource::of_a_person(None, None));
+    let mut controls = Controls::new(session.kernels.clone(), session.approval);
+    let mut text = question;
+    let mut may_correct = wanted.schema.is_some();
+    let (ended, answer) = loop {
+        let ended = if view.send(Command::Submit { text }).await.is_err() {
+            Ended::Gone
+        } else if let Some(renderer) = &mut renderer {
+            let person = typed.as_mut().map(|typed| Person {
+                typed,
+                controls: &mut controls,
+            });
+            interact::turn(&mut view, renderer, person, &mut signals).await
+        } else {
+            unwatched(&mut view, args.json, &mut signals).await
+        };
+        let answer = wanted.answer(&ended, &session).await;
+        match answer {
+            Err(wrong) if std::mem::take(&mut may_correct) => {
+                if let Some(renderer) = &mut renderer {
+                    renderer.note(WARN, &filter::plain(&format!("asking again: {wrong}")));
+                }
+                text = AnswerSchema::correction(&wrong);
+            }
+            answer => break (ended, answer),
+        }
     };
     let id = session.id.clone();
+    let came_to_nothing = is_failed(&ended) && has_nothing(&session).await;
     // The kernel may take its time to end; a second Ctrl-C does not wait for it.
     tokio::select! {
         _ = tokio::time::timeout(interact::END_WITHIN, session.end()) => {}
         Some(_) = signals.recv() => {}
     }
-    if was_never_asked(&ended)
-        && let Some(found) = sessions::look(&dir, &id)
-        && found.summary.code_cells == 0
-        && found.summary.usage.output == 0
-        && found.summary.kernels.is_empty()
-        && let Err(error) = sessions::remove(&dir, &context.paths.state, &found)
-    {
+    if came_to_nothing && let Err(error) = sessions::remove_empty(&dir, &context.paths.state, &id) {
         tracing::warn!(%error, "a session with nothing in it stays");
     }
-    outcome(ended, interactive)
+    let exit = outcome(ended, interactive)?;
+    wanted.deliver(answer, args.json)?;
+    Ok(exit)
 }
 
-/// Whether the model could not be asked.
-fn was_never_asked(ended: &Ended) -> bool {
+/// What is asked: the argument, or stdin.
+fn question(argument: &str) -> Result<String, Failure> {
+    let mut text = argument.to_owned();
+    if argument == "-" {
+        text.clear();
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .map_err(|error| {
+                Failure::usage(format!("could not read the question from stdin: {error}"))
+            })?;
+    }
+    match text.trim() {
+        "" => Err(Failure::usage("the question is empty")),
+        question => Ok(question.to_owned()),
+    }
+}
+
+/// Whether a question got no answer, for a reason that is not in the session.
+fn is_failed(ended: &Ended) -> bool {
     let Ended::Turn { end, .. } = ended else {
         return false;
     };
-    matches!(end, TurnEnd::ModelFailed { .. })
+    matches!(
+        end,
+        TurnEnd::ModelFailed { .. } | TurnEnd::KernelFailed { .. } | TurnEnd::Interrupted
+    )
 }
 
-/// Has the notebook's code run again, and prints every event of it. Ctrl-C ends that and no more. `Some` if the session
-/// ends instead.
-async fn replay_as_json(
+/// Whether a session has questions and nothing else.
+async fn has_nothing(session: &Session) -> bool {
+    let is_more = |cell: &Cell| !matches!(cell.kind, CellKind::User | CellKind::Note);
+    let look = move |transcript: &Transcript| !transcript.cells().iter().any(is_more);
+    session.agent.handle().look(look).await.unwrap_or(false)
+}
+
+/// Has the notebook's code run again, and prints every event of it if `json`. Ctrl-C ends that and no more. `Some` if the
+/// session ends instead.
+async fn replay_unwatched(
     agent: &mut View,
+    json: bool,
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Result<Option<Exit>, Failure> {
     loop {
@@ -124,8 +166,7 @@ async fn replay_as_json(
             event = agent.recv() => {
                 // Whoever asks next is told that it is gone.
                 let Some(event) = event else { return Ok(None) };
-                let line = serde_json::to_string(&event).unwrap_or_default();
-                print(&format!("{line}\n"))?;
+                print_event(&event, json)?;
                 match event.kind {
                     EventKind::SessionResumed { .. } => Command::Restore { replay: true },
                     EventKind::SessionRestored { .. } | EventKind::KernelFailed { .. } => {
@@ -145,14 +186,23 @@ async fn replay_as_json(
     }
 }
 
-/// Prints every event. Nobody is there to approve code, so what needs it is declined.
-async fn json_lines(agent: &mut View, signals: &mut mpsc::Receiver<Ask>) -> Ended {
+/// Prints an event as a line of JSON, if `json`.
+fn print_event(event: &Event, json: bool) -> Result<(), Failure> {
+    if !json {
+        return Ok(());
+    }
+    let line = serde_json::to_string(event).unwrap_or_default();
+    print(&format!("{line}\n"))
+}
+
+/// A turn that no person follows; prints every event if `json`. Nobody is there to approve code, so what needs it is
+/// declined.
+async fn unwatched(agent: &mut View, json: bool, signals: &mut mpsc::Receiver<Ask>) -> Ended {
     loop {
         tokio::select! {
             event = agent.recv() => {
                 let Some(event) = event else { return Ended::Gone };
-                let line = serde_json::to_string(&event).unwrap_or_default();
-                if let Err(failure) = print(&format!("{line}\n")) {
+                if let Err(failure) = print_event(&event, json) {
                     return Ended::Unread(failure);
                 }
                 let command = match event.kind {

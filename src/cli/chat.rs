@@ -2,7 +2,10 @@
 
 mod ending;
 mod model;
+mod next;
+mod own;
 mod past;
+mod plan;
 mod standing;
 mod tables;
 
@@ -12,24 +15,25 @@ use std::path::Path;
 use tokio::sync::mpsc;
 
 use super::args::SessionArgs;
+use super::attention::Attention;
 use super::coming::{Coming, Resumed};
-use super::confine::SandboxWish;
 use super::interact::{self, Controls, Ended, Person};
-use super::line::{LineMeaning, said};
+use super::line::{LineMeaning, Next, said};
 use super::line_source::{KernelLines, LineSource};
 use super::render::Renderer;
 use super::signals;
 use super::stop::Ask;
 use super::style::{DIM, HINT, WARN, paint, stderr_colours};
 use super::{Context, eprint};
-use super::{confine, filter, missing, project};
-use crate::agent::EventKind;
+use super::{confine, crash, filter, missing, pager, project};
 use crate::agent::stream::{Rejection, View};
+use crate::agent::{Command, EventKind};
 use crate::app::{Lifetime, place, session};
 use crate::cli::exit::Exit;
 use crate::error::Failure;
 use ending::Ending;
 use model::Changed;
+pub(super) use own::OwnSession;
 pub(super) use standing::Standing;
 pub(super) use tables::Looker;
 
@@ -68,6 +72,7 @@ pub(super) async fn go_on(
         started = session::start(&settings, opened, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
+    crash::session_began(&session.id, &session.notebook);
     confine::tell(&session.sandbox, session.approval);
     let name = client_name();
     let kernels = session.kernels.iter().map(|it| it.kernel.clone()).collect();
@@ -76,17 +81,20 @@ pub(super) async fn go_on(
     let kernels = KernelLines::of(queries.clone(), kernels);
     let mut front = Front {
         view: View::new(client),
-        renderer: Renderer::new(true),
+        renderer: Renderer::new(true).attending(Attention::of(&context.config.terminal, true)),
         typed: typed(interactive, Some(kernels), context),
         first,
         controls: Controls::new(session.kernels.clone(), session.approval),
         looker: Looker::of(queries, place::pictures_dir(&session.notebook)),
         standing: Standing::of(&session),
-        wish: None,
+        own: Some(OwnSession::of(&session, context)),
+        next: None,
         model: None,
         interactive,
         signals,
     };
+    let directory = session.directory.file_name().unwrap_or_default();
+    front.renderer.name(&directory.to_string_lossy());
     front.model = beginning(&mut front.view, &mut front.renderer).await;
     let coming = coming.or_replay(session.may_replay, replay);
     let asked = interactive.then_some(&mut front.typed);
@@ -103,12 +111,13 @@ pub(super) async fn go_on(
     let Front {
         typed,
         mut signals,
-        wish,
+        next,
         ..
     } = front;
     // From here on Ctrl-C is a signal, whatever was being typed.
     drop(typed);
-    if wish.is_none() {
+    let goes_on = matches!(next, Some(Next::Sandbox(_) | Next::Profile(_)));
+    if !goes_on {
         ending.begin();
     }
     let id = session.id.clone();
@@ -116,14 +125,15 @@ pub(super) async fn go_on(
         _ = tokio::time::timeout(interact::END_WITHIN, session.end()) => {}
         Some(_) = signals.recv() => {}
     }
-    match wish {
-        Some(wish) => {
-            // The next one listens itself.
-            drop((signals, listening));
-            standing::again(again, wish, &id, context).await
-        }
-        None => ending.end(exit),
+    let Some(next) = next else {
+        return ending.end(exit);
+    };
+    if !goes_on {
+        ending.end(exit)?;
     }
+    // The next one listens itself.
+    drop((signals, listening));
+    Box::pin(next::go_on(again, next, &id, context)).await
 }
 
 /// Under which others see what this terminal does.
@@ -152,8 +162,10 @@ pub(super) struct Front {
     pub controls: Controls,
     pub looker: Looker,
     pub standing: Standing,
-    /// What code is to do when the chat ends, to go on.
-    pub wish: Option<SandboxWish>,
+    /// The session, if it is of this process.
+    pub own: Option<OwnSession>,
+    /// What goes on when the chat ends.
+    pub next: Option<Next>,
     /// A question that is asked before any is typed.
     pub first: Option<String>,
     /// The model that answers.
@@ -201,7 +213,12 @@ impl Front {
                     }
                     continue;
                 }
-                Err(LineMeaning::Command(command)) => command,
+                Err(LineMeaning::Command(command)) => {
+                    if let Command::Submit { text } = &command {
+                        renderer.name(text);
+                    }
+                    command
+                }
                 Err(LineMeaning::Model(name)) => {
                     let now = self.model.as_deref();
                     match model::set(name, now, view, renderer, &mut self.signals).await {
@@ -217,21 +234,35 @@ impl Front {
                     eprint(&self.standing.status(model, &self.controls));
                     continue;
                 }
-                Err(LineMeaning::Sandbox(None)) => {
+                Err(LineMeaning::Sandbox) => {
                     eprint(&self.standing.lines(self.controls.approval));
                     continue;
                 }
-                Err(LineMeaning::Sandbox(Some(wish))) => {
-                    let asked = self.interactive.then_some(&mut self.typed);
-                    match self.standing.may_restart(asked, &mut self.signals).await {
-                        Ok(true) => {
-                            self.wish = Some(wish);
-                            return Exit::Done;
-                        }
-                        Ok(false) | Err(Ask::Interrupt) => continue,
-                        Err(Ask::End) => return Exit::Interrupted,
+                Err(LineMeaning::Next(next)) => match self.may_go_on(next).await {
+                    Ok(Some(next)) => {
+                        self.next = Some(next);
+                        return Exit::Done;
+                    }
+                    Ok(None) | Err(Ask::Interrupt) => continue,
+                    Err(Ask::End) => return Exit::Interrupted,
+                },
+                Err(LineMeaning::Plan(question)) => {
+                    match Box::pin(self.plan(&question, &mut after_turn)).await {
+                        None => continue,
+                        Some(exit) => return exit,
                     }
                 }
+                Err(
+                    wish @ (LineMeaning::Show(_)
+                    | LineMeaning::Again(_)
+                    | LineMeaning::Edit(_)
+                    | LineMeaning::Files
+                    | LineMeaning::Save(_)
+                    | LineMeaning::Fork(_)),
+                ) => match Box::pin(self.own_session(wish)).await {
+                    Some(command) => command,
+                    None => continue,
+                },
                 Err(LineMeaning::Look(wish)) => {
                     // The answer of another process comes behind items that somebody has to take.
                     let told = tokio::select! {
@@ -255,11 +286,11 @@ impl Front {
                 }
                 Err(_) => return Exit::Done,
             };
-            match view.send(command).await {
+            match self.view.send(command).await {
                 Ok(()) => {}
                 Err(Rejection::Ended) => return Exit::Failed,
                 Err(why) => {
-                    renderer.note(WARN, &why.to_string());
+                    self.renderer.note(WARN, &why.to_string());
                     continue;
                 }
             }
@@ -318,6 +349,39 @@ impl Front {
         }
         self.typed.cover();
         Ok(None)
+    }
+
+    /// Does what is about the session of this terminal. Returns the code that it leads to.
+    async fn own_session(&mut self, wish: LineMeaning) -> Option<Command> {
+        let Some(own) = &self.own else {
+            eprint("the session runs in another terminal, and only that can do this\n");
+            return None;
+        };
+        let told = match wish {
+            LineMeaning::Show(number) => own.cell(number).await.map(|cell| own::text(&cell)),
+            LineMeaning::Files => Ok(own.files().await),
+            LineMeaning::Save(file) => own.save(&file),
+            LineMeaning::Fork(at) => own.fork(at.as_deref()),
+            LineMeaning::Again(number) => match own.code(Some(number)).await {
+                Ok((code, language)) => return Some(Command::Run { code, language }),
+                Err(words) => Err(words),
+            },
+            LineMeaning::Edit(number) => match own.edited(number).await {
+                Ok((code, language)) => return Some(Command::Run { code, language }),
+                Err(words) => Err(words),
+            },
+            _ => return None,
+        };
+        match told {
+            Ok(text) => {
+                let shown = tokio::task::block_in_place(|| pager::show(&text));
+                if let Err(failure) = shown {
+                    self.renderer.unread.get_or_insert(failure);
+                }
+            }
+            Err(words) => eprint(&filter::plain(&format!("{words}\n"))),
+        }
+        None
     }
 
     pub(super) async fn turn(&mut self) -> Ended {

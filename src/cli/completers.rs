@@ -15,7 +15,7 @@ const SHOWN: usize = 50;
 
 /// The shells there are completions for.
 pub(super) fn shells() -> PossibleValuesParser {
-    PossibleValuesParser::new(["bash", "zsh", "fish", "elvish", "powershell"])
+    PossibleValuesParser::new(["bash", "zsh", "fish", "elvish", "powershell", "man"])
 }
 
 /// Completes a session.

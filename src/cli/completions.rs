@@ -1,4 +1,4 @@
-//! `sponde completions`: the shell asks the program itself, so sessions, models and kernels that are there are offered.
+//! `sponde completions`: the page of the manual, and what makes a shell ask for completions. The shell asks the program itself, so sessions, models and kernels that are there are offered.
 
 use clap_complete::env::{CompleteEnv, Shells};
 
@@ -19,6 +19,10 @@ pub(super) fn answer() {
 
 /// Prints what makes a shell ask.
 pub(super) fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
+    if args.shell == "man" {
+        print(&manual(args.command.as_deref())?)?;
+        return Ok(Exit::Done);
+    }
     let shells = Shells::builtins();
     let Some(shell) = shells.completer(&args.shell) else {
         return Err(Failure::usage(format!(
@@ -32,4 +36,22 @@ pub(super) fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
         .map_err(|error| Failure::new(FailureKind::Failed, error.to_string()))?;
     print(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Done)
+}
+
+/// The page about `command`, or about the program, for `man`.
+fn manual(command: Option<&str>) -> Result<String, Failure> {
+    let mut about = <super::args::Cli as clap::CommandFactory>::command();
+    about.build();
+    let found = match command {
+        None => about,
+        Some(name) => about
+            .find_subcommand(name)
+            .cloned()
+            .ok_or_else(|| Failure::usage(format!("there is no command `{name}`")))?,
+    };
+    let mut page = Vec::new();
+    clap_mangen::Man::new(found)
+        .render(&mut page)
+        .map_err(|error| Failure::new(FailureKind::Failed, error.to_string()))?;
+    Ok(String::from_utf8_lossy(&page).into_owned())
 }

@@ -87,6 +87,16 @@ pub(super) fn plain(text: &str) -> String {
     shown
 }
 
+/// The same with its colours, where there are any.
+pub(super) fn coloured(text: &str, colours: bool) -> String {
+    let mut shown = Filter::new(colours).push(text);
+    shown.retain(|c| c != '\r');
+    if colours && shown.contains('\u{1b}') {
+        shown.push_str("\u{1b}[0m");
+    }
+    shown
+}
+
 /// Code, with everything that a terminal would not show written out: what a person approves is what runs.
 pub(super) fn code(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());

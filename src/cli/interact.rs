@@ -2,7 +2,7 @@
 
 mod approve;
 mod controls;
-mod edit;
+pub(super) mod edit;
 mod words;
 
 use std::time::Duration;
@@ -67,6 +67,9 @@ pub(super) async fn turn(
         tokio::select! {
             event = agent.recv() => {
                 let Some(event) = event else { return Ended::Gone };
+                if let EventKind::CodeStarted { cell } = &event.kind {
+                    renderer.numbered(agent.number_of(cell).await);
+                }
                 renderer.show(&event.kind);
                 if let Some(failure) = renderer.unread.take() {
                     return Ended::Unread(failure);

@@ -3,58 +3,16 @@
 //! A question costs money and goes to somebody else's machine, so what looks like a mistyped command is not sent: a first word
 //! of a slash and letters is a command, unless a file is called so (`/home and /srv, which is larger?`).
 
+mod help;
+
+use std::path::PathBuf;
+
 use super::confine::SandboxWish;
 use super::look::{Look, TABLE, TableWish};
 use crate::agent::approval::Approval;
 use crate::agent::undo::UndoTo;
 use crate::agent::{Command, KernelOffer};
-
-/// What `/help` says.
-pub(super) const HELP: &str = "\
-Ask in plain words. A line that ends in \\ goes on in the next. Lines that are
-pasted are one question; Enter sends it.
-  !CODE             run code of your own in the kernel; Tab completes it
-  $ COMMAND         run a command of the shell there
-  %%LANGUAGE CODE   the same in the kernel of another language
-  /model [NAME]     which model answers; let this one answer from now on
-  /kernel [NAME]    which kernels there are; send !CODE to this one from now on
-  /approve [WHEN]   when you are asked before code runs: always, on-risk or never
-  /sandbox [LEVEL] [NETWORK]
-                    what code may do; let it do more or less from now on, with the
-                    kernel started again (docs/sandbox.md)
-  /vars             the variables that live in the kernel
-  /table NAME ..    a table page by page: page N, sort COLUMN [desc], filter TEXT,
-                    profile COLUMN; /table alone is the next page
-  /open [N]         open plot or page N, or the latest, in another program
-  /status           model, kernel, approval, sandbox, tokens and cost, notebook
-  /restart          a new kernel: all variables are lost
-  /undo [N]         take back the last turn, or N: its cells, variables and files
-  /undo #N          go back to a checkpoint of the list
-  /checkpoints      list what can be gone back to
-  /compact          make the conversation shorter for the model
-  /help             this
-  /exit             end (or Ctrl-D)
-Ctrl-C stops what is going on; twice restarts the kernel. Up and Ctrl-R bring
-earlier questions back, Tab completes commands and files.
-";
-
-/// What `/help` lists, by name.
-pub(super) const COMMANDS: [&str; 14] = [
-    "/approve",
-    "/checkpoints",
-    "/compact",
-    "/exit",
-    "/help",
-    "/kernel",
-    "/model",
-    "/open",
-    "/restart",
-    "/sandbox",
-    "/status",
-    "/table",
-    "/undo",
-    "/vars",
-];
+pub(super) use help::{COMMANDS, HELP};
 
 /// What a person wants of the past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +36,19 @@ impl Wish {
     }
 }
 
+/// What goes on when a session ends for it.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::cli) enum Next {
+    /// The same session, and its code may do something else.
+    Sandbox(SandboxWish),
+    /// The same session with this profile; `None` tells.
+    Profile(Option<String>),
+    /// One that was there before; `None` shows a list.
+    Resume(Option<String>),
+    /// A new one.
+    New,
+}
+
 /// What a line means.
 #[derive(Debug, PartialEq)]
 pub(in crate::cli) enum LineMeaning {
@@ -91,12 +62,28 @@ pub(in crate::cli) enum LineMeaning {
     Look(Look),
     /// When to ask before code runs; `None` tells.
     Approve(Option<Approval>),
-    /// What code may do from now on; `None` tells.
-    Sandbox(Option<SandboxWish>),
+    /// What code may do now.
+    Sandbox,
     /// What holds now.
     Status,
     /// The kernel begins anew.
     Restart,
+    /// A cell is shown whole; `None` is the latest of code.
+    Show(Option<usize>),
+    /// A cell runs again.
+    Again(usize),
+    /// A cell is changed in an editor, and runs so; `None` is the latest of code.
+    Edit(Option<usize>),
+    /// The files that the session has changed.
+    Files,
+    /// The session is written to a file.
+    Save(PathBuf),
+    /// Another session begins as this one did; up to that cell.
+    Fork(Option<String>),
+    /// A plan is made and approved before anything is done.
+    Plan(String),
+    /// This session ends, and another one goes on in its place.
+    Next(Next),
     Help,
     Nothing,
     /// It means nothing, for this reason.
@@ -121,8 +108,7 @@ pub(in crate::cli) fn said(
         _ => {}
     }
     if let Some(code) = text.strip_prefix('!') {
-        let language = own.map(|offer| offer.language.clone());
-        return run(code.to_owned(), language, "!CODE");
+        return run_in(code, own);
     }
     if let Some(command) = text.strip_prefix("$ ") {
         return shell(command.trim(), own);
@@ -140,7 +126,7 @@ pub(in crate::cli) fn said(
     }
     if text.starts_with('/') {
         let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        if let Some(said) = command(name, rest.trim(), is_file) {
+        if let Some(said) = command(name, rest.trim(), own, is_file) {
             return said;
         }
     }
@@ -164,10 +150,7 @@ fn shell(command: &str, own: Option<&KernelOffer>) -> LineMeaning {
 const RENAMED: [(&str, &str); 11] = [
     ("help", "/help"),
     ("undo", "/undo"),
-    (
-        "reset",
-        "/exit and `sponde` begin a new conversation; /undo takes turns back",
-    ),
+    ("reset", "/clear (and /undo takes turns back)"),
     ("tokens", "/status"),
     ("info", "/status, and `sponde doctor`"),
     ("model", "/model"),
@@ -175,12 +158,12 @@ const RENAMED: [(&str, &str); 11] = [
     ("auto_run", "/approve never"),
     (
         "save_message",
-        "no command: every session is kept, and `sponde sessions` lists them",
+        "no command (every session is kept; /save writes it elsewhere)",
     ),
-    ("load_message", "`sponde resume`"),
+    ("load_message", "/resume"),
     (
         "jupyter",
-        "no command: the notebook is written after each cell, and /status names it",
+        "/save FILE.ipynb (and the notebook is written after each cell; /status names it)",
     ),
 ];
 
@@ -191,6 +174,20 @@ fn renamed(line: &str) -> Option<String> {
     Some(format!("`%{name}` is {here} here"))
 }
 
+/// Code for the kernel that `!` means.
+fn run_in(code: &str, own: Option<&KernelOffer>) -> LineMeaning {
+    let language = own.map(|offer| offer.language.clone());
+    run(code.to_owned(), language, "!CODE")
+}
+
+/// A number of a cell, or nothing.
+fn number(text: &str) -> Result<Option<usize>, ()> {
+    match text.strip_prefix('#').unwrap_or(text) {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| ()),
+    }
+}
+
 fn run(code: String, language: Option<String>, form: &str) -> LineMeaning {
     if code.trim().is_empty() || language.as_deref() == Some("") {
         return LineMeaning::Wrong(format!("there is no code to run: write {form}"));
@@ -199,7 +196,12 @@ fn run(code: String, language: Option<String>, form: &str) -> LineMeaning {
 }
 
 /// The command `name` with its argument; `None`: this is not a command.
-fn command(name: &str, rest: &str, is_file: impl Fn(&str) -> bool) -> Option<LineMeaning> {
+fn command(
+    name: &str,
+    rest: &str,
+    own: Option<&KernelOffer>,
+    is_file: impl Fn(&str) -> bool,
+) -> Option<LineMeaning> {
     let named = (!rest.is_empty()).then(|| rest.to_owned());
     let alone = |said: LineMeaning| match &named {
         None => said,
@@ -214,9 +216,9 @@ fn command(name: &str, rest: &str, is_file: impl Fn(&str) -> bool) -> Option<Lin
         "/compact" => alone(LineMeaning::Command(Command::Compact)),
         "/restart" => alone(LineMeaning::Restart),
         "/status" | "/cost" => alone(LineMeaning::Status),
-        "/sandbox" if rest.is_empty() => LineMeaning::Sandbox(None),
+        "/sandbox" if rest.is_empty() => LineMeaning::Sandbox,
         "/sandbox" => match SandboxWish::parse(rest) {
-            Ok(wish) => LineMeaning::Sandbox(Some(wish)),
+            Ok(wish) => LineMeaning::Next(Next::Sandbox(wish)),
             Err(words) => LineMeaning::Wrong(words),
         },
         "/undo" => match Wish::undo(rest) {
@@ -231,6 +233,37 @@ fn command(name: &str, rest: &str, is_file: impl Fn(&str) -> bool) -> Option<Lin
             Some(wish) => LineMeaning::Look(Look::Table(Some(wish))),
             None => LineMeaning::Wrong(format!("that is not a table: {TABLE}")),
         },
+        "/show" | "/edit" => match number(rest) {
+            Ok(number) if name == "/show" => LineMeaning::Show(number),
+            Ok(number) => LineMeaning::Edit(number),
+            Err(()) => LineMeaning::Wrong(format!(
+                "`{name}` takes the number of a cell, not `{rest}`"
+            )),
+        },
+        "/run" => match number(rest) {
+            Ok(Some(number)) => LineMeaning::Again(number),
+            Ok(None) => LineMeaning::Wrong(
+                "which code? `/run N` runs cell N again, `/run CODE` other code".to_owned(),
+            ),
+            Err(()) => return Some(run_in(rest, own)),
+        },
+        "/files" => alone(LineMeaning::Files),
+        "/save" | "/export" if rest.is_empty() => LineMeaning::Wrong(format!(
+            "where to? `{name} FILE`, whose ending says what it becomes: .ipynb, .html, .md or .py"
+        )),
+        "/save" | "/export" => LineMeaning::Save(PathBuf::from(rest)),
+        "/fork" => LineMeaning::Fork(named),
+        "/plan" if rest.is_empty() => {
+            LineMeaning::Wrong("a plan for what? `/plan QUESTION`".to_owned())
+        }
+        "/plan" => LineMeaning::Plan(rest.to_owned()),
+        "/profile" => LineMeaning::Next(Next::Profile(named)),
+        "/resume" => LineMeaning::Next(Next::Resume(named)),
+        "/clear" | "/new" => alone(LineMeaning::Next(Next::New)),
+        "/attach" => LineMeaning::Wrong(
+            "a file is named in a question, as @FILE; `sponde attach` in another terminal follows this session"
+                .to_owned(),
+        ),
         "/open" => match rest.parse() {
             _ if rest.is_empty() => LineMeaning::Look(Look::Open(None)),
             Ok(number) => LineMeaning::Look(Look::Open(Some(number))),
@@ -320,10 +353,10 @@ mod tests {
                 LineMeaning::Kernel(Some("bash".to_owned())),
             ),
             ("/status", LineMeaning::Status),
-            ("/sandbox", LineMeaning::Sandbox(None)),
+            ("/sandbox", LineMeaning::Sandbox),
             (
                 "/sandbox read-only",
-                LineMeaning::Sandbox(SandboxWish::parse("read-only").ok()),
+                LineMeaning::Next(Next::Sandbox(SandboxWish::parse("read-only").unwrap())),
             ),
             ("/vars", LineMeaning::Look(Look::Variables)),
             ("/table", LineMeaning::Look(Look::Table(None))),
@@ -331,6 +364,22 @@ mod tests {
                 "/table df",
                 LineMeaning::Look(Look::Table(TableWish::parse("df"))),
             ),
+            ("/show", LineMeaning::Show(None)),
+            ("/show #4", LineMeaning::Show(Some(4))),
+            ("/edit 4", LineMeaning::Edit(Some(4))),
+            ("/run 4", LineMeaning::Again(4)),
+            ("/run x = 4", ran("x = 4", "python")),
+            ("/files", LineMeaning::Files),
+            ("/save a b.md", LineMeaning::Save("a b.md".into())),
+            ("/export x.html", LineMeaning::Save("x.html".into())),
+            ("/fork 3", LineMeaning::Fork(Some("3".to_owned()))),
+            ("/plan clean it", LineMeaning::Plan("clean it".to_owned())),
+            ("/profile", LineMeaning::Next(Next::Profile(None))),
+            (
+                "/resume ab12",
+                LineMeaning::Next(Next::Resume(Some("ab12".to_owned()))),
+            ),
+            ("/clear", LineMeaning::Next(Next::New)),
             ("/open", LineMeaning::Look(Look::Open(None))),
             ("/open 3", LineMeaning::Look(Look::Open(Some(3)))),
             ("!x = 1", ran("x = 1", "python")),
@@ -349,6 +398,13 @@ mod tests {
             "/status now",
             "/sandbox some",
             "/sandbox full workspace",
+            "/show it",
+            "/edit it",
+            "/run",
+            "/save",
+            "/plan",
+            "/clear all",
+            "/attach x.csv",
             "/table df by x",
             "/open it",
             "/nosuch",

@@ -19,8 +19,10 @@ use super::stop::Ask;
 use super::style::{DIM, HINT, WARN, paint, stderr_colours};
 use super::{eprint, filter};
 use crate::agent::approval::Approval;
-pub(super) use editor::restore;
+#[cfg(test)]
+pub(super) use editor::raw_for_test;
 use editor::{Kind, LineEditor, Prompt};
+pub(super) use editor::{restore, restore_now};
 pub(super) use kernel::KernelLines;
 
 /// A terminal hands the lines of what is pasted over one by one.

@@ -1,13 +1,21 @@
-//! The program's log: lines on stderr, without secrets.
+//! The program's log: lines on stderr as far as a person wants them, and a file in the state directory; no secrets in either.
 
 use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, fmt};
 
+use super::log_file::LogFile;
 use crate::kernel::Redactor;
 
-/// Logs to stderr from now on: how much, `verbose` and `SPONDE_LOG` say.
-pub(super) fn to_stderr(verbose: u8, redactor: &Redactor) {
+/// What the file gets.
+const KEPT: &str = "warn,sponde=info";
+
+/// Logs from now on: to stderr what `verbose` and `SPONDE_LOG` say, and to a file below `state`.
+pub(super) fn start(verbose: u8, redactor: &Redactor, state: Option<&Path>) {
     let default = match verbose {
         0 => "error",
         1 => "sponde=info",
@@ -15,16 +23,48 @@ pub(super) fn to_stderr(verbose: u8, redactor: &Redactor) {
         _ => "debug",
     };
     let filter = EnvFilter::try_from_env("SPONDE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    let redactor = redactor.clone();
-    // A second initialisation only happens in tests.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let to = redactor.clone();
+    let shown = fmt::layer()
+        .with_ansi(false)
         .with_writer(move || Redacted {
-            redactor: redactor.clone(),
+            redactor: to.clone(),
             to: io::stderr(),
         })
-        .with_ansi(false)
+        .with_filter(filter);
+    let kept = state.map(|state| {
+        let file = Arc::new(Mutex::new(LogFile::below(state)));
+        let redactor = redactor.clone();
+        fmt::layer()
+            .with_ansi(false)
+            .with_writer(move || Redacted {
+                redactor: redactor.clone(),
+                to: Shared(Arc::clone(&file)),
+            })
+            .with_filter(EnvFilter::new(KEPT))
+    });
+    // A second initialisation only happens in tests.
+    let _ = tracing_subscriber::registry()
+        .with(shown)
+        .with(kept)
         .try_init();
+}
+
+/// The file, for each line.
+struct Shared(Arc<Mutex<LogFile>>);
+
+impl Write for Shared {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let process = std::process::id();
+        let line_with_process = [format!("[{process}] ").as_bytes(), line].concat();
+        // A directory that cannot be written is no reason to say so with each line.
+        let _ = file.append(&line_with_process);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Takes whole lines.

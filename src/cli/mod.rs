@@ -3,13 +3,16 @@
 pub mod args;
 mod ask;
 mod attach;
+mod attention;
 mod audit;
 mod chat;
 mod coming;
 mod compaction;
 mod completers;
 mod completions;
+mod config;
 mod confine;
+mod crash;
 mod doctor;
 mod exit;
 mod export;
@@ -22,6 +25,8 @@ mod interact;
 mod kernels;
 mod line;
 mod line_source;
+mod link;
+mod log_file;
 mod logging;
 mod look;
 mod markdown;
@@ -29,6 +34,7 @@ mod mcp;
 mod missing;
 mod models;
 mod notices;
+mod pager;
 mod pick;
 mod picture;
 mod piped;
@@ -59,7 +65,7 @@ use crate::cli::exit::Exit;
 use crate::config::Config;
 use crate::error::{Failure, FailureKind};
 use crate::kernel::Redactor;
-use crate::paths::{Environment, Paths};
+use crate::paths::{Environment, NoHome, Paths};
 use args::{Cli, Command};
 
 /// Threads for many sessions, at most.
@@ -91,9 +97,12 @@ pub fn main() -> Exit {
     };
     let environment = Environment::of_process();
     let redactor = environment.redactor();
-    logging::to_stderr(cli.verbose, &redactor);
+    let paths = Paths::of(environment);
+    let state = paths.as_ref().ok().map(|paths| paths.state.as_path());
+    logging::start(cli.verbose, &redactor, state);
+    crash::watch(&redactor, state);
     hide_memory();
-    let outcome = context(cli.profile.as_deref(), environment, redactor)
+    let outcome = context(cli.profile.as_deref(), paths, redactor)
         .and_then(|context| dispatch(cli, &context));
     match outcome {
         Ok(exit) => exit,
@@ -108,10 +117,10 @@ pub fn main() -> Exit {
 
 fn context(
     profile: Option<&str>,
-    environment: Environment,
+    paths: Result<Paths, NoHome>,
     redactor: Redactor,
 ) -> Result<Context, Failure> {
-    let paths = Paths::of(environment).map_err(|error| Failure::usage(error.to_string()))?;
+    let paths = paths.map_err(|error| Failure::usage(error.to_string()))?;
     let config = Config::load(&paths.config, profile).map_err(|error| profiles::failure(&error))?;
     Ok(Context {
         paths,
@@ -130,6 +139,7 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
         Some(Command::Kernels(args)) => kernels::kernels(args, context),
         Some(Command::Models(args)) => block_on(models::models(args, context)),
         Some(Command::Profiles) => profiles::profiles(context),
+        Some(Command::Config(args)) => config::config(&args, context),
         Some(Command::Sessions(args)) => sessions::sessions(args, context),
         Some(Command::Resume(args)) => block_on(resume::resume(*args, context)),
         Some(Command::Attach(args)) => block_on(attach::attach(args, context)),
@@ -140,7 +150,7 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
         Some(Command::KernelProxy(args)) => block_on(proxy::proxy(args, context)),
         Some(Command::Serve(args)) => block_on_many(serve::serve(*args, context)),
         Some(Command::Mcp(args)) => block_on_many(mcp::mcp(*args, context)),
-        Some(Command::Doctor) => block_on(doctor::doctor(context)),
+        Some(Command::Doctor(args)) => block_on(doctor::doctor(&args, context)),
     }
 }
 
@@ -153,11 +163,11 @@ fn asked_or_chat(
     let question = question.map(args::question).transpose()?;
     match question {
         Some(question) if !style::is_interactive() => {
-            let json = false;
             let args = args::AskArgs {
                 question,
                 session,
-                json,
+                json: false,
+                answer: args::AnswerArgs::default(),
             };
             block_on(ask::ask(args, context))
         }
@@ -211,6 +221,8 @@ fn hide_memory() {
 }
 
 fn report(failure: &Failure) {
+    let details = failure.details.as_deref();
+    tracing::info!(kind = ?failure.kind, details, "ended with an error: {}", failure.message);
     let colours = style::stderr_colours();
     let titled = |title: &str, style, words: &str| {
         let words = format!("{title} {}\n", filter::plain(words));

@@ -36,10 +36,15 @@ struct List<'a> {
 
 /// The number of the choice; `None` if the person wants none of them, or there is no terminal.
 pub(super) fn pick(title: &str, choices: &[String]) -> Option<usize> {
+    pick_from(title, choices, "")
+}
+
+/// The same, with what is typed already.
+pub(super) fn pick_from(title: &str, choices: &[String], typed: &str) -> Option<usize> {
     let keys = Keys::start(Control::IsKey).ok()?;
     let mut list = List {
         choices,
-        typed: String::new(),
+        typed: typed.to_owned(),
         at: 0,
     };
     let mut drawn = 0;
@@ -101,19 +106,31 @@ enum Taken {
     Left,
 }
 
+/// Whether `text` has the letters of `word` in their order.
+fn has_letters(text: &str, word: &str) -> bool {
+    let mut letters = text.chars();
+    word.chars().all(|wanted| letters.any(|it| it == wanted))
+}
+
 impl List<'_> {
-    /// The numbers of the choices in which all words stand.
+    /// The numbers of the choices that fit: first those in which all words stand, then those that have their letters in
+    /// this order.
     fn fitting(&self) -> Vec<usize> {
         let typed = self.typed.to_lowercase();
-        let fits = |choice: &String| {
+        let (mut fitting, mut loosely) = (Vec::new(), Vec::new());
+        for (at, choice) in self.choices.iter().enumerate() {
             let choice = choice.to_lowercase();
-            typed.split_whitespace().all(|word| choice.contains(word))
-        };
-        let numbered = self.choices.iter().enumerate();
-        numbered
-            .filter(|(_, it)| fits(it))
-            .map(|(at, _)| at)
-            .collect()
+            if typed.split_whitespace().all(|word| choice.contains(word)) {
+                fitting.push(at);
+            } else if typed
+                .split_whitespace()
+                .all(|word| has_letters(&choice, word))
+            {
+                loosely.push(at);
+            }
+        }
+        fitting.extend(loosely);
+        fitting
     }
 
     fn take(&mut self, key: &Key) -> Taken {
@@ -199,6 +216,8 @@ mod tests {
             ("\u{1b}[B|\u{1b}[B|\u{1b}[B|\r", Some(2)),
             ("RAIN ro|\r", Some(1)),
             ("x|\u{7f}|\u{1b}[A|\n", Some(0)),
+            ("sls|\r", Some(2)),
+            ("rnrm|\r", Some(1)),
             ("nothing|\r", None),
             ("\u{1b}", None),
         ] {

@@ -7,12 +7,15 @@ mod frame;
 pub(super) mod grid;
 mod notes;
 mod output;
+mod traceback;
 
 use std::io::{self, IsTerminal as _};
 
+use super::attention::Attention;
 use super::compaction;
 use super::filter;
 use super::hints::{KERNEL_HINT, model_hint};
+use super::link::Links;
 use super::markdown::Markdown;
 use super::picture::Protocol;
 use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
@@ -51,17 +54,25 @@ pub(super) struct Renderer {
     words: Option<(String, Markdown)>,
     /// The last code that did not run or failed, and its language.
     failed: Option<(String, String)>,
+    /// The model's words go to stderr, too: something else is the answer.
+    words_aside: bool,
     /// The model's words have not ended their line.
     text_open: bool,
     /// The model has said something in this session.
     said_before: bool,
     cell: Option<OpenCell>,
+    /// The number of the cell that runs.
+    number: Option<usize>,
     live: Live,
     /// One of several turns: errors are told here, and the notebook only once.
     chat: bool,
     notebook_named: bool,
     /// Why the turn stops was said when the person was asked whether to go on.
     limit_told: bool,
+    /// Whether names of files are links.
+    links: Links,
+    /// What the terminal is told besides.
+    attention: Option<Attention>,
     /// What the session has cost when the last turn ended.
     pub spent: Option<Totals>,
     /// stdout takes no more, for this reason: nothing more can be said.
@@ -93,17 +104,41 @@ impl Renderer {
             busy: Busy::default(),
             words: None,
             failed: None,
+            words_aside: false,
             code: code::ReplyCode::default(),
             text_open: false,
             said_before: false,
             cell: None,
+            number: None,
             live: Live::default(),
             chat,
             notebook_named: false,
             limit_told: false,
+            links: Links::default(),
+            attention: None,
             spent: None,
             unread: None,
         }
+    }
+
+    /// Tells the terminal besides what `attention` says.
+    pub(super) fn attending(mut self, attention: Attention) -> Self {
+        self.links = Links::of(attention.links);
+        self.attention = Some(attention);
+        self
+    }
+
+    /// What goes on, for the title of the window.
+    pub(super) fn name(&mut self, what: &str) {
+        if let Some(attention) = &mut self.attention {
+            attention.name(what);
+        }
+    }
+
+    /// Leaves stdout alone from now on.
+    pub(super) fn words_aside(&mut self) {
+        self.words_aside = true;
+        self.renders = self.moves_cursor;
     }
 
     /// Shows one event.
@@ -114,6 +149,9 @@ impl Renderer {
         self.tell(event);
         self.follow(event);
         self.draw();
+        if let Some(attention) = &mut self.attention {
+            attention.follow(event);
+        }
     }
 
     fn tell(&mut self, event: &EventKind) {
@@ -222,7 +260,8 @@ impl Renderer {
             }
             EventKind::PicturesSaved { files, .. } => {
                 for file in files {
-                    self.note(GOOD, &filter::plain(&format!("plot: {file}")));
+                    let shown = filter::plain(&format!("plot: {file}"));
+                    self.linked(GOOD, &shown, file);
                 }
             }
             EventKind::FilesChanged { files, .. } => {
@@ -256,7 +295,7 @@ impl Renderer {
             }
             if self.said_before {
                 // To a file, the words of two steps are two paragraphs; the terminal has what lies between.
-                if !io::stdout().is_terminal() {
+                if !self.words_aside && !io::stdout().is_terminal() {
                     self.out("\n");
                 }
             }
@@ -292,7 +331,9 @@ impl Renderer {
     /// Writes to stdout; the first failure is kept.
     fn out(&mut self, text: &str) {
         self.erase();
-        if let Err(failure) = super::print(text) {
+        if self.words_aside {
+            write_now(text);
+        } else if let Err(failure) = super::print(text) {
             self.unread.get_or_insert(failure);
         }
         self.busy.printed();
@@ -342,10 +383,22 @@ impl Renderer {
         ) {
             self.note(WARN, &format!("{}: {status}", self.code.name(cell)));
         }
-        if let Some(time) = self.ran_for() {
+        if let Some(words) = self.ended_silently(status) {
+            self.note(DIM, &words);
+        } else if let Some(time) = self.ran_for() {
             self.note(DIM, &format!("({time})"));
         }
         self.end_line();
+    }
+
+    /// What is said of a cell without output, which has a number that a person can name.
+    fn ended_silently(&self, status: CellStatus) -> Option<String> {
+        let number = self.number.filter(|_| self.chat)?;
+        let is_silent = status == CellStatus::Ok && !matches!(self.section, Section::Output(_));
+        let time = self
+            .ran_for()
+            .map_or_else(String::new, |it| format!(", {it}"));
+        is_silent.then(|| format!("(cell {number}: no output{time})"))
     }
 
     /// A limit is reached.
@@ -397,10 +450,22 @@ impl Renderer {
             && !self.notebook_named
         {
             self.notebook_named = self.chat;
-            let name = paint(NAME, notebook, self.colours);
+            let name = paint(NAME, &filter::plain(notebook), self.colours);
+            let name = self.links.file(notebook, &name);
             let label = paint(DIM, "notebook:", self.colours);
             self.err(&format!("{blank}{label} {name}\n"));
         }
+    }
+
+    /// A line of ours that leads to a file. Where it is a link it is not wrapped, which would cut the link.
+    fn linked(&mut self, style: anstyle::Style, text: &str, file: &str) {
+        let link = self.links.file(file, text);
+        if link == text {
+            return self.note(style, text);
+        }
+        self.end_line();
+        self.err(&format!("{}\n", paint(style, &link, self.colours)));
+        self.draw();
     }
 
     /// A line of ours.

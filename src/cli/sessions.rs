@@ -8,10 +8,11 @@ pub(super) use fork::fork;
 
 use super::args::{SessionsArgs, SessionsCommand};
 use super::{Context, eprint, filter, human, print};
-use crate::agent::sessions::{self, FindError, Found};
+use crate::agent::sessions::{self, Found};
 use crate::agent::store::OpenError;
+use crate::app::kept::{find, not_opened};
 use crate::cli::exit::Exit;
-use crate::error::{Failure, FailureKind};
+use crate::error::Failure;
 
 /// Runs it.
 pub(super) fn sessions(args: SessionsArgs, context: &Context) -> Result<Exit, Failure> {
@@ -23,36 +24,6 @@ pub(super) fn sessions(args: SessionsArgs, context: &Context) -> Result<Exit, Fa
         SessionsCommand::Rename { session, title } => rename(&session, &title, context),
         SessionsCommand::Rm { sessions } => remove(&sessions, context),
         SessionsCommand::Gc { max_size, dry_run } => collect(max_size, dry_run, context),
-    }
-}
-
-/// The session that `wanted` means; the latest if nothing is named.
-pub(super) fn find<'a>(all: &'a [Found], wanted: Option<&str>) -> Result<&'a Found, Failure> {
-    let Some(wanted) = wanted else {
-        return all
-            .first()
-            .ok_or_else(|| Failure::usage("there is no session yet"));
-    };
-    sessions::find(all, wanted).map_err(|error| {
-        let failure = Failure::usage(error.to_string());
-        match error {
-            FindError::None(_) => failure.hint("`sponde sessions` lists them"),
-            FindError::Several { .. } => failure.hint("say more of it"),
-        }
-    })
-}
-
-/// Why a session could not be opened, as a person sees it.
-pub(super) fn not_opened(error: &OpenError) -> Failure {
-    let failure = Failure::new(FailureKind::Failed, error.to_string());
-    match error {
-        OpenError::Taken { .. } => failure
-            .hint("a session can be used by one process at a time; `sponde fork` makes a copy"),
-        OpenError::NoJournal(_) => failure.hint(
-            "of this session there is only the notebook; `sponde ask --notebook` goes on with one",
-        ),
-        OpenError::Newer { .. } => failure.hint("its notebook can be read by every version"),
-        OpenError::Io { .. } => failure,
     }
 }
 

@@ -102,6 +102,52 @@ pub fn layered(dir: &Path, named: Option<&str>) -> Result<Config, ConfigError> {
     })
 }
 
+/// What the files say, each key by itself with the dots that lead to it: `config.toml` in `dir`, then the profile `named`.
+///
+/// # Errors
+/// [`ConfigError`].
+pub fn said(dir: &Path, named: Option<&str>) -> Result<Vec<Said>, ConfigError> {
+    let mut all = Vec::new();
+    let base = dir.join("config.toml");
+    if base.exists() {
+        flatten("", &read(&base)?.1, &base, &mut all);
+    }
+    if let Some(name) = named {
+        let over = folder(dir).join(format!("{name}.toml"));
+        flatten("", &read(&over)?.1, &over, &mut all);
+    }
+    Ok(all)
+}
+
+/// A key of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Said {
+    /// With the dots that lead to it: `limits.session`.
+    pub key: String,
+    /// What it is set to.
+    pub value: toml::Value,
+    /// The file.
+    pub path: PathBuf,
+}
+
+fn flatten(before: &str, table: &toml::Table, path: &Path, all: &mut Vec<Said>) {
+    for (name, value) in table {
+        let key = match before {
+            "" => name.clone(),
+            before => format!("{before}.{name}"),
+        };
+        match value {
+            // A network that is a table is one value.
+            toml::Value::Table(inner) if key != "network" => flatten(&key, inner, path, all),
+            value => all.push(Said {
+                key,
+                value: value.clone(),
+                path: path.to_owned(),
+            }),
+        }
+    }
+}
+
 /// The keys of `over` on those of `base`; tables are merged. Rules of approval come before those of `base`, which stay:
 /// what one of them forbids stays forbidden.
 fn over_table_on(mut base: toml::Table, over: toml::Table) -> toml::Table {

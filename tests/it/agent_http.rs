@@ -266,7 +266,7 @@ async fn for_a_person_the_answer_is_on_stdout_and_the_rest_on_stderr() {
     It is 42.
     --- stderr
     sponde: openai-compatible/gpt-4o with kernel python3
-    ── code ────────────────────────────────────────────────────────────────
+    ── python ──────────────────────────────────────────────────────────────
     print(6 * 7)
     ── output ──────────────────────────────────────────────────────────────
     42

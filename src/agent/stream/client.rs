@@ -156,6 +156,16 @@ impl Client {
         })
     }
 
+    /// The place of a cell in the session, from 1; `None` where that is not known: in another process.
+    pub async fn number_of(&self, cell: &str) -> Option<usize> {
+        let Source::Local { handle, .. } = &self.source else {
+            return None;
+        };
+        let cell = cell.to_owned();
+        let found = handle.look(move |all| all.position(&cell)).await;
+        Some(found.ok()?? + 1)
+    }
+
     /// The next item, or a snapshot if items are gone; `None` when the session has ended. Can be cancelled without loss.
     pub async fn next(&mut self) -> Option<Received> {
         if let Some(received) = self.early.pop_front() {

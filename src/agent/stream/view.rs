@@ -123,6 +123,11 @@ impl View {
         }
     }
 
+    /// The place of a cell in the session, from 1, where that is known.
+    pub async fn number_of(&self, cell: &str) -> Option<usize> {
+        self.client.number_of(cell).await
+    }
+
     /// Sends a command.
     ///
     /// # Errors

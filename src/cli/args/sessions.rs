@@ -122,9 +122,12 @@ pub struct ForkArgs {
 /// `sponde completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// The shell: bash, zsh, fish, elvish or powershell.
+    /// The shell: bash, zsh, fish, elvish or powershell; or `man` for the page of the manual.
     #[arg(value_name = "SHELL", value_parser = shells())]
     pub shell: String,
+    /// Of `man`: the command that the page is about, instead of all of them in short.
+    #[arg(value_name = "COMMAND")]
+    pub command: Option<String>,
 }
 
 /// Bytes, from a number with a unit.

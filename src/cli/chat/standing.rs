@@ -1,30 +1,20 @@
-//! `/status` and `/sandbox`: what holds in a session, and the session gone on with after its kernels may do something else.
-//!
-//! What a kernel may do is fixed when it starts. So the session ends and goes on as `sponde resume` has it: the person says
-//! whether its code runs again, and what the sandbox stopped before and does not stop now does not (`agent::run::restoring`).
+//! `/status` and `/sandbox`: what holds in a session, and whether its kernels may start again for something else.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use tokio::sync::mpsc;
 
-use super::go_on;
 use crate::agent::Totals;
 use crate::agent::approval::Approval;
-use crate::agent::store::{OpenError, Opened};
+use crate::app::Session;
 use crate::app::sandbox::SandboxLine;
-use crate::app::{Session, place};
-use crate::cli::args::SessionArgs;
-use crate::cli::coming::Resumed;
-use crate::cli::confine::{self, SandboxWish};
-use crate::cli::exit::Exit;
+use crate::cli::confine;
 use crate::cli::interact::Controls;
 use crate::cli::line_source::LineSource;
 use crate::cli::render::Renderer;
-use crate::cli::sessions::not_opened;
 use crate::cli::stop::Ask;
-use crate::cli::{Context, eprint, filter, totals};
-use crate::error::Failure;
+use crate::cli::{eprint, filter, totals};
 
 /// What holds in a session from its start on.
 pub(in crate::cli) struct Standing {
@@ -126,41 +116,10 @@ impl Standing {
             eprint(&format!("{words}\n"));
             return Ok(false);
         };
-        eprint(
-            "What code may do is fixed when its kernel starts: kernels start again, without their variables.\n",
-        );
+        eprint("This is fixed when kernels start: they start again, without their variables.\n");
         let question = "You are asked then whether the code so far runs again. Go on? [y/N]";
         let answer = typed.answer(question, signals).await?;
         let answer = answer.unwrap_or_default().trim().to_lowercase();
         Ok(matches!(answer.as_str(), "y" | "yes"))
     }
-}
-
-/// Goes on with the session `id`, which has ended, as `wish` says and else as `args` did.
-///
-/// # Errors
-/// What the session cannot have.
-pub(super) async fn again(
-    mut args: SessionArgs,
-    wish: SandboxWish,
-    id: &str,
-    context: &Context,
-) -> Result<Exit, Failure> {
-    args.sandbox.sandbox = wish.level.or(args.sandbox.sandbox);
-    args.sandbox.network = wish.network.or(args.sandbox.network);
-    let limits = context.config.limits.resolve();
-    let opened = match Opened::open(&context.paths.sessions(), id, limits, &place::now()) {
-        Ok(opened) => opened,
-        // Nothing was said yet.
-        Err(OpenError::NoJournal(_)) => return Box::pin(go_on(args, None, None, context)).await,
-        Err(error) => return Err(not_opened(&error)),
-    };
-    let resumed = Resumed {
-        opened,
-        replay: None,
-    };
-    args.replay = false;
-    args.notebook = None;
-    args.files.clear();
-    Box::pin(go_on(args, Some(resumed), None, context)).await
 }

@@ -86,7 +86,15 @@ impl Controls {
             | LineMeaning::Model(_)
             | LineMeaning::Past(_)
             | LineMeaning::Look(_)
-            | LineMeaning::Sandbox(_)
+            | LineMeaning::Sandbox
+            | LineMeaning::Show(_)
+            | LineMeaning::Again(_)
+            | LineMeaning::Edit(_)
+            | LineMeaning::Files
+            | LineMeaning::Save(_)
+            | LineMeaning::Fork(_)
+            | LineMeaning::Plan(_)
+            | LineMeaning::Next(_)
             | LineMeaning::Status
             | LineMeaning::End) => {
                 return Err(other);

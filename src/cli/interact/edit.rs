@@ -10,7 +10,7 @@ const NOT_FOUND: i32 = 127;
 
 /// Why the code stays what it was.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum EditError {
+pub(in crate::cli) enum EditError {
     /// There is no such editor.
     #[error("there is no editor `{0}`: set EDITOR to one that is there")]
     NoEditor(String),
@@ -34,7 +34,7 @@ pub(super) enum EditError {
 }
 
 /// The code as the person leaves it in their editor: never what it was, and never nothing.
-pub(super) async fn edit(source: &str, language: &str) -> Result<String, EditError> {
+pub(in crate::cli) async fn edit(source: &str, language: &str) -> Result<String, EditError> {
     let named = |name: &str| std::env::var(name).ok().filter(|it| !it.trim().is_empty());
     let editor = named("VISUAL").or_else(|| named("EDITOR"));
     edit_with(&editor.unwrap_or_else(|| "vi".to_owned()), source, language).await

@@ -1,6 +1,8 @@
 //! What Tab and Enter mean in a question: commands, files, kernels and code are completed; a line that ends in `\` goes on, and
 //! so does code of which the kernel says that it is not whole.
 
+use std::path::Path;
+
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
@@ -8,8 +10,10 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
 use super::kernel::KernelLines;
-use crate::cli::filter;
+use crate::app::nearby;
 use crate::cli::line::COMMANDS;
+use crate::cli::pick::pick_from;
+use crate::cli::{eprint, filter};
 
 /// Candidates that are shown.
 const SHOWN: usize = 200;
@@ -62,6 +66,49 @@ impl Completion {
     }
 }
 
+/// The file that a person picks for the `@` word that ends `before`; `None` where no such word does.
+fn named_file(before: &str) -> Option<(usize, Vec<Pair>)> {
+    let start = before.rfind(char::is_whitespace).map_or(0, |at| {
+        at + before
+            .get(at..)
+            .and_then(|it| it.chars().next())
+            .map_or(1, char::len_utf8)
+    });
+    let typed = before.get(start..)?.strip_prefix('@')?;
+    if code_of(before).is_some() {
+        return None;
+    }
+    let files = nearby::files(Path::new("."));
+    let is_exact = |file: &&String| file.as_str() == typed;
+    let picked = match files.iter().find(is_exact) {
+        Some(file) => Some(file),
+        None if files.is_empty() => None,
+        None => {
+            // The list stands below what is typed, and goes again.
+            eprint("\r\n");
+            let picked = pick_from(PICKS, &files, typed);
+            eprint("\u{1b}[A");
+            picked.and_then(|number| files.get(number))
+        }
+    };
+    let pairs = picked.map(|file| {
+        // Names that a sentence would cut are quoted, as the session reads them.
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+');
+        let named = if file.chars().all(is_word) {
+            format!("@{file} ")
+        } else {
+            format!("@\"{file}\" ")
+        };
+        Pair {
+            display: filter::plain(file),
+            replacement: filter::plain(&named),
+        }
+    });
+    Some((start, pairs.into_iter().collect()))
+}
+
+const PICKS: &str = "Which file? Type to search, arrows and Enter to pick, Esc for none";
+
 /// The code in a line, and its language where that is not the main kernel's.
 fn code_of(line: &str) -> Option<(Option<&str>, &str)> {
     if let Some(code) = line.strip_prefix('!') {
@@ -87,6 +134,9 @@ impl Completer for Completion {
         }
         if let Some(kernels) = self.kernels(before) {
             return Ok(kernels);
+        }
+        if let Some(found) = named_file(before) {
+            return Ok(found);
         }
         if code_of(before).is_some() && !is_in_quotes(before) {
             return Ok(self.code(before));

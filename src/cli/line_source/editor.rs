@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use anstyle::Style;
 use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
@@ -54,6 +54,26 @@ pub(in crate::cli) fn restore() {
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
         eprint(PASTE_AS_ALWAYS);
     }
+}
+
+/// The same without waiting for whoever asks for a line: for a panic.
+pub(in crate::cli) fn restore_now() {
+    let held = match BEFORE.try_lock() {
+        Ok(held) => held,
+        Err(TryLockError::Poisoned(held)) => held.into_inner(),
+        Err(TryLockError::WouldBlock) => return,
+    };
+    if let Some(before) = held.as_ref() {
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
+        eprint(PASTE_AS_ALWAYS);
+    }
+}
+
+/// Reads keys from now on, as while a line is typed.
+#[cfg(test)]
+pub(in crate::cli) fn raw_for_test() -> super::keys::Keys {
+    *before() = tcgetattr(std::io::stdin()).ok();
+    super::keys::Keys::start(super::keys::Control::IsKey).unwrap()
 }
 
 fn before() -> MutexGuard<'static, Option<Termios>> {

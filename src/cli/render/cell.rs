@@ -62,6 +62,18 @@ impl Renderer {
         }
     }
 
+    /// The cell whose output comes now, by the number that commands of a chat take.
+    pub(in crate::cli) fn numbered(&mut self, number: Option<usize>) {
+        self.number = number;
+    }
+
+    fn output_title(&self) -> String {
+        match self.number.filter(|_| self.chat) {
+            Some(number) => format!("output of cell {number}"),
+            None => "output".to_owned(),
+        }
+    }
+
     /// Whether an event leaves the output of the running cell open.
     pub(super) fn leaves_open(event: &EventKind) -> bool {
         matches!(
@@ -116,7 +128,8 @@ impl Renderer {
         if rows.is_empty() {
             return;
         }
-        self.open(Section::Output(cell.to_owned()), "output");
+        let title = self.output_title();
+        self.open(Section::Output(cell.to_owned()), &title);
         for row in rows {
             match row {
                 Row::Line(line) => self.err(&format!("{line}\n")),
@@ -145,7 +158,8 @@ impl Renderer {
         if !lines.is_empty() {
             let section = Section::Output(open.id.clone());
             if self.section != section {
-                self.open(section, "output");
+                let title = self.output_title();
+                self.open(section, &title);
             }
         }
         self.cell = Some(open);

@@ -109,7 +109,11 @@ impl Renderer {
             .get_or_insert_with(|| (cell.to_owned(), String::new()));
         if first == cell {
             shown.push_str(text);
-            self.open(Section::Code(cell.to_owned()), "code");
+            let title = match &*self.language {
+                "" => "code".to_owned(),
+                language => filter::plain(language),
+            };
+            self.open(Section::Code(cell.to_owned()), &title);
             let (language, colours) = (&self.language, self.colours);
             let tinted = self
                 .code

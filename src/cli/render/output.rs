@@ -13,6 +13,7 @@ use unicode_width::UnicodeWidthStr as _;
 use super::super::filter::Filter;
 use super::super::style;
 use super::frame;
+use super::traceback;
 use crate::agent::OutputChange;
 use crate::jupyter::mime::MimeBundle;
 use crate::jupyter::nbformat::Output;
@@ -159,6 +160,7 @@ impl CellOutput {
                 } else {
                     traceback.join("\n")
                 };
+                let text = traceback::coloured(&text, ename, self.colours);
                 self.push(Block::Display {
                     id: None,
                     shown: Shown::Lines(lines_of(&text, self.colours)),

@@ -35,7 +35,8 @@ pub(super) fn show(transcript: &Transcript) {
     }
     let mut renderer = Renderer::new(true);
     let main = transcript.kernel().map(|kernel| kernel.language.clone());
-    for cell in cells.get(hidden..).unwrap_or_default() {
+    for (at, cell) in cells.iter().enumerate().skip(hidden) {
+        renderer.numbered(Some(at + 1));
         show_cell(cell, main.as_deref(), &mut renderer);
     }
     renderer.end_line();

@@ -6,14 +6,12 @@ use serde_json::{Value, json};
 
 use super::super::style::{DIM, HINT, NAME, WARN, paint, stdout_colours};
 use super::super::{Context, eprint, filter, human, print};
-use super::{find, not_opened};
 use crate::agent::sessions::{self, Found};
-use crate::agent::store::{OpenError, Opened};
+use crate::app::kept;
 use crate::cli::exit::Exit;
-use crate::error::{Failure, FailureKind};
+use crate::error::Failure;
 use crate::jupyter::mime::Audience;
-use crate::jupyter::nbformat::{Cell, Notebook, Output, random_cell_id};
-use crate::session::notebook;
+use crate::jupyter::nbformat::{Cell, Notebook, Output};
 
 /// Lines of a cell's output that are shown.
 const LINES: usize = 20;
@@ -27,8 +25,8 @@ pub(super) fn show(
     context: &Context,
 ) -> Result<Exit, Failure> {
     let all = sessions::list(&context.paths.sessions());
-    let found = find(&all, wanted)?;
-    let notebook = read(found, context)?;
+    let found = kept::find(&all, wanted)?;
+    let notebook = kept::read(found, context)?;
     if as_json {
         let mut value = super::list::as_value(found, &all);
         let cells: Vec<Value> = notebook.cells.iter().map(as_value).collect();
@@ -68,7 +66,7 @@ pub(super) fn search(words: &[String], as_json: bool, context: &Context) -> Resu
     let mut any = false;
     for found in &all {
         // One that cannot be read is no reason not to look into the others.
-        let Ok(notebook) = read(found, context) else {
+        let Ok(notebook) = kept::read(found, context) else {
             continue;
         };
         let hits = hits(found, &notebook, &words);
@@ -122,28 +120,6 @@ pub(super) fn search(words: &[String], as_json: bool, context: &Context) -> Resu
         eprint(&filter::plain(&format!("no session has `{all}` in it\n")));
     }
     Ok(if any { Exit::Done } else { Exit::Failed })
-}
-
-/// A session as its notebook shows it, from the journal if there is one.
-pub(super) fn read(found: &Found, context: &Context) -> Result<Notebook, Failure> {
-    let limits = context.config.limits.resolve();
-    match Opened::read(&context.paths.sessions(), &found.id, limits) {
-        Ok((_, transcript)) => return Ok(notebook::render(&transcript)),
-        Err(OpenError::NoJournal(_)) => {}
-        Err(error) => return Err(not_opened(&error)),
-    }
-    let path = found.notebook.display();
-    let unreadable = |error: String| {
-        Failure::new(
-            FailureKind::Failed,
-            format!("could not read `{path}`: {error}"),
-        )
-    };
-    let bytes = std::fs::read(&found.notebook).map_err(|error| unreadable(error.to_string()))?;
-    let loaded = Notebook::read(&bytes, &mut random_cell_id);
-    Ok(loaded
-        .map_err(|error| unreadable(error.to_string()))?
-        .notebook)
 }
 
 /// Where all words stand: if they do, the lines with the first of them, by number of the cell; 0 is the title.

@@ -1,0 +1,214 @@
+//! The cells of a session by their numbers, for a person who asks for one of them, and the files that they have made.
+//!
+//! A cell's number is its place in the session, from 1: `sponde sessions show` and `sponde fork --at` mean the same.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::jupyter::mime::Audience;
+use crate::jupyter::nbformat::Output;
+use crate::session::changes::{ChangedFile, FilesChanged};
+use crate::session::{Cell, CellKind, CellStatus, Transcript};
+
+/// One cell, whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownCell {
+    /// See the module.
+    pub number: usize,
+    /// Its language; `None` of words.
+    pub language: Option<String>,
+    /// How it ended, if it is code.
+    pub status: Option<CellStatus>,
+    /// Code or words.
+    pub source: String,
+    /// What came out, as text. Not filtered.
+    pub output: String,
+}
+
+/// The number of the cell `id`.
+pub fn number_of(transcript: &Transcript, id: &str) -> Option<usize> {
+    transcript.position(id).map(|at| at + 1)
+}
+
+/// The cell of that number; without one, the latest that is code.
+///
+/// # Errors
+/// There is none, in words.
+pub fn cell(transcript: &Transcript, number: Option<usize>) -> Result<ShownCell, String> {
+    let cells = transcript.cells();
+    let is_code = |cell: &Cell| matches!(cell.kind, CellKind::Code(_));
+    let at = match number {
+        Some(number) => number.checked_sub(1),
+        None => cells.iter().rposition(is_code),
+    };
+    let found = at.and_then(|at| Some((at + 1, cells.get(at)?)));
+    let Some((number, cell)) = found else {
+        return Err(match number {
+            Some(number) => format!("there is no cell {number}: the session has {}", cells.len()),
+            None => "no code has run yet".to_owned(),
+        });
+    };
+    let CellKind::Code(code) = &cell.kind else {
+        return Ok(ShownCell {
+            number,
+            language: None,
+            status: None,
+            source: cell.source.clone(),
+            output: String::new(),
+        });
+    };
+    let main = || transcript.kernel().map(|kernel| kernel.language.clone());
+    let outputs = code.outputs.to_notebook();
+    Ok(ShownCell {
+        number,
+        language: code.language.clone().or_else(main),
+        status: Some(CellStatus::from(&code.status)),
+        source: cell.source.clone(),
+        output: outputs.iter().map(text_of).collect(),
+    })
+}
+
+/// An output as text, with its line end.
+fn text_of(output: &Output) -> String {
+    let mut text = match output {
+        Output::Stream { text, .. } => return text.clone(),
+        Output::Error {
+            ename,
+            evalue,
+            traceback,
+            ..
+        } if traceback.is_empty() => format!("{ename}: {evalue}"),
+        Output::Error { traceback, .. } => traceback.join("\n"),
+        Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
+            let text = data.text_of("text/plain").map(std::borrow::Cow::into_owned);
+            let kind = || data.richest_for(Audience::Terminal);
+            text.or_else(|| Some(format!("[{}]", kind()?.0)))
+                .unwrap_or_default()
+        }
+        Output::Other(_) => String::new(),
+    };
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+/// What the session has done to the files of its workspace, as far as it is known: one line a file, by name.
+pub fn files(transcript: &Transcript) -> Vec<String> {
+    let mut all: BTreeMap<&str, (char, Option<&ChangedFile>)> = BTreeMap::new();
+    let codes = transcript.cells().iter().filter_map(Cell::code);
+    for FilesChanged {
+        created,
+        changed,
+        deleted,
+        ..
+    } in codes.filter_map(|code| code.files.as_ref())
+    {
+        for file in created {
+            // What was deleted and made anew is another one.
+            let was_there = matches!(all.get(&*file.path), Some(('-', _)));
+            let mark = if was_there { '~' } else { '+' };
+            all.insert(&file.path, (mark, Some(file)));
+        }
+        for file in changed {
+            let is_new = matches!(all.get(&*file.path), Some(('+', _)));
+            let mark = if is_new { '+' } else { '~' };
+            all.insert(&file.path, (mark, Some(file)));
+        }
+        for path in deleted {
+            if matches!(all.get(&**path), Some(('+', _))) {
+                all.remove(&**path);
+            } else {
+                all.insert(path, ('-', None));
+            }
+        }
+    }
+    let line = |(path, (mark, file)): (&str, (char, Option<&ChangedFile>))| {
+        let mut line = format!("{mark} {path}");
+        if let Some(runs) = file.and_then(|file| file.runs.as_ref()) {
+            let _ = write!(line, "  ({runs})");
+        }
+        line
+    };
+    all.into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jupyter::content::Stream;
+    use crate::kernel::OutputEvent;
+    use crate::session::transcript::Author;
+    use crate::session::{Edit, OutputLimits};
+
+    fn transcript() -> Transcript {
+        let mut transcript = Transcript::new(OutputLimits::default());
+        let say = Edit::Say {
+            cell: "q".to_owned(),
+            text: "why?".to_owned(),
+        };
+        transcript.apply(say).unwrap();
+        for (cell, source) in [("a", "one"), ("b", "two"), ("c", "three")] {
+            let propose = Edit::Propose {
+                cell: cell.to_owned(),
+                author: Author::Person,
+                language: Some("bash".to_owned()),
+                source: source.to_owned(),
+            };
+            transcript.apply(propose).unwrap();
+        }
+        transcript
+    }
+
+    #[test]
+    fn a_cell_has_a_number() {
+        let mut transcript = transcript();
+        for text in ["first\n", "second\n"] {
+            let output = OutputEvent::Stream(Stream {
+                name: "stdout".to_owned(),
+                text: text.to_owned(),
+            });
+            let cell = "b".to_owned();
+            transcript.apply(Edit::Emit { cell, output }).unwrap();
+        }
+        assert_eq!(number_of(&transcript, "b"), Some(3));
+        let shown = cell(&transcript, Some(3)).unwrap();
+        assert_eq!(
+            (shown.source.as_str(), shown.language.as_deref()),
+            ("two", Some("bash"))
+        );
+        assert_eq!(shown.output, "first\nsecond\n");
+        assert_eq!(cell(&transcript, None).unwrap().number, 4);
+        assert_eq!(cell(&transcript, Some(1)).unwrap().source, "why?");
+        for wrong in [0, 5] {
+            let words = format!("there is no cell {wrong}: the session has 4");
+            assert_eq!(cell(&transcript, Some(wrong)), Err(words));
+        }
+    }
+
+    #[test]
+    fn files_are_as_the_session_leaves_them() {
+        let mut transcript = transcript();
+        let named = |names: &[&str]| -> Vec<ChangedFile> {
+            let file = |path: &&str| ChangedFile {
+                path: (*path).to_owned(),
+                ..ChangedFile::default()
+            };
+            names.iter().map(file).collect()
+        };
+        let mut change = |cell: &str, created: &[&str], changed: &[&str], deleted: &[&str]| {
+            let files = FilesChanged {
+                created: named(created),
+                changed: named(changed),
+                deleted: deleted.iter().map(|path| (*path).to_owned()).collect(),
+                ..FilesChanged::default()
+            };
+            let cell = cell.to_owned();
+            transcript.apply(Edit::Files { cell, files }).unwrap();
+        };
+        change("a", &["new", "gone"], &["old"], &["was"]);
+        change("b", &[], &["new"], &["gone"]);
+        change("c", &["was"], &[], &["old"]);
+        assert_eq!(files(&transcript), ["+ new", "- old", "~ was"]);
+    }
+}

@@ -1,0 +1,99 @@
+//! The sessions that are kept: the one that a person means, what is in it, and another one that begins as it did.
+
+use std::path::Path;
+
+use super::Context;
+use super::forks::{self, ForkError, Forked};
+use crate::agent::sessions::{self, FindError, Found};
+use crate::agent::store::{OpenError, Opened};
+use crate::error::{Failure, FailureKind};
+use crate::jupyter::nbformat::{Notebook, random_cell_id};
+use crate::session::notebook;
+
+/// The session that `wanted` means; the latest if nothing is named.
+///
+/// # Errors
+/// None is meant, or several are.
+pub fn find<'a>(all: &'a [Found], wanted: Option<&str>) -> Result<&'a Found, Failure> {
+    let Some(wanted) = wanted else {
+        return all
+            .first()
+            .ok_or_else(|| Failure::usage("there is no session yet"));
+    };
+    sessions::find(all, wanted).map_err(|error| {
+        let failure = Failure::usage(error.to_string());
+        match error {
+            FindError::None(_) => failure.hint("`sponde sessions` lists them"),
+            FindError::Several { .. } => failure.hint("say more of it"),
+        }
+    })
+}
+
+/// Why a session could not be opened, as a person sees it.
+pub fn not_opened(error: &OpenError) -> Failure {
+    let failure = Failure::new(FailureKind::Failed, error.to_string());
+    match error {
+        OpenError::Taken { .. } => failure
+            .hint("a session can be used by one process at a time; `sponde fork` makes a copy"),
+        OpenError::NoJournal(_) => failure.hint(
+            "of this session there is only the notebook; `sponde ask --notebook` goes on with one",
+        ),
+        OpenError::Newer { .. } => failure.hint("its notebook can be read by every version"),
+        OpenError::Io { .. } => failure,
+    }
+}
+
+/// A session as its notebook shows it, from the journal if there is one.
+///
+/// # Errors
+/// Files that cannot be read.
+pub fn read(found: &Found, context: &Context) -> Result<Notebook, Failure> {
+    let limits = context.config.limits.resolve();
+    match Opened::read(&context.paths.sessions(), &found.id, limits) {
+        Ok((_, transcript)) => return Ok(notebook::render(&transcript)),
+        Err(OpenError::NoJournal(_)) => {}
+        Err(error) => return Err(not_opened(&error)),
+    }
+    let path = found.notebook.display();
+    let unreadable = |error: String| {
+        Failure::new(
+            FailureKind::Failed,
+            format!("could not read `{path}`: {error}"),
+        )
+    };
+    let bytes = std::fs::read(&found.notebook).map_err(|error| unreadable(error.to_string()))?;
+    let loaded = Notebook::read(&bytes, &mut random_cell_id);
+    Ok(loaded
+        .map_err(|error| unreadable(error.to_string()))?
+        .notebook)
+}
+
+/// Makes a session that begins as `found` did, up to and with the cell `at`: its number in `sponde sessions show`, or its
+/// id. `None` takes all cells.
+///
+/// # Errors
+/// There is no such cell, or the new session cannot be written.
+pub fn fork(found: &Found, at: Option<&str>, context: &Context) -> Result<Forked, Failure> {
+    forks::fork(&found.id, at, context).map_err(|error| not_made(&error, &context.paths.sessions()))
+}
+
+/// Why there is no fork. A session that cannot be written goes on in memory; a fork is nothing but what is written.
+fn not_made(error: &ForkError, dir: &Path) -> Failure {
+    let error = match error {
+        ForkError::NotOpened(error) => error,
+        ForkError::NoCell { .. } => {
+            return Failure::usage(error.to_string()).hint("`sponde sessions show` numbers them");
+        }
+    };
+    let failure = not_opened(error);
+    let OpenError::Io { error, .. } = error else {
+        return failure;
+    };
+    let words = error.to_string();
+    let cause = words.split("; the session goes on").next();
+    let cause = cause.unwrap_or_default();
+    Failure::new(FailureKind::Failed, format!("there is no fork: {cause}")).hint(format!(
+        "forks are written to `{}`: make room there, or let it be written",
+        dir.display()
+    ))
+}

@@ -1,0 +1,141 @@
+//! `/sandbox LEVEL`, `/profile NAME`, `/resume` and `/clear`: this session ends, and it or another one goes on in this terminal.
+//!
+//! What a kernel may do is fixed when it starts. So for another sandbox the session ends and goes on as `sponde resume` has
+//! it: the person says whether its code runs again, and what the sandbox stopped before and does not stop now does not
+//! (`agent::run::restoring`).
+
+use super::{Front, go_on as chat};
+use crate::agent::sessions;
+use crate::agent::store::{OpenError, Opened};
+use crate::app::kept::{find, not_opened};
+use crate::app::place;
+use crate::cli::args::{ResumeArgs, SessionArgs};
+use crate::cli::coming::Resumed;
+use crate::cli::exit::Exit;
+use crate::cli::line::Next;
+use crate::cli::stop::Ask;
+use crate::cli::{Context, eprint, filter, resume};
+use crate::config::{Config, profile};
+use crate::error::Failure;
+
+impl Front {
+    /// Whether this session ends for `next`: it can be had, and the person wants it so.
+    ///
+    /// # Errors
+    /// The signal that came instead of an answer.
+    pub(super) async fn may_go_on(&mut self, next: Next) -> Result<Option<Next>, Ask> {
+        let Some(own) = &self.own else {
+            eprint("only the terminal in which the session began can do that\n");
+            return Ok(None);
+        };
+        let refused = match &next {
+            Next::Profile(None) => Some(profiles(own.context())),
+            Next::Profile(Some(name)) => {
+                let loaded = Config::load(&own.context().paths.config, Some(name));
+                loaded.err().map(|error| error.to_string())
+            }
+            Next::Resume(Some(wanted)) => {
+                let all = sessions::list(&own.context().paths.sessions());
+                match find(&all, Some(wanted)) {
+                    Ok(found) if found.id == own.id() => Some("that is this session".to_owned()),
+                    Ok(found) if found.open.is_some() => {
+                        Some(format!("session {} is open in another process", found.id))
+                    }
+                    Ok(_) => None,
+                    Err(failure) => Some(failure.message),
+                }
+            }
+            Next::Sandbox(_) | Next::Resume(None) | Next::New => None,
+        };
+        if let Some(words) = refused {
+            eprint(&filter::plain(&format!("{words}\n")));
+            return Ok(None);
+        }
+        let restarts = matches!(next, Next::Sandbox(_) | Next::Profile(_));
+        let asked = self.interactive.then_some(&mut self.typed);
+        if restarts && !self.standing.may_restart(asked, &mut self.signals).await? {
+            return Ok(None);
+        }
+        Ok(Some(next))
+    }
+}
+
+/// Which there are, and which one is in use.
+fn profiles(context: &Context) -> String {
+    let all = profile::list(&context.paths.config);
+    if all.is_empty() {
+        let folder = profile::folder(&context.paths.config);
+        return format!(
+            "there are no profiles: each is a file in {}",
+            folder.display()
+        );
+    }
+    let line = |found: profile::Profile| {
+        let is_used = context.config.profile.as_ref() == Some(&found.name);
+        let mark = if is_used { '>' } else { ' ' };
+        let words = found.config.ok().and_then(|config| config.description);
+        format!("{mark} {}  {}", found.name, words.unwrap_or_default())
+    };
+    let lines: Vec<String> = all.into_iter().map(line).collect();
+    lines.join("\n")
+}
+
+/// Goes on with what is `next` after the session `id`, which has ended, else as `args` did.
+///
+/// # Errors
+/// What the session cannot have.
+pub(super) async fn go_on(
+    mut args: SessionArgs,
+    next: Next,
+    id: &str,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    args.replay = false;
+    args.notebook = None;
+    match next {
+        Next::New => chat(args, None, None, context).await,
+        Next::Resume(session) => {
+            // Its own model and kernels, as `sponde resume` has it.
+            args.kernel.clear();
+            args.files.clear();
+            let session_args = args;
+            let args = ResumeArgs {
+                session,
+                last: false,
+                fresh: false,
+                session_args,
+            };
+            resume::resume(args, context).await
+        }
+        Next::Sandbox(wish) => {
+            args.sandbox.sandbox = wish.level.or(args.sandbox.sandbox);
+            args.sandbox.network = wish.network.or(args.sandbox.network);
+            same(args, id, context).await
+        }
+        Next::Profile(name) => {
+            let config = Config::load(&context.paths.config, name.as_deref());
+            let context = Context {
+                config: config.map_err(|error| crate::cli::profiles::failure(&error))?,
+                ..context.clone()
+            };
+            same(args, id, &context).await
+        }
+    }
+}
+
+/// The session `id` again.
+async fn same(mut args: SessionArgs, id: &str, context: &Context) -> Result<Exit, Failure> {
+    args.files.clear();
+    let limits = context.config.limits.resolve();
+    let opened = match Opened::open(&context.paths.sessions(), id, limits, &place::now()) {
+        Ok(opened) => opened,
+        // Nothing was said yet.
+        Err(OpenError::NoJournal(_)) => return chat(args, None, None, context).await,
+        Err(error) => return Err(not_opened(&error)),
+    };
+    let resumed = Resumed {
+        opened,
+        replay: None,
+    };
+    chat(args, Some(resumed), None, context).await
+}

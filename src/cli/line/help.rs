@@ -1,0 +1,93 @@
+//! What `/help` says.
+
+/// All of it, in groups.
+pub(in crate::cli) const HELP: &str = "\
+Ask in plain words; @FILE names a file, and Tab after @ finds it. A line that
+ends in \\ goes on in the next. Lines that are pasted are one question.
+
+Code of your own
+  !CODE             run it in the kernel; Tab completes it
+  $ COMMAND         run a command of the shell there
+  %%LANGUAGE CODE   run it in the kernel of another language
+  /run N            run cell N again; /run CODE is !CODE
+  /edit [N]         change cell N, or the latest, in $EDITOR, and run that
+Look
+  /show [N]         cell N, or the latest, with all of its output
+  /vars             the variables that live in the kernel
+  /table NAME ..    a table page by page: page N, sort COLUMN [desc], filter TEXT,
+                    profile COLUMN; /table alone is the next page
+  /open [N]         open plot or page N, or the latest, in another program
+  /files            the files that this session has changed
+  /status           model, kernel, approval, sandbox, tokens and cost, notebook
+Go back
+  /undo [N]         take back the last turn, or N: its cells, variables and files
+  /undo #N          go back to a checkpoint of the list
+  /checkpoints      list what can be gone back to
+  /fork [N]         another session that begins as this one, up to cell N
+Settings
+  /model [NAME]     which model answers; let this one answer from now on
+  /kernel [NAME]    which kernels there are; send !CODE to this one from now on
+  /restart          a new kernel: all variables are lost
+  /approve [WHEN]   when you are asked before code runs: always, on-risk or never
+  /sandbox [LEVEL] [NETWORK]
+                    what code may do; let it do more or less from now on, with the
+                    kernel started again (docs/sandbox.md)
+  /profile [NAME]   which profiles there are; go on with this one
+Session
+  /plan QUESTION    a plan in words first, which you approve or change
+  /save FILE        write the session to FILE: .ipynb, .html, .md or .py
+  /compact          make the conversation shorter for the model
+  /resume [ID]      go on with an earlier session instead
+  /clear            begin a new session
+  /help             this
+  /exit             end (or Ctrl-D); the session is kept
+Ctrl-C stops what is going on; twice restarts the kernel. Up and Ctrl-R bring
+earlier questions back, Tab completes commands and files.
+";
+
+/// What it lists, by name.
+pub(in crate::cli) const COMMANDS: [&str; 25] = [
+    "/approve",
+    "/checkpoints",
+    "/clear",
+    "/compact",
+    "/edit",
+    "/exit",
+    "/files",
+    "/fork",
+    "/help",
+    "/kernel",
+    "/model",
+    "/open",
+    "/plan",
+    "/profile",
+    "/restart",
+    "/resume",
+    "/run",
+    "/sandbox",
+    "/save",
+    "/show",
+    "/status",
+    "/table",
+    "/undo",
+    "/vars",
+    "/export",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_explained_and_fits_a_terminal() {
+        for name in COMMANDS {
+            assert!(
+                name == "/export" || HELP.contains(&format!("  {name} ")),
+                "{name}"
+            );
+        }
+        for line in HELP.lines() {
+            assert!(line.chars().count() < 80, "{line}");
+        }
+    }
+}

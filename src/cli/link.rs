@@ -1,0 +1,98 @@
+//! Names of files that a terminal opens with a click (OSC 8), where it knows how.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::filter;
+use super::style::moves_cursor;
+
+/// Whether names of files are links.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Links(bool);
+
+impl Links {
+    /// Where stderr is a terminal that knows links, if they are `wanted`.
+    pub(super) fn of(wanted: bool) -> Self {
+        let variable = |name: &str| std::env::var(name).ok();
+        Self(wanted && moves_cursor() && knows(&variable))
+    }
+
+    /// `shown`, which leads to the file at `path` if that is there. A relative path leads nowhere.
+    pub(super) fn file(self, path: &str, shown: &str) -> String {
+        let file = Path::new(path);
+        if !self.0 || !file.is_absolute() || !file.exists() {
+            return shown.to_owned();
+        }
+        let url = url(path);
+        format!("\u{1b}]8;;{url}\u{1b}\\{shown}\u{1b}]8;;\u{1b}\\")
+    }
+}
+
+/// With everything escaped that a terminal, or what it starts, could take for something else.
+fn url(path: &str) -> String {
+    let mut url = "file://".to_owned();
+    for byte in filter::plain(path).bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
+            url.push(char::from(byte));
+        } else {
+            let _ = write!(url, "%{byte:02X}");
+        }
+    }
+    url
+}
+
+fn knows(variable: &dyn Fn(&str) -> Option<String>) -> bool {
+    if variable("TMUX").is_some() || variable("STY").is_some() {
+        return false;
+    }
+    let term = variable("TERM").unwrap_or_default();
+    let program = variable("TERM_PROGRAM").unwrap_or_default();
+    let version = |name: &str| variable(name).and_then(|it| it.parse::<u32>().ok());
+    [
+        "xterm-kitty",
+        "xterm-ghostty",
+        "foot",
+        "alacritty",
+        "wezterm",
+    ]
+    .iter()
+    .any(|name| term.starts_with(name))
+        || ["iTerm.app", "WezTerm", "ghostty", "vscode", "rio"].contains(&program.as_str())
+        || version("VTE_VERSION").is_some_and(|version| version >= 5000)
+        || variable("KONSOLE_VERSION").is_some()
+        || variable("WT_SESSION").is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_has_nothing_that_a_terminal_would_handle() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a b\u{1b}\\é;.png");
+        std::fs::write(&file, "").unwrap();
+        let path = file.to_str().unwrap();
+        let link = Links(true).file(path, "shown");
+        let (url, rest) = link
+            .strip_prefix("\u{1b}]8;;")
+            .unwrap()
+            .split_once('\u{1b}')
+            .unwrap();
+        assert!(url.starts_with("file:///") && url.is_ascii(), "{url}");
+        assert!(!url.contains([' ', ';', '\\']), "{url}");
+        assert_eq!(rest, "\\shown\u{1b}]8;;\u{1b}\\");
+        assert_eq!(Links(false).file(path, "shown"), "shown");
+        assert_eq!(Links(true).file("relative.png", "shown"), "shown");
+        assert_eq!(Links(true).file("/no/such/file", "shown"), "shown");
+    }
+
+    #[test]
+    fn links_are_for_terminals_that_know_them() {
+        let knows = |name: &str, value: &str| {
+            knows(&|wanted: &str| (wanted == name).then(|| value.to_owned()))
+        };
+        assert!(knows("TERM", "xterm-kitty") && knows("VTE_VERSION", "7600"));
+        assert!(!knows("TERM", "xterm-256color") && !knows("VTE_VERSION", "4000"));
+    }
+}

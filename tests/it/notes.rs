@@ -1,0 +1,105 @@
+//! What a terminal is told besides what it shows, and what is written down for whoever looks for a mistake.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::json;
+
+use crate::support::{NOBODY, Sponde};
+use crate::terminal::{Screen, model_that_runs, play_on};
+
+const PROMPT: &str = ">\u{1b}[0m ";
+
+/// A chat with a turn that takes over a second.
+async fn slow_turn(term: &str, config: &str) -> Screen {
+    let mock = model_that_runs("import time; time.sleep(1.3)").await;
+    let sponde = Sponde::new().with_model(&mock);
+    sponde.configure(&format!("approval = \"never\"\n{config}"));
+    let screen = tokio::task::block_in_place(|| {
+        let steps = json!([
+            ["wait", PROMPT],
+            ["type", "how long \u{202e}is it?\r"],
+            ["wait", "That was it."],
+            ["wait", PROMPT],
+            ["type", "\u{4}"],
+        ]);
+        play_on(term, &sponde, &["--model", "gpt-4o"], &steps)
+    });
+    mock.stop().await;
+    assert_eq!((screen.code, screen.as_always), (0, true), "{}", screen.all);
+    screen
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_window_has_a_title_and_a_long_turn_calls() {
+    let screen = slow_turn("xterm-256color", "[terminal]\nnotify-after = 1\n").await;
+    let titles: Vec<&str> = screen
+        .all
+        .split("\u{1b}]2;")
+        .skip(1)
+        .map(|title| title.split('\u{1b}').next().unwrap())
+        .collect();
+    assert_eq!(titles.len(), 3, "{titles:?}");
+    assert!(titles[0].starts_with("sponde: "), "{titles:?}");
+    assert_eq!(titles[1], "sponde: how long \\u{202e}is it?");
+    assert_eq!(titles[2], "");
+    // What the window was called before comes back.
+    assert_eq!(screen.all.matches("\u{1b}[22;2t").count(), 1);
+    assert!(screen.all.contains("\u{1b}]2;\u{1b}\\\u{1b}[23;2t"));
+    assert_eq!(screen.all.matches('\u{7}').count(), 1, "{:?}", screen.all);
+    assert!(!screen.all.contains("\u{1b}]9;"), "{:?}", screen.all);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_with_notifications_gets_one() {
+    let screen = slow_turn("xterm-kitty", "[terminal]\nnotify-after = 1\n").await;
+    let told = "\u{1b}]9;sponde: the turn has ended\u{1b}\\";
+    assert_eq!(screen.all.matches(told).count(), 1, "{:?}", screen.all);
+    assert!(!screen.all.contains('\u{7}'), "{:?}", screen.all);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_can_be_turned_off_and_a_simple_terminal_has_neither() {
+    let off = "[terminal]\ntitle = false\nnotify-after = 0\n";
+    for (term, config) in [
+        ("xterm-256color", off),
+        ("xterm-256color", "[terminal]\ntitle = false\n"),
+    ] {
+        let screen = slow_turn(term, config).await;
+        let all = &screen.all;
+        assert!(
+            !all.contains("\u{1b}]") && !all.contains('\u{7}'),
+            "{all:?}"
+        );
+    }
+}
+
+/// In the state directory, for its owner alone.
+#[test]
+fn the_log_says_what_happened_and_no_secrets() {
+    let sponde = Sponde::new()
+        .with("OPENAI_BASE_URL", NOBODY)
+        .with("MY_KEY", "sk-hunter4-hunter5");
+    let ask = [
+        "ask",
+        "why?",
+        "--model",
+        "sk-hunter4-hunter5",
+        "-k",
+        "misbehave",
+    ];
+    for _ in 0..2 {
+        let ended = sponde.run(&ask);
+        assert_eq!(ended.code, Some(5), "{ended}");
+    }
+    let log = sponde.path("../state/sponde/logs/sponde.log");
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(text.matches("a session begins").count(), 2, "{text}");
+    assert_eq!(text.matches("ended with an error").count(), 2, "{text}");
+    assert!(!text.contains("hunter"), "{text}");
+    let mode = std::fs::metadata(&log).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // What goes well and is not asked about is not on stderr.
+    let quiet = Sponde::new().with("OPENAI_BASE_URL", NOBODY);
+    let ran = quiet.run(&["run", "-k", "misbehave", "-c", "echo hi"]);
+    assert_eq!(ran.stderr, "", "{ran}");
+}
