@@ -19,6 +19,8 @@ pub(super) enum FileKind {
     Parquet,
     Arrow,
     Sqlite,
+    Stata,
+    Spss,
     Pdf,
     Picture,
     /// One of which we know the name and how it is loaded.
@@ -41,6 +43,10 @@ pub(super) fn of(first: &[u8], name: &str) -> FileKind {
         FileKind::Arrow
     } else if starts(b"SQLite format 3\0") {
         FileKind::Sqlite
+    } else if starts(b"<stata_dta>") || extension == "dta" && is_old_stata(first) {
+        FileKind::Stata
+    } else if starts(b"$FL2") || starts(b"$FL3") {
+        FileKind::Spss
     } else if starts(b"%PDF-") {
         FileKind::Pdf
     } else if starts(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1") && matches!(extension, "xls" | "xlt" | "")
@@ -83,6 +89,8 @@ impl FileKind {
             Self::Parquet => "Parquet",
             Self::Arrow => "Arrow",
             Self::Sqlite => "an SQLite database",
+            Self::Stata => "Stata data",
+            Self::Spss => "SPSS data",
             Self::Pdf => "PDF",
             Self::Picture => "a picture",
             Self::Known(format) => format.name,
@@ -94,6 +102,11 @@ impl FileKind {
     pub(super) fn in_words(self) -> String {
         format!("begins like {}", self.what())
     }
+}
+
+/// Stata 8 to 12: release, byte order, and what is always 1.
+fn is_old_stata(first: &[u8]) -> bool {
+    matches!(first, [113..=115, 1 | 2, 1, 0, ..])
 }
 
 /// Arrow's stream: a mark, the length of the schema's message, and that begins with an offset into itself.

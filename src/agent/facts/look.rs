@@ -9,7 +9,9 @@ use super::kind::{self, FileKind};
 use super::names::shown_path;
 use super::sketch::Part;
 use super::target::{Found, Source, Target};
-use super::{archive, arrow, folder, formats, parquet, pdf, picture, sheet, size, sqlite};
+use super::{
+    archive, arrow, folder, formats, parquet, pdf, picture, sheet, size, spss, sqlite, stata,
+};
 
 /// Bytes that tell the kind.
 const FIRST: u64 = 8 << 10;
@@ -62,6 +64,8 @@ pub(super) fn into(target: &Target<'_>) -> io::Result<Vec<Part>> {
         FileKind::Parquet => parquet::describe(target, &mut file, bytes),
         FileKind::Arrow => arrow::describe(target, &mut file, bytes),
         FileKind::Sqlite => sqlite::describe(target, &mut file, bytes),
+        FileKind::Stata => stata::describe(target, &mut file, bytes),
+        FileKind::Spss => spss::describe(target, &mut file, bytes),
         FileKind::Pdf => pdf::describe(target, &mut file, bytes),
         FileKind::Picture => picture::describe(target, file, bytes, &first),
         FileKind::Known(format) => Ok(vec![formats::describe(target, format, bytes, &first)]),
