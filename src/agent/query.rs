@@ -1,6 +1,6 @@
 //! What a client can ask of a session beside its cells, and the answers (docs/events.md, "Queries").
 //!
-//! A query has one answer, which goes to whoever asked and to nobody else. It changes nothing, and a cell that runs is never
+//! A query has one answer, which goes to the client that asked and to no other. It changes nothing, and a cell that runs is never
 //! disturbed for it. [`crate::agent::asides`] answers.
 
 use std::collections::BTreeMap;

@@ -59,7 +59,7 @@ pub struct Item {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Body {
-    /// The transcript changed. Whoever applies all edits in order has the session's transcript.
+    /// The transcript changed. Anyone who applies all edits in order has the session's transcript.
     Edit {
         /// The transcript's revision after it. Edits of text are joined, so revisions can skip.
         revision: u64,

@@ -172,7 +172,7 @@ impl Renderer {
             | EventKind::RunFinished { .. }
             | EventKind::CodeApproved { .. }
             | EventKind::ModelAsked { .. }
-            // Whoever asked for them shows them.
+            // The caller that asked for them shows them.
             | EventKind::Undone(_)
             | EventKind::UndoAsks { .. }
             | EventKind::UndoRefused { .. }

@@ -45,7 +45,7 @@ pub(super) fn listen() -> (mpsc::Receiver<Ask>, Task) {
                     pressed.push(now);
                     if pressed.len() >= AT_ONCE {
                         NOW.notify_one();
-                        // Whoever waits for it may be stuck in a write.
+                        // The task that waits for it may be stuck in a write.
                         tokio::time::sleep(STUCK).await;
                         super::line_source::restore();
                         std::process::exit(INTERRUPTED);

@@ -364,7 +364,7 @@ async fn read(
         _ => return std::future::pending().await,
     };
     let _ = incoming.send(Incoming::Lost(loss)).await;
-    // Whoever takes them learns why there will be no more from what was said: until then the queue stays open.
+    // The task that takes them learns why there will be no more from what was said: until then the queue stays open.
     std::future::pending::<()>().await;
 }
 

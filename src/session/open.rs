@@ -165,7 +165,7 @@ fn take_apart(notebook: Notebook) -> (Vec<(Cell, Value)>, CarriedFile, Map<Strin
     let ours = match metadata.shift_remove("sponde") {
         Some(Value::Object(ours)) => ours,
         Some(other) => {
-            // Not ours, whoever wrote it.
+            // Not ours, no matter who wrote it.
             metadata.insert("sponde".to_owned(), other);
             Map::new()
         }

@@ -159,7 +159,7 @@ impl Session {
                         running.execution = Some(execution);
                         let cell = running.cell.clone();
                         self.edit(Edit::Start { cell, at: now() });
-                        // Whoever finds the session after a crash is to know that the kernel has it.
+                        // Anyone who finds the session after a crash is to know that the kernel has it.
                         self.keep().await;
                     }
                     // It died between two cells: start it again, the cell waits.

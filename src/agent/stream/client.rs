@@ -68,7 +68,7 @@ enum Asked {
 }
 
 impl Queries {
-    /// The answer of the session. That of another process stands behind its items: whoever asks has its client receive
+    /// The answer of the session. That of another process stands behind its items: anyone who asks has its client receive
     /// meanwhile.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Reaches a session of this process: commands go in, and whoever needs a part of it can look.
+//! Reaches a session of this process: commands go in, and anyone who needs a part of it can look.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ pub type Answer = oneshot::Sender<Result<ItemId, Rejection>>;
 pub(in crate::agent) enum Joining {
     /// A client that joins.
     Snapshot(oneshot::Sender<Snapshot>),
-    /// Whoever needs a part only.
+    /// For those who need a part only.
     Look(Look),
 }
 

@@ -185,9 +185,9 @@ impl View {
                             self.streamed.insert(cell.clone());
                         }
                         EventKind::TurnFinished { .. } => self.in_turn = false,
-                        // For whoever keeps the books.
+                        // For those who keep the books.
                         EventKind::CodeApproved { .. } | EventKind::ModelAsked { .. } => return,
-                        // Whoever decided knows.
+                        // The client that decided knows.
                         EventKind::ApprovalResolved { by, .. }
                         | EventKind::ApprovalChanged { by, .. }
                         | EventKind::ContinueResolved { by, .. }
@@ -380,7 +380,7 @@ impl View {
                     password,
                 },
                 PendingRequest::Continue { end } => EventKind::ContinueRequested { end },
-                // Whoever brings the session back is asked.
+                // Anyone who brings the session back is asked.
                 PendingRequest::Restore { .. } => continue,
             });
         }

@@ -113,7 +113,7 @@ pub async fn attach(
         }
         _ => return Err(broken("its first line is no welcome".to_owned())),
     };
-    // Whoever goes on where they were may wait long for the next line.
+    // Anyone who goes on where they were may wait long for the next line.
     let snapshot = match after {
         Some(_) => None,
         None => match first().await? {
@@ -187,7 +187,7 @@ async fn receive(
     }
 }
 
-/// Gives an answer to whoever waits for it; one that has gone needs none.
+/// Gives an answer to the task that waits for it, if it still does.
 fn hand_over(line: FromServer, waiting: &mut HashMap<u64, Waits>) {
     let (id, command, query) = match line {
         FromServer::Accepted { id, after } => (id, Some(Ok(after)), None),

@@ -48,7 +48,7 @@ pub struct Ran<W> {
     pub kernel: String,
     /// How it went; an error if the kernel was gone before a cell could be sent.
     pub result: Result<Report, KernelError>,
-    /// What whoever watched it has to say.
+    /// What its watcher has to say.
     pub watched: W,
 }
 

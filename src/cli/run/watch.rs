@@ -1,4 +1,4 @@
-//! Whoever watches one notebook run: output to the screen, questions to the person, Ctrl-C to the run.
+//! Watches one notebook run: output to the screen, questions to the person, Ctrl-C to the run.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::app::place;
 use crate::error::Failure;
 use crate::jupyter::nbformat::Output;
 
-/// How a run went for whoever watched it.
+/// How a run went for its watcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Watched {
     /// To its end.

@@ -1,6 +1,6 @@
 //! The dormant processes: where they connect to, who is expected, who is there.
 //!
-//! Whoever connects says the token that it was given through its kernel; the operating system says which process it is.
+//! A client that connects says the token that it was given through its kernel; the operating system says which process it is.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

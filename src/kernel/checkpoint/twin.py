@@ -2,7 +2,7 @@
 #
 # A request only stops the event loop: the fork happens at the top of the stack, in the thread of the loop, with no frame
 # of the code and no running loop. The copy lets go of all that is its original's (sockets, event loops), connects to
-# whoever asked for it and waits for an order; when the connection ends it exits. Ordered to wake, it forks again, so that
+# the process that asked for it and waits for an order; when the connection ends it exits. Ordered to wake, it forks again, so that
 # it can wake another time, and the new process becomes a kernel on another connection file, with the same shell: the
 # variables, the history and the numbers of its cells, imported modules, open figures.
 import asyncio

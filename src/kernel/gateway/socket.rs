@@ -1,6 +1,6 @@
 //! The websocket of a remote kernel as a [`Link`]: all four channels over one connection, made again when it breaks.
 //!
-//! A Jupyter server keeps what a kernel sends while nobody is connected, and sends it to whoever comes back with the
+//! A Jupyter server keeps what a kernel sends while nobody is connected, and sends it to the client that comes back with the
 //! same session id. So a broken connection costs time and no message, unless it broke without the server's knowledge:
 //! what was on its way then is lost, and the actor finds out with a fence ([`Incoming::Reconnected`]).
 //!

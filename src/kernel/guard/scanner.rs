@@ -388,7 +388,7 @@ impl Scanner {
     }
 
     /// Once all of a frame that is emptied has come: the empty one, and what there is to say. Not before, so that
-    /// whoever hears of it finds the file whole.
+    /// anyone who hears of it finds the file whole.
     fn end_diverted(&mut self) -> Option<(Vec<u8>, Note)> {
         let ScanState::Body {
             fate: Fate::Empty(length),

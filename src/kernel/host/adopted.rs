@@ -63,7 +63,7 @@ impl Adopted {
         if adopted.is_alive() {
             return Some(adopted);
         }
-        // Whoever it is, it is not ours to kill.
+        // No matter who it is, it is not ours to kill.
         std::mem::forget(adopted);
         None
     }

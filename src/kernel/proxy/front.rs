@@ -166,7 +166,7 @@ impl Front {
         message.prefix = identity;
         let sealed = Sealed::new(message.seal(&self.signer), None);
         if !socket.send_to(&peer, sealed).await {
-            tracing::debug!(channel = channel.name(), "whoever asked has gone");
+            tracing::debug!(channel = channel.name(), "the asker has gone");
         }
     }
 }

@@ -78,7 +78,7 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Listens at `endpoint` and serves whoever connects.
+    /// Listens at `endpoint` and serves every client that connects.
     pub(super) async fn bind(
         name: &'static str,
         endpoint: &Endpoint,

@@ -87,7 +87,7 @@ impl Running {
                 detached,
             } => {
                 self.attach(kernel, detached).await;
-                // Whoever asked may have gone.
+                // The asker may have gone.
                 let _ = attached.send(());
             }
             Ask::Join {
