@@ -29,7 +29,7 @@ pub struct Config {
     pub prompt: Option<String>,
     /// `provider/name`.
     pub model: Option<String>,
-    /// How the model says that code shall run: `tools`, `json` or `fenced`.
+    /// How the model asks to run code: `tools`, `json` or `fenced`.
     pub code_mode: Option<CodeMode>,
     /// Who answers when code asks for input: `ask`, `refuse` or `model`.
     pub stdin: Option<StdinPolicy>,

@@ -140,7 +140,7 @@ fn source_of(code: &CodeCell, notebook: &Path, file: Option<&str>) -> Source {
 /// Lines of what `code` has put out, for a client: at most [`PAGE`] bytes. Reads files, so it may take its time.
 ///
 /// # Errors
-/// Why there are none.
+/// Why nothing can be read.
 pub fn page(
     code: &CodeCell,
     notebook: &Path,

@@ -56,7 +56,7 @@ pub struct Chosen {
 /// How a model is to be asked.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// How it says that code shall run, or what suits it.
+    /// How it asks to run code, or what suits it.
     pub mode: Option<CodeMode>,
     /// The main kernel's language.
     pub language: &'a str,

@@ -199,7 +199,7 @@ fn named(file: &Path, here: &Path, cwd: &Path) -> Result<PathBuf, Failure> {
             real.display()
         );
         return Err(Failure::usage(message).hint(format!(
-            "if code shall read that file, name it: `--file {}`",
+            "to let code read that file, name it: `--file {}`",
             real.display()
         )));
     }

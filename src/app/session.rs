@@ -340,7 +340,7 @@ pub fn check_replay(settings: &SessionSettings) -> Result<(), Failure> {
     }
     match &settings.notebook {
         None => Err(
-            Failure::usage("--replay needs the notebook whose code shall run")
+            Failure::usage("--replay needs the notebook whose code is to run")
                 .hint("name it with --notebook"),
         ),
         Some(path) if !path.exists() => Err(Failure::usage(format!(

@@ -17,7 +17,7 @@ use crate::llm::mode::CodeMode;
 pub struct SessionSettings {
     /// The model, as `provider/name` or a bare name.
     pub model: Option<String>,
-    /// How the model says that code shall run.
+    /// How the model asks to run code.
     pub code_mode: Option<CodeMode>,
     /// Kernels by name, language or path, the main one first; empty for what the session had or what is usual.
     pub kernels: Vec<String>,

@@ -146,7 +146,7 @@ pub struct SessionArgs {
     /// or a bare name at OPENAI_BASE_URL.
     #[arg(short, long, env = "SPONDE_MODEL", value_name = "MODEL")]
     pub model: Option<String>,
-    /// How the model says that code shall run; default is what suits it (docs/modes.md).
+    /// How the model asks to run code; default is what suits it (docs/modes.md).
     #[arg(long, env = "SPONDE_CODE_MODE", value_name = "MODE")]
     pub code_mode: Option<CodeMode>,
     /// The kernel: a name from `sponde kernels`, or the path of a virtual environment or interpreter. Given several

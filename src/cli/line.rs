@@ -24,7 +24,7 @@ pub(in crate::cli) enum Wish {
 }
 
 impl Wish {
-    /// What is typed behind `/undo`: nothing, a number of turns, or `#` and that of a checkpoint.
+    /// What is typed behind `/undo`: nothing, a number of turns, or `#` and the number of a checkpoint.
     pub(super) fn undo(text: &str) -> Option<Self> {
         let text = text.trim();
         let to = match text.strip_prefix('#') {
@@ -224,7 +224,7 @@ fn command(
         "/undo" => match Wish::undo(rest) {
             Some(wish) => LineMeaning::Past(wish),
             None => LineMeaning::Wrong(format!(
-                "`/undo` takes a number of turns, or # and that of a checkpoint, not `{rest}`"
+                "`/undo` takes a number of turns, or # and the number of a checkpoint, not `{rest}`"
             )),
         },
         "/vars" => alone(LineMeaning::Look(Look::Variables)),

@@ -79,7 +79,7 @@ impl LineSource {
         }
     }
 
-    /// What shall be done next: one line, or several joined by a backslash or pasted. `None` at the end of input. The
+    /// What to do next: one line, or several joined by a backslash or pasted. `None` at the end of input. The
     /// prompt says so if code runs without a question.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ static NOW: Notify = Notify::const_new();
 /// How long the program then has to clean up.
 const STUCK: Duration = Duration::from_secs(1);
 
-/// Resolves when the program shall end at once.
+/// Resolves when the program is to end at once.
 pub(super) async fn at_once() {
     NOW.notified().await;
 }

@@ -1,4 +1,4 @@
-//! The three ways in which a model can say that code shall run.
+//! The three ways in which a model can ask to run code.
 //!
 //! Whatever the way, from outside of this floor it looks the same: calls of a tool ([`super::coded`]). Native calls pass
 //! as they are ([`super::native`]), the others are made of the reply's text ([`super::constrained`], [`super::fenced`]).
@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How a model says that code shall run.
+/// How a model asks to run code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CodeMode {

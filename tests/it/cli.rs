@@ -963,7 +963,7 @@ fn a_question_that_has_nothing_to_go_on_with() {
     assert_snapshot!(sponde.run(&["ask", "why?", "--replay"]), @"
     exit: 2
     --- stderr
-    error: --replay needs the notebook whose code shall run
+    error: --replay needs the notebook whose code is to run
 
     hint: name it with --notebook
     ");

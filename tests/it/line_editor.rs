@@ -139,7 +139,7 @@ fn code_is_answered_and_passwords_are_shown_and_kept_nowhere() {
     );
 }
 
-/// At the question whether code shall run.
+/// At the question whether code runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_are_edited_too() {
     let mock = model_that_runs("print('ran' + ' it')").await;

@@ -19,7 +19,7 @@ pub enum Command {
     Decide {
         /// Which cell.
         cell: String,
-        /// What shall happen.
+        /// What is to happen.
         decision: Decision,
     },
     /// The answer to [`super::EventKind::InputRequested`].
@@ -90,7 +90,7 @@ pub enum Command {
     Shutdown,
 }
 
-/// What shall happen with proposed code.
+/// What happens with proposed code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Decision {

@@ -151,7 +151,7 @@ impl Session {
         }
     }
 
-    /// How the session shall go on.
+    /// How the session is to go on.
     pub(super) async fn restore(&mut self, replay: bool) {
         let by = self.subscribers.resolved_by(RESTORE);
         if !replay {

@@ -83,7 +83,7 @@ pub struct Seen {
 /// What it takes to go back. Paths are relative.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilePlan {
-    /// What each path shall be; `None` is nothing.
+    /// What each path is to be; `None` is nothing.
     targets: BTreeMap<PathBuf, Option<Target>>,
     /// What has changed and was not kept, and why.
     pub lost: BTreeMap<PathBuf, &'static str>,

@@ -136,7 +136,7 @@ pub struct RunArgs {
     /// How much the part of a picture that differs most may differ, from 0 to 1 [default: 0.25].
     #[arg(long, requires = "check", value_name = "X", help_heading = "Check")]
     pub picture_tolerance: Option<f64>,
-    /// Regular expressions for what shall not count in text, in nbval's format.
+    /// Regular expressions for what does not count in text, in nbval's format.
     #[arg(long, requires = "check", value_name = "FILE", help_heading = "Check")]
     pub sanitize_with: Option<PathBuf>,
 }

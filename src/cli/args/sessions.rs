@@ -45,7 +45,7 @@ pub enum SessionsCommand {
         /// Which.
         #[arg(value_name = "SESSION", add = sessions())]
         session: String,
-        /// The title; an empty one is none.
+        /// The title; an empty one removes it.
         title: String,
     },
     /// Remove sessions, with their notebooks unless those were kept elsewhere with --notebook.

@@ -129,7 +129,7 @@ fn is_resolved(cell: &str, event: &EventKind) -> bool {
     }
 }
 
-/// Asks what shall happen with a proposed cell, and tells the agent; without a `person` it is declined. Returns whether
+/// Asks what is to happen with a proposed cell, and tells the agent; without a `person` it is declined. Returns whether
 /// they want the chat to end.
 ///
 /// # Errors

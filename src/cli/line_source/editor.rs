@@ -125,7 +125,7 @@ impl Prompt {
 /// What a line is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// What shall be done next.
+    /// What to do next.
     Question,
     /// To a question of ours.
     Answer,
