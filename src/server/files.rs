@@ -23,7 +23,7 @@ use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::state::Shared;
 use crate::app::files::{FileEntry, Writing};
-pub(super) use crate::app::files::{iso, relative};
+pub(super) use crate::app::files::relative;
 use crate::kernel::folder::{self, Folder};
 
 /// Bytes of one file that is written.

@@ -174,7 +174,21 @@ fn merge(into: &mut Map<String, Value>, changes: Map<String, Value>) {
     }
 }
 
-/// As Jupyter writes times.
+/// As Jupyter writes times: its clients read six digits behind the second, no more and no less.
 pub(super) fn time(at: SystemTime) -> Option<String> {
-    super::super::files::iso(at)
+    let at = jiff::Timestamp::try_from(at).ok()?;
+    Some(at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn times_have_six_digits_behind_the_second() {
+        let at = |nanos| SystemTime::UNIX_EPOCH + Duration::new(1_795_446_000, nanos);
+        assert_eq!(time(at(0)).unwrap(), "2026-11-23T15:00:00.000000Z");
+        assert_eq!(time(at(123_456_789)).unwrap(), "2026-11-23T15:00:00.123456Z");
+    }
 }

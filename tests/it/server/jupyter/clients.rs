@@ -1,5 +1,6 @@
 //! Clients that others wrote, as they are: each runs code, gets a plot, and stops code that does not end.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -27,6 +28,7 @@ fn run(script: &str, server: &str, token: &str, sponde: &Sponde) -> Value {
         .arg(fixtures.join(script))
         .envs([("SERVER", server), ("TOKEN", token)])
         .env("OUT", &out)
+        .env("CODE_INTERPRETER", tools().join("open-webui/code_interpreter.py"))
         .env("HOME", sponde.path("out"))
         .env_remove("http_proxy")
         .output()
@@ -75,7 +77,78 @@ async fn clients_of_others_run_code_get_plots_and_interrupt() {
         run("smolagents_executor.py"),
         json!({"run": ["23", "hello\n"], "plot": "0", "error": true})
     );
+    // Some of those give up without ending their kernel; Open WebUI does not.
+    let (_, before) = server.get("/jupyter/api/kernels").await;
+    assert_eq!(
+        run("open_webui_executor.py"),
+        json!({
+            "run": {"stdout": "23", "stderr": "", "result": "42"},
+            "plot": "data:image/png;",
+            "error": true,
+            "stopped": "Execution timed out.",
+        })
+    );
+    let (_, kernels) = server.get("/jupyter/api/kernels").await;
+    assert_eq!(kernels, before);
     assert_eq!(server.end().code, Some(0));
+}
+
+/// ipybox's client, which knows neither a path nor a token, behind a proxy that adds both.
+#[tokio::test(flavor = "multi_thread")]
+async fn ipyboxs_client_runs_code_behind_a_proxy() {
+    let (_model, sponde) = with_model([]).await;
+    let server = Server::start(&sponde, &[]);
+    let url = format!("{}/jupyter", server.base);
+    let seen = tokio::task::block_in_place(|| {
+        let proxy = Proxy::start(&url, &server.token);
+        run("ipybox_client.py", &proxy.url, "", &sponde)
+    });
+    assert_eq!(
+        seen,
+        json!({
+            "run": "23",
+            "plot": ["PNG"],
+            "error": "ZeroDivisionError",
+            "interrupted": true,
+            "kept": "20",
+            "reset": "NameError",
+        })
+    );
+    let (_, kernels) = server.get("/jupyter/api/kernels").await;
+    assert_eq!(kernels, json!([]), "its kernels end with it");
+    assert_eq!(server.end().code, Some(0));
+}
+
+/// `proxy.py`, ended when dropped.
+struct Proxy {
+    child: Child,
+    url: String,
+}
+
+impl Proxy {
+    fn start(server: &str, token: &str) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/jupyter/proxy.py");
+        let mut child = Command::new(tools().join("jupyter-clients/bin/python"))
+            .arg(script)
+            .envs([("SERVER", server), ("TOKEN", token)])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut url = String::new();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut url).unwrap();
+        Self {
+            child,
+            url: url.trim().to_owned(),
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// `jupyter server --gateway-url`, with which JupyterLab reaches us too; its client is PyPI's jupyter-kernel-client.
