@@ -22,8 +22,8 @@ use super::download::{self, Wanted};
 use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::state::Shared;
-use crate::app::files::{FileEntry, Writing};
 pub(super) use crate::app::files::relative;
+use crate::app::files::{FileEntry, Writing};
 use crate::kernel::folder::{self, Folder};
 
 /// Bytes of one file that is written.

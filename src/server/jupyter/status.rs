@@ -189,6 +189,9 @@ mod tests {
     fn times_have_six_digits_behind_the_second() {
         let at = |nanos| SystemTime::UNIX_EPOCH + Duration::new(1_795_446_000, nanos);
         assert_eq!(time(at(0)).unwrap(), "2026-11-23T15:00:00.000000Z");
-        assert_eq!(time(at(123_456_789)).unwrap(), "2026-11-23T15:00:00.123456Z");
+        assert_eq!(
+            time(at(123_456_789)).unwrap(),
+            "2026-11-23T15:00:00.123456Z"
+        );
     }
 }
