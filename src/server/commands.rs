@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::events::client_name;
@@ -37,12 +35,19 @@ pub(super) struct Sent {
     name: Option<String>,
 }
 
+/// What it answers.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Accepted {
+    /// What the command leads to comes behind this item.
+    after: ItemId,
+}
+
 /// Takes a command.
 pub(super) async fn command(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Json(sent): Json<Sent>,
-) -> Result<Response, Problem> {
+) -> Result<(StatusCode, axum::Json<Accepted>), Problem> {
     let Sent { command, key, name } = sent;
     let live = shared.live(&id)?;
     if let Command::SetApproval { approval } = &command {
@@ -69,8 +74,7 @@ pub(super) async fn command(
         }
     };
     let after = answered(answer).await?;
-    let body = axum::Json(json!({ "after": after }));
-    Ok((StatusCode::ACCEPTED, body).into_response())
+    Ok((StatusCode::ACCEPTED, axum::Json(Accepted { after })))
 }
 
 /// Sends `command`, whether the client waits for the answer or not: what is half sent would be sent twice.

@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::state::Shared;
-use crate::agent::stream::{Client, ItemId, Received, Snapshot};
+use crate::agent::stream::snapshot::SnapshotLine;
+use crate::agent::stream::{Client, Item, ItemId, Received, Snapshot};
 use crate::app::registry::ClientGuard;
 
 /// Proxies close connections that are silent for long.
@@ -101,6 +102,15 @@ impl Follower {
 
 fn of_snapshot(snapshot: &Snapshot) -> Vec<u8> {
     message(snapshot.at, &snapshot_item(snapshot).to_string())
+}
+
+/// What the stream has: an item, or a snapshot.
+#[derive(Debug, JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) enum StreamLine {
+    Item(Item),
+    Snapshot(SnapshotLine<'static>),
 }
 
 /// A snapshot as an item.

@@ -11,11 +11,10 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::extract::multipart::Multipart;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use futures_util::{Stream, StreamExt as _};
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt as _;
 use tokio_util::io::ReaderStream;
 
@@ -23,8 +22,8 @@ use super::download::{self, Wanted};
 use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::state::Shared;
+pub(super) use crate::app::files::relative;
 use crate::app::files::{FileEntry, Writing};
-pub(super) use crate::app::files::{iso, relative};
 use crate::kernel::folder::{self, Folder};
 
 /// Bytes of one file that is written.
@@ -87,17 +86,30 @@ pub(super) async fn answer(
     }
 }
 
+/// A file that was written.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Written {
+    path: String,
+    bytes: u64,
+}
+
+/// A file of a form that was written.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Dropped {
+    name: String,
+    bytes: u64,
+}
+
 /// Writes a file, whole or not at all.
 pub(super) async fn put(
     State(shared): State<Arc<Shared>>,
     Path((id, path)): Path<(String, String)>,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<(StatusCode, Json<Written>), Problem> {
     let to = place(&shared, &id, &path)?;
     let pieces = body.into_data_stream();
     let bytes = write(to, pieces.map(|piece| piece.map_err(io::Error::other))).await?;
-    let answer = json!({ "path": path, "bytes": bytes });
-    Ok((StatusCode::CREATED, axum::Json(answer)).into_response())
+    Ok((StatusCode::CREATED, Json(Written { path, bytes })))
 }
 
 /// Writes the files of a form into a directory.
@@ -106,7 +118,7 @@ pub(super) async fn drop_files(
     Path(id): Path<String>,
     Query(to): Query<Where>,
     mut form: Multipart,
-) -> Result<Response, Problem> {
+) -> Result<(StatusCode, Json<Vec<Dropped>>), Problem> {
     let dir = place(&shared, &id, &to.path)?;
     let broken = |error: axum::extract::multipart::MultipartError| {
         Problem::bad_request(format!("the form cannot be read: {}", error.body_text()))
@@ -134,9 +146,9 @@ pub(super) async fn drop_files(
         );
         let pieces = field.map(|piece| piece.map_err(io::Error::other));
         let bytes = write(file, pieces).await?;
-        written.push(json!({ "name": name, "bytes": bytes }));
+        written.push(Dropped { name, bytes });
     }
-    Ok((StatusCode::CREATED, axum::Json(written)).into_response())
+    Ok((StatusCode::CREATED, Json(written)))
 }
 
 /// Removes a file, a link, or an empty directory.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future as _;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -27,8 +28,8 @@ use super::Listen;
 use crate::error::{Failure, FailureKind};
 use crate::task::{self, Task};
 
-/// Connections at a time; the next one waits to be accepted.
-const CONNECTIONS: usize = 1024;
+/// Connections at a time, at least and at most; the next one waits to be accepted.
+const CONNECTIONS: RangeInclusive<u64> = 256..=16_384;
 /// How long the head of a request may take, and how long a connection may be idle.
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
 /// Headers of a request.
@@ -176,7 +177,7 @@ pub(super) fn serve(sockets: Vec<Socket>, router: &Router) -> Listening {
     let ends = CancellationToken::new();
     let now = CancellationToken::new();
     let connections = TaskTracker::new();
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    let slots = Arc::new(Semaphore::new(connections_at_most()));
     let accepting = sockets.into_iter().map(|socket| {
         let acceptor = Acceptor {
             router: router.clone(),
@@ -193,6 +194,14 @@ pub(super) fn serve(sockets: Vec<Socket>, router: &Router) -> Listening {
         now,
         connections,
     }
+}
+
+/// Three quarters of the files that this process may have open: kernels need the rest.
+fn connections_at_most() -> usize {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let most = files.map_or(*CONNECTIONS.end(), |files| files - files / 4);
+    let most = most.clamp(*CONNECTIONS.start(), *CONNECTIONS.end());
+    usize::try_from(most).unwrap_or(usize::MAX)
 }
 
 struct Acceptor {

@@ -22,8 +22,12 @@ pub(super) struct Operation {
     /// The parameters behind the question mark.
     pub(super) query: Option<Schema>,
     pub(super) body: Option<Schema>,
-    /// What is answered, if it is JSON of a type.
+    /// The JSON that is answered.
     pub(super) answer: Option<Schema>,
+    /// The type of a stream whose messages that is.
+    pub(super) stream: Option<&'static str>,
+    /// The type of what is answered else; with neither it is nothing (204).
+    pub(super) bytes: Option<&'static str>,
     pub(super) needs_token: bool,
 }
 
@@ -41,6 +45,8 @@ pub(super) fn operation(method: &'static str, summary: &'static str) -> Operatio
         query: None,
         body: None,
         answer: None,
+        stream: None,
+        bytes: None,
         needs_token: true,
     }
 }
@@ -58,6 +64,18 @@ impl Operation {
 
     pub(super) fn answer<T: JsonSchema>(mut self) -> Self {
         self.answer = Some(schema::<T>);
+        self
+    }
+
+    /// Messages with JSON of a type are answered, as server-sent events.
+    pub(super) fn stream<T: JsonSchema>(mut self) -> Self {
+        self.stream = Some("text/event-stream");
+        self.answer::<T>()
+    }
+
+    /// Something else than JSON is answered.
+    pub(super) fn bytes(mut self, mime: &'static str) -> Self {
+        self.bytes = Some(mime);
         self
     }
 

@@ -6,10 +6,13 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::document;
@@ -25,20 +28,54 @@ use crate::jupyter::nbformat::Output;
 /// Session, cell and number of an output.
 type OutputAddress = (String, String, usize);
 
+/// The types that an output has.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct OutputTypes {
+    types: Vec<OutputType>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct OutputType {
+    mime: String,
+    bytes: usize,
+}
+
+/// An output in the page.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum Shown {
+    /// Inline.
+    Html {
+        /// Safe HTML.
+        html: String,
+    },
+    /// In a frame.
+    Frame {
+        /// Its address, good for ten minutes.
+        frame: String,
+    },
+}
+
 /// Which types there are.
 pub(super) async fn types(
     State(shared): State<Arc<Shared>>,
     Path(place): Path<OutputAddress>,
-) -> Result<Response, Problem> {
+) -> Result<Json<OutputTypes>, Problem> {
     let output = find(&shared, place).await?;
-    let types: Vec<Value> = match &output {
+    let types: Vec<OutputType> = match &output {
         Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => data
             .iter()
-            .map(|(mime, value)| json!({ "mime": mime, "bytes": bytes_of(mime, value).len() }))
+            .map(|(mime, value)| OutputType {
+                mime: mime.to_owned(),
+                bytes: bytes_of(mime, value).len(),
+            })
             .collect(),
-        other => vec![json!({ "mime": mime::TEXT_PLAIN, "bytes": plain(other).len() })],
+        other => vec![OutputType {
+            mime: mime::TEXT_PLAIN.to_owned(),
+            bytes: plain(other).len(),
+        }],
     };
-    Ok(axum::Json(json!({ "types": types })).into_response())
+    Ok(Json(OutputTypes { types }))
 }
 
 /// The bytes of one type.
@@ -70,7 +107,7 @@ async fn html(shared: &Shared, place: OutputAddress) -> Result<Response, Problem
     let rendered = tokio::task::spawn_blocking(move || export::output_html(&output)).await;
     let rendered = rendered.map_err(|error| Problem::internal(error.to_string()))?;
     let answer = if let Some(html) = rendered {
-        json!({ "html": html })
+        Shown::Html { html }
     } else {
         let place = OutputPlace {
             session,
@@ -78,7 +115,8 @@ async fn html(shared: &Shared, place: OutputAddress) -> Result<Response, Problem
             index,
         };
         let ticket = shared.tickets.issue(&place);
-        json!({ "frame": format!("/out/{ticket}/{}/{index}", place.cell) })
+        let frame = format!("/out/{ticket}/{}/{index}", place.cell);
+        Shown::Frame { frame }
     };
     Ok(axum::Json(answer).into_response())
 }

@@ -9,6 +9,8 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::assets::ASSETS;
@@ -45,13 +47,23 @@ pub(super) async fn asset(
     file(&path, &headers)
 }
 
+/// What `/health` says.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Health {
+    /// `ok`.
+    status: &'static str,
+    /// Of the program.
+    version: &'static str,
+    uptime_seconds: u64,
+}
+
 /// Whether the server lives.
-pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Json<serde_json::Value> {
-    Json(serde_json::json!({
-        "status": "ok",
-        "version": env!("CARGO_PKG_VERSION"),
-        "uptime_seconds": shared.started.elapsed().as_secs(),
-    }))
+pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Json<Health> {
+    Json(Health {
+        status: "ok",
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_seconds: shared.started.elapsed().as_secs(),
+    })
 }
 
 fn file(path: &str, headers: &HeaderMap) -> Result<Response, Problem> {

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::agent::store::OpenError;
@@ -18,11 +19,28 @@ pub(super) struct Problem {
     error: ErrorBody,
 }
 
-#[derive(Debug, Serialize)]
-struct ErrorBody {
+/// An answer that is no success.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ErrorAnswer {
+    error: ErrorBody,
+}
+
+/// The same as Jupyter's clients read it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct JupyterError {
     message: String,
-    hint: Option<String>,
     reason: &'static str,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct ErrorBody {
+    /// For people.
+    message: String,
+    /// What can be done about it.
+    hint: Option<String>,
+    /// For programs.
+    reason: &'static str,
+    /// The client that was first.
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<String>,
 }
@@ -75,20 +93,23 @@ impl Problem {
 impl Problem {
     /// As Jupyter's clients read it.
     pub(super) fn into_jupyter(self) -> Response {
-        let ErrorBody { message, hint, .. } = self.error;
+        let ErrorBody {
+            message,
+            hint,
+            reason,
+            ..
+        } = self.error;
         let message = match hint {
             Some(hint) => format!("{message}; {hint}"),
             None => message,
         };
-        let body = serde_json::json!({ "message": message, "reason": self.error.reason });
-        (self.status, Json(body)).into_response()
+        (self.status, Json(JupyterError { message, reason })).into_response()
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = serde_json::json!({ "error": self.error });
-        (self.status, Json(body)).into_response()
+        (self.status, Json(ErrorAnswer { error: self.error })).into_response()
     }
 }
 

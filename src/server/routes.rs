@@ -11,6 +11,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::operation::{Add, Operation, Route, Schema, operation};
+use super::problem::{ErrorAnswer, JupyterError};
 use super::state::Shared;
 use super::{
     catalog, commands, events, files, guard, jupyter, kernel, mcp, metrics, notebook, outputs, page,
@@ -20,6 +21,8 @@ use crate::agent::query::{
     CodeAt, ColumnProfile, CompletionList, Documentation, FileEntry, FrameWindow, OutputPage, Rows,
     VariableInfo,
 };
+use crate::agent::stream::snapshot::SnapshotLine;
+use crate::app::model::ListedModel;
 
 /// The router, without its layers.
 pub(super) fn router() -> Router<Arc<Shared>> {
@@ -38,23 +41,35 @@ fn table() -> Vec<Route> {
         });
     };
     let read = |summary| operation("get", summary);
-    add("/", get(page::index), vec![read("The page").open()]);
+    add(
+        "/",
+        get(page::index),
+        vec![read("The page").bytes("text/html").open()],
+    );
     add(
         "/assets/{*path}",
         get(page::asset),
-        vec![read("A file of the page").open()],
+        vec![read("A file of the page").bytes("*/*").open()],
     );
     add(
         "/health",
         get(page::health),
-        vec![read("Whether the server lives").open()],
+        vec![
+            read("Whether the server lives")
+                .answer::<page::Health>()
+                .open(),
+        ],
     );
     add(
         "/metrics",
         get(metrics::metrics),
-        vec![read("Numbers for Prometheus")],
+        vec![read("Numbers for Prometheus").bytes("text/plain")],
     );
-    add("/openapi.json", get(document), vec![read("This document")]);
+    add(
+        "/openapi.json",
+        get(document),
+        vec![read("This document").answer::<Map<String, Value>>()],
+    );
     add(
         "/api/login",
         post(guard::login),
@@ -78,7 +93,8 @@ fn table() -> Vec<Route> {
         "/api/sessions/{id}",
         get(sessions::snapshot).delete(sessions::end),
         vec![
-            read("The session as it is: a snapshot item of docs/events.md"),
+            read("The session as it is: a snapshot item of docs/events.md")
+                .answer::<SnapshotLine<'static>>(),
             operation("delete", "End the session; its files stay"),
         ],
     );
@@ -87,13 +103,18 @@ fn table() -> Vec<Route> {
         get(events::events),
         vec![
             read("Items of docs/events.md as server-sent events; `Last-Event-ID` goes on")
-                .query::<events::Wanted>(),
+                .query::<events::Wanted>()
+                .stream::<events::StreamLine>(),
         ],
     );
     add(
         "/api/sessions/{id}/commands",
         post(commands::command),
-        vec![operation("post", "A command of docs/events.md").body::<commands::Sent>()],
+        vec![
+            operation("post", "A command of docs/events.md")
+                .body::<commands::Sent>()
+                .answer::<commands::Accepted>(),
+        ],
     );
     add(
         "/api/sessions/{id}/fork",
@@ -107,7 +128,7 @@ fn table() -> Vec<Route> {
     add(
         "/api/sessions/{id}/{file}",
         get(notebook::notebook),
-        vec![read("The conversation: notebook.ipynb, .html, .md or .py")],
+        vec![read("The conversation: notebook.ipynb, .html, .md or .py").bytes("*/*")],
     );
     of_outputs(&mut add);
     of_kernels(&mut add);
@@ -117,12 +138,12 @@ fn table() -> Vec<Route> {
     add(
         "/api/models",
         get(catalog::models),
-        vec![read("Models, the usual one first")],
+        vec![read("Models, the usual one first").answer::<Vec<ListedModel>>()],
     );
     add(
         "/api/kernels",
         get(catalog::kernels),
-        vec![read("Kernels that can be named")],
+        vec![read("Kernels that can be named").answer::<Vec<catalog::ListedKernel>>()],
     );
     table
 }
@@ -131,30 +152,46 @@ fn of_outputs(add: &mut Add<'_>) {
     add(
         "/api/sessions/{id}/cells/{cell}/outputs/{n}",
         get(outputs::types),
-        vec![operation("get", "The types that an output has")],
+        vec![operation("get", "The types that an output has").answer::<outputs::OutputTypes>()],
     );
     add(
         "/api/sessions/{id}/cells/{cell}/outputs/{n}/{mime}",
         get(outputs::bytes),
-        vec![operation(
-            "get",
-            "The bytes of one type, ranges too; `html` is safe HTML, or the address of a frame",
-        )],
+        vec![
+            operation(
+                "get",
+                "The bytes of one type, ranges too; `html` is safe HTML, or the address of a frame",
+            )
+            .answer::<outputs::Shown>()
+            .bytes("*/*"),
+        ],
     );
     add(
         "/out/{ticket}/{cell}/{n}",
         get(outputs::frame),
-        vec![operation("get", "The document of a frame").open()],
+        vec![
+            operation("get", "The document of a frame")
+                .bytes("text/html")
+                .open(),
+        ],
     );
     add(
         "/api/markdown",
         post(render::markdown),
-        vec![operation("post", "Markdown as safe HTML").body::<render::Texts>()],
+        vec![
+            operation("post", "Markdown as safe HTML")
+                .body::<render::Texts>()
+                .answer::<render::Htmls>(),
+        ],
     );
     add(
         "/api/highlight",
         post(render::highlight),
-        vec![operation("post", "Code with the classes of its tokens").body::<render::Code>()],
+        vec![
+            operation("post", "Code with the classes of its tokens")
+                .body::<render::Code>()
+                .answer::<render::Html>(),
+        ],
     );
 }
 
@@ -212,7 +249,11 @@ fn of_kernels(add: &mut Add<'_>) {
     add(
         "/api/sessions/{id}/frames/{name}/export",
         get(kernel::export),
-        vec![operation("get", "A table as csv, parquet or xlsx").query::<kernel::Export>()],
+        vec![
+            operation("get", "A table as csv, parquet or xlsx")
+                .query::<kernel::Export>()
+                .bytes("*/*"),
+        ],
     );
 }
 
@@ -225,7 +266,8 @@ fn of_files(add: &mut Add<'_>) {
                 .query::<files::Where>()
                 .answer::<Vec<FileEntry>>(),
             operation("post", "Files of a form (multipart) into a directory")
-                .query::<files::Where>(),
+                .query::<files::Where>()
+                .answer::<Vec<files::Dropped>>(),
         ],
     );
     add(
@@ -235,8 +277,8 @@ fn of_files(add: &mut Add<'_>) {
             .delete(files::delete)
             .layer(any_size()),
         vec![
-            operation("get", "A file's bytes, ranges too"),
-            operation("put", "Write a file, whole or not at all"),
+            operation("get", "A file's bytes, ranges too").bytes("*/*"),
+            operation("put", "Write a file, whole or not at all").answer::<files::Written>(),
             operation("delete", "Remove a file or an empty directory"),
         ],
     );
@@ -256,17 +298,38 @@ async fn document(State(_): State<Arc<Shared>>) -> Response {
 fn openapi() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.definitions_path = "/components/schemas".into();
-    let mut generator = settings.into_generator();
+    // What is taken and what is answered can differ for one type: fields that may be left out are always answered.
+    let mut answers = settings.clone().for_serialize();
+    answers.definitions_path = "/components/schemas/Answers/$defs".into();
+    let mut generators = Generators {
+        bodies: settings.into_generator(),
+        answers: answers.into_generator(),
+    };
+    let error = generators.answers.subschema_for::<ErrorAnswer>();
+    let jupyter_error = generators.answers.subschema_for::<JupyterError>();
+    let failed = |schema: schemars::Schema| {
+        json!({
+            "description": "It was not done",
+            "content": { "application/json": { "schema": schema } },
+        })
+    };
     let mut paths = Map::new();
     for route in table() {
         let mut item = Map::new();
         for operation in &route.operations {
-            let described = described(route.path, operation, &mut generator);
+            let described = described(route.path, operation, &mut generators);
             item.insert(operation.method.to_owned(), described);
         }
         // OpenAPI has no name for the rest of a path.
         paths.insert(route.path.replace("{*", "{"), Value::Object(item));
     }
+    let Generators {
+        mut bodies,
+        mut answers,
+    } = generators;
+    let mut schemas = bodies.take_definitions(true);
+    let answers = json!({ "$defs": answers.take_definitions(true) });
+    schemas.insert("Answers".to_owned(), answers);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -278,34 +341,59 @@ fn openapi() -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
-            "schemas": generator.take_definitions(true),
+            "schemas": schemas,
+            "responses": {
+                "Error": failed(error),
+                "JupyterError": failed(jupyter_error),
+            },
         },
     })
 }
 
-fn described(path: &str, operation: &Operation, generator: &mut SchemaGenerator) -> Value {
+/// Of types that are taken, and of types that are answered.
+struct Generators {
+    bodies: SchemaGenerator,
+    answers: SchemaGenerator,
+}
+
+fn described(path: &str, operation: &Operation, generators: &mut Generators) -> Value {
     let mut parameters: Vec<Value> = names(path)
         .map(|name| {
             json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
         })
         .collect();
     if let Some(query) = operation.query {
-        parameters.extend(query_parameters(query, generator));
+        parameters.extend(query_parameters(query, &mut generators.bodies));
     }
+    let error = if jupyter::is_at(path) {
+        "JupyterError"
+    } else {
+        "Error"
+    };
     let mut described = json!({
         "summary": operation.summary,
         "parameters": parameters,
         "responses": {
             "2XX": { "description": "Done" },
-            "default": { "description": "`{\"error\": {message, hint, reason}}`" },
+            "default": { "$ref": format!("#/components/responses/{error}") },
         },
     });
     let json_of = |schema: Value| json!({ "application/json": { "schema": schema } });
     if let Some(body) = operation.body {
-        described["requestBody"] = json!({ "required": true, "content": json_of(body(generator)) });
+        described["requestBody"] =
+            json!({ "required": true, "content": json_of(body(&mut generators.bodies)) });
     }
+    let mut content = Map::new();
     if let Some(answer) = operation.answer {
-        described["responses"]["2XX"]["content"] = json_of(answer(generator));
+        let mime = operation.stream.unwrap_or("application/json");
+        let schema = answer(&mut generators.answers);
+        content.insert(mime.to_owned(), json!({ "schema": schema }));
+    }
+    if let Some(mime) = operation.bytes {
+        content.insert(mime.to_owned(), json!({}));
+    }
+    if !content.is_empty() {
+        described["responses"]["2XX"]["content"] = Value::Object(content);
     }
     if !operation.needs_token {
         described["security"] = json!([]);

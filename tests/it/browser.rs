@@ -326,6 +326,7 @@ impl Page {
             "End" => 35,
             "Home" => 36,
             " " => 32,
+            letter if letter.len() == 1 => u32::from(letter.as_bytes()[0].to_ascii_uppercase()),
             _ => 0,
         };
         for kind in ["keyDown", "keyUp"] {

@@ -4,6 +4,7 @@ mod access;
 mod files;
 mod forks;
 mod jupyter;
+mod openapi;
 mod outputs;
 mod queries;
 mod registry;

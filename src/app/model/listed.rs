@@ -1,5 +1,6 @@
 //! The models that a front end can offer: those whose key is here, those of servers on this machine, those installed.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::variables;
@@ -9,7 +10,7 @@ use crate::llm::detect::{self, Found};
 use crate::llm::local::installed_models;
 
 /// A model that can be named.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ListedModel {
     /// As for `--model`.
     pub name: String,

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::super::files;
 use super::super::problem::Problem;
@@ -27,7 +28,7 @@ pub(super) async fn any(method: &Method, place: PathBuf, id: Option<&str>) -> An
     match (method, id) {
         (&Method::GET, None) => {
             let there = files::blocking(move || Ok(model(&kept).ok())).await?;
-            let all: Vec<Value> = there.into_iter().collect();
+            let all: Vec<Checkpoint> = there.into_iter().collect();
             Ok(axum::Json(all).into_response())
         }
         (&Method::POST, None) => {
@@ -61,8 +62,18 @@ fn kept(place: &Path) -> Option<PathBuf> {
     Some(place.parent()?.join(FOLDER).join(name))
 }
 
-fn model(kept: &Path) -> io::Result<Value> {
+/// A checkpoint as clients see it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Checkpoint {
+    id: &'static str,
+    last_modified: Option<String>,
+}
+
+fn model(kept: &Path) -> io::Result<Checkpoint> {
     let metadata = folder::open_file(kept)?.metadata()?;
-    let modified = metadata.modified().ok().and_then(time);
-    Ok(json!({ "id": ID, "last_modified": modified }))
+    let last_modified = metadata.modified().ok().and_then(time);
+    Ok(Checkpoint {
+        id: ID,
+        last_modified,
+    })
 }

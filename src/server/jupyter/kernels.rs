@@ -8,8 +8,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::IntoResponse;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::super::extract::Path;
 use super::super::problem::Problem;
@@ -29,7 +29,7 @@ pub(super) struct Wanted {
 /// All that run.
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
     let kernels = shared.kernels.list().await;
-    let models: Vec<Value> = kernels.iter().map(|it| model(it)).collect();
+    let models: Vec<KernelModel> = kernels.iter().map(|it| model(it)).collect();
     Ok(axum::Json(models).into_response())
 }
 
@@ -124,13 +124,23 @@ pub(super) async fn find(shared: &Shared, id: &str) -> Result<Arc<SharedKernel>,
 }
 
 /// A kernel as clients see it.
-pub(super) fn model(kernel: &SharedKernel) -> Value {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct KernelModel {
+    id: String,
+    name: String,
+    last_activity: Option<String>,
+    execution_state: &'static str,
+    connections: usize,
+}
+
+/// A kernel as clients see it.
+pub(super) fn model(kernel: &SharedKernel) -> KernelModel {
     let activity = kernel.activity();
-    json!({
-        "id": kernel.id,
-        "name": kernel.name,
-        "last_activity": time(activity.last),
-        "execution_state": activity.state,
-        "connections": activity.connections,
-    })
+    KernelModel {
+        id: kernel.id.clone(),
+        name: kernel.name.clone(),
+        last_activity: time(activity.last),
+        execution_state: activity.state,
+        connections: activity.connections,
+    }
 }

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -42,7 +43,7 @@ impl Asked {
 }
 
 /// The file or directory `path` at `place`.
-pub(super) fn model(place: &Path, path: &str, asked: &Asked) -> Result<Value, Problem> {
+pub(super) fn model(place: &Path, path: &str, asked: &Asked) -> Result<ContentsModel, Problem> {
     let wants_content = asked.content != Some(0);
     let is_directory = folder::open(place).is_ok();
     match asked.kind.as_deref() {
@@ -59,8 +60,8 @@ pub(super) fn model(place: &Path, path: &str, asked: &Asked) -> Result<Value, Pr
         let mut model = described(path, &metadata, "directory");
         if wants_content {
             let entries = entries(place, path).map_err(|it| files::of_io(&it))?;
-            model["content"] = Value::from(entries);
-            model["format"] = "json".into();
+            model.content = json!(entries);
+            model.format = Some("json");
         }
         return Ok(model);
     }
@@ -83,8 +84,8 @@ pub(super) fn model(place: &Path, path: &str, asked: &Asked) -> Result<Value, Pr
             // Writing to a string cannot fail.
             let _ = write!(hash, "{byte:02x}");
         }
-        model["hash"] = hash.into();
-        model["hash_algorithm"] = "sha256".into();
+        model.hash = Some(hash);
+        model.hash_algorithm = Some("sha256");
     }
     if !wants_content {
         return Ok(model);
@@ -103,13 +104,13 @@ pub(super) fn model(place: &Path, path: &str, asked: &Asked) -> Result<Value, Pr
         },
     };
     if kind == "file" && format == "text" {
-        let mime = model["mimetype"].as_str().unwrap_or_default();
-        if !mime.starts_with("text/") {
-            model["mimetype"] = "text/plain".into();
+        let is_text = |mime: &String| mime.starts_with("text/");
+        if !model.mimetype.as_ref().is_some_and(is_text) {
+            model.mimetype = Some("text/plain".to_owned());
         }
     }
-    model["content"] = content;
-    model["format"] = format.into();
+    model.content = content;
+    model.format = Some(format);
     Ok(model)
 }
 
@@ -129,7 +130,7 @@ fn read(file: &mut File, length: u64) -> Result<Vec<u8>, Problem> {
 }
 
 /// Hidden ones are not shown, nor links, which are not followed.
-fn entries(place: &Path, path: &str) -> io::Result<Vec<Value>> {
+fn entries(place: &Path, path: &str) -> io::Result<Vec<ContentsModel>> {
     let mut entries = Vec::new();
     for entry in folder::list(place)?.take(ENTRIES) {
         let entry = entry?;
@@ -153,28 +154,48 @@ fn entries(place: &Path, path: &str) -> io::Result<Vec<Value>> {
     Ok(entries.into_iter().map(|(_, model)| model).collect())
 }
 
+/// A file, a notebook or a directory as clients see it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(super) struct ContentsModel {
+    name: String,
+    path: String,
+    last_modified: Option<String>,
+    created: Option<String>,
+    /// Text, base64, a notebook, the entries of a directory; null if it was not asked for.
+    content: Value,
+    format: Option<&'static str>,
+    mimetype: Option<String>,
+    size: Option<u64>,
+    writable: bool,
+    /// `file`, `notebook` or `directory`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    hash: Option<String>,
+    hash_algorithm: Option<&'static str>,
+}
+
 /// All but the content.
-fn described(path: &str, metadata: &Metadata, kind: &str) -> Value {
+fn described(path: &str, metadata: &Metadata, kind: &'static str) -> ContentsModel {
     let name = path.rsplit('/').next().unwrap_or(path);
     let modified = metadata.modified().ok().and_then(time);
     // Of when a file was made file systems know less.
     let created = metadata.created().ok().and_then(time);
     let created = created.or_else(|| modified.clone());
     let mime = (kind == "file").then(|| download::mime_of(name));
-    json!({
-        "name": name,
-        "path": path,
-        "last_modified": modified,
-        "created": created,
-        "content": null,
-        "format": null,
-        "mimetype": mime,
-        "size": (kind != "directory").then_some(metadata.len()),
-        "writable": !metadata.permissions().readonly(),
-        "type": kind,
-        "hash": null,
-        "hash_algorithm": null,
-    })
+    ContentsModel {
+        name: name.to_owned(),
+        path: path.to_owned(),
+        last_modified: modified,
+        created,
+        content: Value::Null,
+        format: None,
+        mimetype: mime.map(str::to_owned),
+        size: (kind != "directory").then_some(metadata.len()),
+        writable: !metadata.permissions().readonly(),
+        kind,
+        hash: None,
+        hash_algorithm: None,
+    }
 }
 
 fn kind_of(path: &str) -> &'static str {

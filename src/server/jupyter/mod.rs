@@ -25,14 +25,33 @@ use axum::extract::Query;
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
+use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
+use self::checkpoints::Checkpoint;
+use self::kernels::KernelModel;
+use self::listing::ContentsModel;
+use self::sessions::SessionModel;
 use super::operation::{Add, operation};
 use super::problem::Problem;
 use crate::app::registry::StartError;
 
 /// Bytes of a body with a notebook or a file in it.
 const LARGEST_BODY: usize = 128 << 20;
+
+/// What is answered of a path in contents, by what is asked of it.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Contents {
+    /// A file, a notebook or a directory.
+    Model(ContentsModel),
+    /// Its checkpoints.
+    Checkpoints(Vec<Checkpoint>),
+    /// A new one.
+    Checkpoint(Checkpoint),
+}
 
 /// Adds the routes to the server's table.
 pub(super) fn routes(add: &mut Add<'_>) {
@@ -44,17 +63,17 @@ pub(super) fn routes(add: &mut Add<'_>) {
     add(
         "/jupyter/api",
         get(status::version),
-        vec![read("Jupyter: whose API this is")],
+        vec![read("Jupyter: whose API this is").answer::<status::Version>()],
     );
     add(
         "/jupyter/api/status",
         get(status::status),
-        vec![read("Jupyter: how much runs")],
+        vec![read("Jupyter: how much runs").answer::<status::Status>()],
     );
     add(
         "/jupyter/api/me",
         get(status::me),
-        vec![read("Jupyter: whose server this is")],
+        vec![read("Jupyter: whose server this is").answer::<status::Me>()],
     );
     add(
         "/jupyter/api/config/{section}",
@@ -62,33 +81,34 @@ pub(super) fn routes(add: &mut Add<'_>) {
             .put(status::set_config)
             .patch(status::change_config),
         vec![
-            read("Jupyter: a front end's settings"),
+            read("Jupyter: a front end's settings").answer::<Map<String, Value>>(),
             set("Jupyter: replace them"),
-            change("Jupyter: change some"),
+            change("Jupyter: change some").answer::<Map<String, Value>>(),
         ],
     );
     add(
         "/jupyter/api/kernelspecs",
         get(specs::list),
-        vec![read("Jupyter: kernels that can be started")],
+        vec![read("Jupyter: kernels that can be started").answer::<specs::SpecList>()],
     );
     add(
         "/jupyter/api/kernelspecs/{name}",
         get(specs::one),
-        vec![read("Jupyter: one of them")],
+        vec![read("Jupyter: one of them").answer::<specs::SpecModel>()],
     );
     add(
         "/jupyter/kernelspecs/{name}/{file}",
         get(specs::logo),
-        vec![read("Jupyter: its logo")],
+        vec![read("Jupyter: its logo").bytes("image/*")],
     );
     of_kernels(add);
     add(
         "/jupyter/api/sessions",
         get(sessions::list).post(sessions::create),
         vec![
-            read("Jupyter: notebooks with kernels, Sponde's sessions too"),
-            send("Jupyter: a kernel for a notebook"),
+            read("Jupyter: notebooks with kernels, Sponde's sessions too")
+                .answer::<Vec<SessionModel>>(),
+            send("Jupyter: a kernel for a notebook").answer::<SessionModel>(),
         ],
     );
     add(
@@ -97,8 +117,8 @@ pub(super) fn routes(add: &mut Add<'_>) {
             .patch(sessions::change)
             .delete(sessions::end),
         vec![
-            read("Jupyter: one of them"),
-            change("Jupyter: rename it, or give it another kernel"),
+            read("Jupyter: one of them").answer::<SessionModel>(),
+            change("Jupyter: rename it, or give it another kernel").answer::<SessionModel>(),
             end("Jupyter: end it with its kernel"),
         ],
     );
@@ -109,25 +129,26 @@ pub(super) fn routes(add: &mut Add<'_>) {
             .post(contents::create_in_root)
             .layer(large),
         vec![
-            read("Jupyter: the server's directory"),
-            send("Jupyter: a new file in it"),
+            read("Jupyter: the server's directory").answer::<ContentsModel>(),
+            send("Jupyter: a new file in it").answer::<ContentsModel>(),
         ],
     );
     add(
         "/jupyter/api/contents/{*path}",
         any(contents::any).layer(large),
         vec![
-            read("Jupyter: a notebook, a file, a directory, or checkpoints of one"),
-            send("Jupyter: a new file in a directory, or a checkpoint"),
-            set("Jupyter: save"),
-            change("Jupyter: rename"),
+            read("Jupyter: a notebook, a file, a directory, or checkpoints of one")
+                .answer::<Contents>(),
+            send("Jupyter: a new file in a directory, or a checkpoint").answer::<Contents>(),
+            set("Jupyter: save").answer::<ContentsModel>(),
+            change("Jupyter: rename").answer::<ContentsModel>(),
             end("Jupyter: remove"),
         ],
     );
     add(
         "/jupyter/files/{*path}",
         get(contents::download),
-        vec![read("Jupyter: a file's bytes")],
+        vec![read("Jupyter: a file's bytes").bytes("*/*")],
     );
 }
 
@@ -139,15 +160,16 @@ fn of_kernels(add: &mut Add<'_>) {
             operation(
                 "get",
                 "Jupyter: kernels that run, those of Sponde's sessions too",
-            ),
-            operation("post", "Jupyter: start a kernel"),
+            )
+            .answer::<Vec<KernelModel>>(),
+            operation("post", "Jupyter: start a kernel").answer::<KernelModel>(),
         ],
     );
     add(
         "/jupyter/api/kernels/{id}",
         get(kernels::get).delete(kernels::end),
         vec![
-            operation("get", "Jupyter: one of them"),
+            operation("get", "Jupyter: one of them").answer::<KernelModel>(),
             operation("delete", "Jupyter: end it"),
         ],
     );
@@ -159,7 +181,7 @@ fn of_kernels(add: &mut Add<'_>) {
     add(
         "/jupyter/api/kernels/{id}/restart",
         post(kernels::restart),
-        vec![operation("post", "Jupyter: restart it")],
+        vec![operation("post", "Jupyter: restart it").answer::<KernelModel>()],
     );
     add(
         "/jupyter/api/kernels/{id}/channels",

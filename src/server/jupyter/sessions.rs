@@ -8,12 +8,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::IntoResponse;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::super::extract::Path;
 use super::super::problem::Problem;
 use super::super::state::Shared;
+use super::kernels::KernelModel;
 use super::state::Entry;
 use super::{Answer, body, kernels, lock};
 use crate::app::registry::SharedKernel;
@@ -47,7 +48,7 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
         known.map(|(id, it)| (id.clone(), it.clone())).collect()
     };
     let of = |entry: &Entry| kernels.iter().find(|it| it.id == entry.kernel);
-    let mut models: Vec<Value> = known
+    let mut models: Vec<SessionModel> = known
         .iter()
         .filter_map(|(id, entry)| Some(model(id, entry, of(entry)?)))
         .collect();
@@ -206,13 +207,34 @@ fn own(shared: &Shared, kernel: &SharedKernel) -> Option<Entry> {
     })
 }
 
-fn model(id: &str, entry: &Entry, kernel: &SharedKernel) -> Value {
-    json!({
-        "id": id,
-        "path": entry.path,
-        "name": entry.name,
-        "type": entry.kind,
-        "kernel": kernels::model(kernel),
-        "notebook": { "path": entry.path, "name": entry.name },
-    })
+/// A session as clients see it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct SessionModel {
+    id: String,
+    path: String,
+    name: String,
+    #[serde(rename = "type")]
+    kind: String,
+    kernel: KernelModel,
+    notebook: NotebookModel,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct NotebookModel {
+    path: String,
+    name: String,
+}
+
+fn model(id: &str, entry: &Entry, kernel: &SharedKernel) -> SessionModel {
+    SessionModel {
+        id: id.to_owned(),
+        path: entry.path.clone(),
+        name: entry.name.clone(),
+        kind: entry.kind.clone(),
+        kernel: kernels::model(kernel),
+        notebook: NotebookModel {
+            path: entry.path.clone(),
+            name: entry.name.clone(),
+        },
+    }
 }

@@ -1,12 +1,15 @@
 //! Kernelspecs: which kernels can be started, and what they look like.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::super::download;
 use super::super::extract::Path;
@@ -29,11 +32,14 @@ const LOGO: u64 = 1 << 20;
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
     let sources = shared.kernels.sources().await?;
     let usual = sources.first().map(|it| it.name.clone());
-    let specs: Map<String, Value> = sources
+    let kernelspecs = sources
         .iter()
         .map(|source| (source.name.clone(), model(source)))
         .collect();
-    let answer = json!({ "default": usual, "kernelspecs": specs });
+    let answer = SpecList {
+        default: usual,
+        kernelspecs,
+    };
     Ok(axum::Json(answer).into_response())
 }
 
@@ -78,32 +84,59 @@ async fn find(shared: &Shared, name: &str) -> Result<KernelSource, Problem> {
     found.ok_or_else(|| Problem::not_found(format!("there is no kernel `{name}`")))
 }
 
-fn model(source: &KernelSource) -> Value {
+/// All kernelspecs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct SpecList {
+    /// The one of a kernel without a name.
+    default: Option<String>,
+    kernelspecs: BTreeMap<String, SpecModel>,
+}
+
+/// A kernelspec as clients see it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct SpecModel {
+    name: String,
+    spec: Spec,
+    /// Addresses of logos.
+    resources: BTreeMap<&'static str, String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Spec {
+    argv: Vec<String>,
+    /// Empty: values may be secrets, and nobody who is far away needs them.
+    env: BTreeMap<String, String>,
+    display_name: String,
+    language: String,
+    interrupt_mode: &'static str,
+    metadata: Map<String, Value>,
+}
+
+fn model(source: &KernelSource) -> SpecModel {
     let name = &source.name;
-    let resources: Map<String, Value> = LOGOS
+    let resources = LOGOS
         .iter()
         .filter(|(_, file)| {
             !source.resource_dir.as_os_str().is_empty() && source.resource_dir.join(file).is_file()
         })
         .map(|(key, file)| {
             let url = format!("/jupyter/kernelspecs/{name}/{file}");
-            ((*key).to_owned(), Value::from(url))
+            (*key, url)
         })
         .collect();
-    json!({
-        "name": name,
-        "spec": {
-            "argv": source.spec.argv,
-            // Values may be secrets, and nobody who is far away needs them.
-            "env": {},
-            "display_name": source.spec.display_name,
-            "language": source.spec.language,
-            "interrupt_mode": match source.spec.interrupt_mode {
+    SpecModel {
+        name: name.clone(),
+        spec: Spec {
+            argv: source.spec.argv.clone(),
+            env: BTreeMap::new(),
+            display_name: source.spec.display_name.clone(),
+            language: source.spec.language.clone(),
+            interrupt_mode: match source.spec.interrupt_mode {
                 InterruptMode::Signal => "signal",
                 InterruptMode::Message => "message",
             },
-            "metadata": source.spec.metadata,
+            metadata: source.spec.metadata.clone(),
         },
-        "resources": resources,
-    })
+        resources,
+    }
 }

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::super::extract::{Path, Query};
 use super::super::problem::Problem;
 use super::super::state::Shared;
-use super::{Answer, body, lock};
+use super::{Answer, Refused, body, lock};
 
 /// The version of Jupyter Server whose API this is.
 const API: &str = "2.21.0";
@@ -22,26 +24,45 @@ const SECTIONS: usize = 100;
 /// See [`SECTIONS`].
 const SECTION: usize = 1 << 20;
 
+/// What `/api` says.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Version {
+    /// Of Jupyter Server.
+    version: &'static str,
+    /// Of this program.
+    sponde: &'static str,
+}
+
 /// Whose API this is.
-pub(super) async fn version() -> Answer {
-    let sponde = env!("CARGO_PKG_VERSION");
-    Ok(axum::Json(json!({ "version": API, "sponde": sponde })).into_response())
+pub(super) async fn version() -> Json<Version> {
+    Json(Version {
+        version: API,
+        sponde: env!("CARGO_PKG_VERSION"),
+    })
+}
+
+/// What `/api/status` says.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Status {
+    started: Option<String>,
+    last_activity: Option<String>,
+    connections: usize,
+    kernels: usize,
 }
 
 /// How much runs.
-pub(super) async fn status(State(shared): State<Arc<Shared>>) -> Answer {
+pub(super) async fn status(State(shared): State<Arc<Shared>>) -> Json<Status> {
     let kernels = shared.kernels.list().await;
     let activities = kernels.iter().map(|it| it.activity());
     let connections: usize = activities.clone().map(|it| it.connections).sum();
     let started = SystemTime::now() - shared.started.elapsed();
     let last = activities.map(|it| it.last).max().unwrap_or(started);
-    let answer = json!({
-        "started": time(started),
-        "last_activity": time(last),
-        "connections": connections,
-        "kernels": kernels.len(),
-    });
-    Ok(axum::Json(answer).into_response())
+    Json(Status {
+        started: time(started),
+        last_activity: time(last),
+        connections,
+        kernels: kernels.len(),
+    })
 }
 
 /// Which permissions a client asks about.
@@ -50,26 +71,45 @@ pub(super) struct Asked {
     permissions: Option<String>,
 }
 
+/// What `/api/me` says.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Me {
+    identity: Identity,
+    permissions: Map<String, Value>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Identity {
+    username: String,
+    name: String,
+    display_name: String,
+    initials: String,
+    avatar_url: Option<String>,
+    color: Option<String>,
+}
+
 /// Whose server this is: everybody with the token is its person.
-pub(super) async fn me(State(shared): State<Arc<Shared>>, Query(asked): Query<Asked>) -> Answer {
+pub(super) async fn me(
+    State(shared): State<Arc<Shared>>,
+    Query(asked): Query<Asked>,
+) -> Result<Json<Me>, Refused> {
     let environment = &shared.registry.context().paths.environment;
     let name = environment.get("USER").unwrap_or("sponde");
     let permissions = asked.permissions.as_deref().unwrap_or("{}");
     let permissions: Map<String, Value> = serde_json::from_str(permissions)
         .map_err(|_| Problem::bad_request("`permissions` is a JSON object"))?;
     let initials: String = name.chars().take(2).collect();
-    let answer = json!({
-        "identity": {
-            "username": name,
-            "name": name,
-            "display_name": name,
-            "initials": initials.to_uppercase(),
-            "avatar_url": null,
-            "color": null,
+    Ok(Json(Me {
+        identity: Identity {
+            username: name.to_owned(),
+            name: name.to_owned(),
+            display_name: name.to_owned(),
+            initials: initials.to_uppercase(),
+            avatar_url: None,
+            color: None,
         },
-        "permissions": permissions,
-    });
-    Ok(axum::Json(answer).into_response())
+        permissions,
+    }))
 }
 
 /// A section of a front end's settings.
@@ -134,7 +174,24 @@ fn merge(into: &mut Map<String, Value>, changes: Map<String, Value>) {
     }
 }
 
-/// As Jupyter writes times.
+/// As Jupyter writes times: its clients read six digits behind the second, no more and no less.
 pub(super) fn time(at: SystemTime) -> Option<String> {
-    super::super::files::iso(at)
+    let at = jiff::Timestamp::try_from(at).ok()?;
+    Some(at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn times_have_six_digits_behind_the_second() {
+        let at = |nanos| SystemTime::UNIX_EPOCH + Duration::new(1_795_446_000, nanos);
+        assert_eq!(time(at(0)).unwrap(), "2026-11-23T15:00:00.000000Z");
+        assert_eq!(
+            time(at(123_456_789)).unwrap(),
+            "2026-11-23T15:00:00.123456Z"
+        );
+    }
 }

@@ -1,5 +1,6 @@
 //! Clients that others wrote, as they are: each runs code, gets a plot, and stops code that does not end.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::super::{Server, with_model};
+use crate::browser::Browser;
 use crate::support::{Sponde, tools};
 
 /// Runs a script of `tests/fixtures/jupyter` in the environment of the clients, and reads what it prints.
@@ -27,6 +29,10 @@ fn run(script: &str, server: &str, token: &str, sponde: &Sponde) -> Value {
         .arg(fixtures.join(script))
         .envs([("SERVER", server), ("TOKEN", token)])
         .env("OUT", &out)
+        .env(
+            "CODE_INTERPRETER",
+            tools().join("open-webui/code_interpreter.py"),
+        )
         .env("HOME", sponde.path("out"))
         .env_remove("http_proxy")
         .output()
@@ -75,7 +81,78 @@ async fn clients_of_others_run_code_get_plots_and_interrupt() {
         run("smolagents_executor.py"),
         json!({"run": ["23", "hello\n"], "plot": "0", "error": true})
     );
+    // Some of those give up without ending their kernel; Open WebUI does not.
+    let (_, before) = server.get("/jupyter/api/kernels").await;
+    assert_eq!(
+        run("open_webui_executor.py"),
+        json!({
+            "run": {"stdout": "23", "stderr": "", "result": "42"},
+            "plot": "data:image/png;",
+            "error": true,
+            "stopped": "Execution timed out.",
+        })
+    );
+    let (_, kernels) = server.get("/jupyter/api/kernels").await;
+    assert_eq!(kernels, before);
     assert_eq!(server.end().code, Some(0));
+}
+
+/// ipybox's client, which knows neither a path nor a token, behind a proxy that adds both.
+#[tokio::test(flavor = "multi_thread")]
+async fn ipyboxs_client_runs_code_behind_a_proxy() {
+    let (_model, sponde) = with_model([]).await;
+    let server = Server::start(&sponde, &[]);
+    let url = format!("{}/jupyter", server.base);
+    let seen = tokio::task::block_in_place(|| {
+        let proxy = Proxy::start(&url, &server.token);
+        run("ipybox_client.py", &proxy.url, "", &sponde)
+    });
+    assert_eq!(
+        seen,
+        json!({
+            "run": "23",
+            "plot": ["PNG"],
+            "error": "ZeroDivisionError",
+            "interrupted": true,
+            "kept": "20",
+            "reset": "NameError",
+        })
+    );
+    let (_, kernels) = server.get("/jupyter/api/kernels").await;
+    assert_eq!(kernels, json!([]), "its kernels end with it");
+    assert_eq!(server.end().code, Some(0));
+}
+
+/// `proxy.py`, ended when dropped.
+struct Proxy {
+    child: Child,
+    url: String,
+}
+
+impl Proxy {
+    fn start(server: &str, token: &str) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/jupyter/proxy.py");
+        let mut child = Command::new(tools().join("jupyter-clients/bin/python"))
+            .arg(script)
+            .envs([("SERVER", server), ("TOKEN", token)])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut url = String::new();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut url).unwrap();
+        Self {
+            child,
+            url: url.trim().to_owned(),
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// `jupyter server --gateway-url`, with which JupyterLab reaches us too; its client is PyPI's jupyter-kernel-client.
@@ -83,7 +160,7 @@ async fn clients_of_others_run_code_get_plots_and_interrupt() {
 async fn jupyter_server_reaches_us_as_its_gateway() {
     let (_model, sponde) = with_model([]).await;
     let server = Server::start(&sponde, &[]);
-    let gateway = JupyterServer::start(&format!("{}/jupyter", server.base), &server.token, &sponde);
+    let gateway = JupyterServer::start("gateways/bin/jupyter-server", &server, &sponde, &[]);
     let seen = tokio::task::block_in_place(|| {
         gateway.wait();
         run("kernel_client.py", &gateway.url, "of-the-tests", &sponde)
@@ -95,7 +172,79 @@ async fn jupyter_server_reaches_us_as_its_gateway() {
     assert_eq!(server.end().code, Some(0));
 }
 
-/// A jupyter_server whose kernels are another server's.
+/// JupyterLab's page in a browser, whose kernels are ours: cells run, there is a plot, and an endless cell is stopped.
+#[tokio::test(flavor = "multi_thread")]
+async fn jupyterlab_runs_notebooks_with_our_kernels() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let (_model, sponde) = with_model([]).await;
+    let server = Server::start(&sponde, &[]);
+    let code = |source: &str| json!({"cell_type": "code", "id": source.len().to_string(), "metadata": {}, "source": source, "outputs": [], "execution_count": null});
+    let notebook = json!({
+        "cells": [
+            code("x = 20\nprint('sum', x + 3)"),
+            code("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()"),
+            code("print('begun', flush=True)\nwhile True: pass"),
+            code("print('kept', x + 22)"),
+        ],
+        "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
+        "nbformat": 4, "nbformat_minor": 5,
+    });
+    std::fs::create_dir_all(sponde.path("jupyter")).unwrap();
+    sponde.write("jupyter/test.ipynb", notebook.to_string());
+    let lab = JupyterServer::start(
+        "jupyterlab/bin/jupyter-lab",
+        &server,
+        &sponde,
+        &["--LabApp.news_url=None"],
+    );
+    tokio::task::block_in_place(|| lab.wait());
+    let mut page = browser
+        .open(&format!(
+            "{}/lab/tree/test.ipynb?token=of-the-tests",
+            lab.url
+        ))
+        .await;
+    page.until("document.querySelectorAll('.jp-Notebook .jp-CodeCell').length === 4")
+        .await;
+    let idle =
+        "document.querySelector('.jp-Notebook-ExecutionIndicator')?.dataset.status === 'idle'";
+    page.until(idle).await;
+    page.click(".jp-Notebook .jp-CodeCell .jp-InputPrompt")
+        .await;
+    page.key("shift+Enter").await;
+    let output = |at: usize| {
+        format!(
+            "document.querySelectorAll('.jp-Notebook .jp-CodeCell')[{at}]?.querySelector('.jp-Cell-outputWrapper')?.innerText ?? ''"
+        )
+    };
+    page.until(&format!("({}).includes('sum 23')", output(0)))
+        .await;
+    page.key("shift+Enter").await;
+    page.until("document.querySelector('.jp-Notebook .jp-RenderedImage img')?.naturalWidth > 100")
+        .await;
+    page.key("shift+Enter").await;
+    page.until(&format!("({}).includes('begun')", output(2)))
+        .await;
+    // Twice, in command mode.
+    page.key("Escape").await;
+    page.key("i").await;
+    page.key("i").await;
+    page.until(&format!("({}).includes('KeyboardInterrupt')", output(2)))
+        .await;
+    page.until(idle).await;
+    page.key("shift+Enter").await;
+    page.until(&format!("({}).includes('kept 42')", output(3)))
+        .await;
+    // The kernel is ours.
+    let (_, kernels) = server.get("/jupyter/api/kernels").await;
+    assert_eq!(kernels.as_array().unwrap().len(), 1, "{kernels}");
+    drop(lab);
+    assert_eq!(server.end().code, Some(0));
+}
+
+/// A jupyter_server, or JupyterLab, whose kernels are another server's.
 struct JupyterServer {
     child: Child,
     url: String,
@@ -103,14 +252,16 @@ struct JupyterServer {
 }
 
 impl JupyterServer {
-    fn start(gateway: &str, token: &str, sponde: &Sponde) -> Self {
+    fn start(program: &str, server: &Server<'_>, sponde: &Sponde, arguments: &[&str]) -> Self {
+        let gateway = format!("{}/jupyter", server.base);
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = port.local_addr().unwrap().port();
         let dir = sponde.path("jupyter");
         std::fs::create_dir_all(&dir).unwrap();
         let log = dir.join("log");
-        let child = Command::new(tools().join("gateways/bin/jupyter-server"))
+        let child = Command::new(tools().join(program))
             .args(["--no-browser", "--allow-root", "--ServerApp.port_retries=0"])
+            .args(arguments)
             .arg(format!("--ServerApp.port={port}"))
             .arg("--ServerApp.root_dir=.")
             .current_dir(&dir)
@@ -118,7 +269,7 @@ impl JupyterServer {
             .env("PATH", std::env::var_os("PATH").unwrap())
             .env("HOME", &dir)
             .env("JUPYTER_GATEWAY_URL", gateway)
-            .env("JUPYTER_GATEWAY_AUTH_TOKEN", token)
+            .env("JUPYTER_GATEWAY_AUTH_TOKEN", &server.token)
             .env("JUPYTER_TOKEN", "of-the-tests")
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(&log).unwrap())
