@@ -34,6 +34,7 @@ mod gvisor;
 mod hints;
 mod hostile_outputs;
 mod installs;
+mod interrupts;
 mod journal;
 mod kernel;
 mod kernel_life;
