@@ -63,7 +63,11 @@ fn in_python() {
     let sponde = Sponde::new().with("OPENAI_BASE_URL", NOBODY);
     for (what, code, running) in [
         ("a silent loop", "while True: pass", "running · 0 s"),
-        ("a printing loop", "while True: print('ag' + 'ain')", "again"),
+        (
+            "a printing loop",
+            "while True: print('ag' + 'ain')",
+            "again",
+        ),
         (
             "time.sleep",
             "import time; time.sleep(600)",

@@ -86,5 +86,6 @@ mod terminal;
 mod tidy;
 mod unattended;
 mod undo;
+mod whole;
 mod widening;
 mod wires;

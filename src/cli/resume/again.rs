@@ -35,6 +35,7 @@ pub(super) fn show(transcript: &Transcript) {
     }
     let mut renderer = Renderer::new(true);
     let main = transcript.kernel().map(|kernel| kernel.language.clone());
+    renderer.speaks(main.as_deref().unwrap_or_default());
     for (at, cell) in cells.iter().enumerate().skip(hidden) {
         renderer.numbered(Some(at + 1));
         show_cell(cell, main.as_deref(), &mut renderer);
@@ -73,6 +74,7 @@ fn show_cell(cell: &Cell, main: Option<&str>, renderer: &mut Renderer) {
                     source,
                 });
             } else {
+                renderer.end_line();
                 let mark = paint(HINT, ">", stderr_colours());
                 eprint(&format!(
                     "\n{mark} !{}\n",
