@@ -14,8 +14,8 @@ Code of your own
 Look
   /show [N]         cell N, or the latest, with all of its output
   /vars             the variables that live in the kernel
-  /table NAME ..    a table page by page: page N, sort COLUMN [desc], filter TEXT,
-                    profile COLUMN; /table alone is the next page
+  /table NAME ..    a table page by page: page N, sort COLUMN [desc],
+                    filter TEXT, profile COLUMN; /table alone: the next page
   /open [N]         open plot or page N, or the latest, in another program
   /files            the files that this session has changed
   /status           model, kernel, approval, sandbox, tokens and cost, notebook
@@ -28,10 +28,10 @@ Settings
   /model [NAME]     which model answers; let this one answer from now on
   /kernel [NAME]    which kernels there are; send !CODE to this one from now on
   /restart          a new kernel: all variables are lost
-  /approve [WHEN]   when you are asked before code runs: always, on-risk or never
+  /approve [WHEN]   when you are asked before code runs: always, on-risk, never
   /sandbox [LEVEL] [NETWORK]
-                    what code may do; let it do more or less from now on, with the
-                    kernel started again (docs/sandbox.md)
+                    what code may do; let it do more or less from now on, with
+                    the kernel started again (docs/sandbox.md)
   /profile [NAME]   which profiles there are; go on with this one
 Session
   /plan QUESTION    a plan in words first, which you approve or change
