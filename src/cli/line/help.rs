@@ -20,7 +20,7 @@ Look
   /files            the files that this session has changed
   /status           model, kernel, approval, sandbox, tokens and cost, notebook
 Go back
-  /undo [N]         take back the last turn, or N: its cells, variables and files
+  /undo [N]         take back the last turn, or N: cells, variables and files
   /undo #N          go back to a checkpoint of the list
   /checkpoints      list what can be gone back to
   /fork [N]         another session that begins as this one, up to cell N
