@@ -9,8 +9,21 @@ use crate::agent::approval::Approval;
 /// What a model is told before it plans.
 const WANTED: &str = "Do not run code yet. First write a short numbered plan: what you will look at, which steps you will \
                       take, which files you will write or change, and how you will check the result. Then wait.";
+/// What it is told with what is to be different.
+const AGAIN: &str = "Write the plan anew. Do not run code yet.";
 /// What it is told when the plan is approved.
 const APPROVED: &str = "The plan is approved. Carry it out; if a step turns out to be wrong, say so and change the plan.";
+
+/// A question as the person typed it, without what this module has added for the model.
+pub fn as_typed(question: &str) -> &str {
+    match question.trim_end() {
+        APPROVED => "(the plan is approved)",
+        text => text
+            .strip_suffix(WANTED)
+            .or_else(|| text.strip_suffix(AGAIN))
+            .map_or(question, str::trim_end),
+    }
+}
 
 /// A plan that waits for the person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +58,7 @@ impl Plan {
                 commands
             }
             Opinion::Changed(words) => {
-                let text = format!("{words}\n\nWrite the plan anew. Do not run code yet.");
+                let text = format!("{words}\n\n{AGAIN}");
                 vec![Command::Submit { text }]
             }
         }
@@ -79,6 +92,9 @@ mod tests {
             text.starts_with("clean the table\n\nDo not run code yet."),
             "{text}"
         );
+        assert_eq!(as_typed(&text), "clean the table");
+        assert_eq!(as_typed("why? "), "why? ");
+        assert_eq!(as_typed(APPROVED), "(the plan is approved)");
         let changed = plan.decided(&Opinion::Changed("keep the dates".to_owned()));
         assert!(
             matches!(&*changed, [Command::Submit { text }] if text.starts_with("keep the dates\n"))

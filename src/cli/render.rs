@@ -128,6 +128,11 @@ impl Renderer {
         self
     }
 
+    /// The language of the main kernel, which cells are in unless they say another.
+    pub(super) fn speaks(&mut self, language: &str) {
+        language.clone_into(&mut self.language);
+    }
+
     /// What goes on, for the title of the window.
     pub(super) fn name(&mut self, what: &str) {
         if let Some(attention) = &mut self.attention {

@@ -10,8 +10,9 @@ use crate::task::{self, Task};
 
 /// So many Ctrl-C within [`IN_A_ROW`] end the program at once.
 const AT_ONCE: usize = 3;
-/// See [`AT_ONCE`].
-const IN_A_ROW: Duration = Duration::from_secs(3);
+/// See [`AT_ONCE`]. Less than a person waits before they are told that a cell goes on and two more restart the kernel: those
+/// two must not end the program.
+const IN_A_ROW: Duration = Duration::from_millis(1500);
 /// The exit code of a program that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
 

@@ -81,7 +81,7 @@ fn a_long_output_is_shown_whole_in_the_pager() {
     let steps = typed(&[
         (
             "!for i in range(200): print('line', i, 'of', '\\x1b[31mred\\x1b[0m\\x1b]0;t\\x07')",
-            "more lines, in the notebook",
+            "more lines, /show 2 shows them",
         ),
         ("/show", "PAGED:line 199 of \u{1b}[31mred"),
     ]);

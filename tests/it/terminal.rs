@@ -14,6 +14,8 @@ pub(crate) struct Screen {
     pub(crate) all: String,
     /// What appeared up to each text that was waited for.
     pub(crate) waited: Vec<String>,
+    /// Seconds from what was typed last to each of these.
+    pub(crate) took: Vec<f64>,
     /// Whether the terminal is as it was before.
     pub(crate) as_always: bool,
 }
@@ -55,6 +57,12 @@ pub(crate) fn play_on(term: &str, sponde: &Sponde, arguments: &[&str], steps: &V
     Screen {
         code: value["code"].as_i64().unwrap(),
         as_always: value["as_always"].as_bool().unwrap(),
+        took: value["took"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|seconds| seconds.as_f64().unwrap())
+            .collect(),
         all: value["screen"].as_str().unwrap().to_owned(),
         waited: value["waited"]
             .as_array()

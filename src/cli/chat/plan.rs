@@ -39,6 +39,7 @@ impl Front {
             if !is_planned {
                 return None;
             }
+            eprint("\n");
             let opinion = match self.typed.answer(QUESTION, &mut self.signals).await {
                 Ok(Some(line)) => opinion(&line),
                 Ok(None) | Err(Ask::Interrupt) => None,

@@ -16,7 +16,7 @@ use crate::cli::line::{LineMeaning, said};
 use crate::cli::line_source::LineSource;
 use crate::cli::render::{Proposal, Renderer};
 use crate::cli::stop::Ask;
-use crate::cli::style::{BAD, DIM, GOOD, WARN, paint, stderr_colours};
+use crate::cli::style::{BAD, DIM, GOOD, WARN, columns, paint, stderr_colours};
 use crate::cli::{eprint, filter};
 
 /// Unchanged lines around a change that are shown.
@@ -41,6 +41,9 @@ const ANSWERS: &str = concat!(
 /// What the model is told for `?`.
 const EXPLAIN: &str = "Explain this code first: what it does step by step, what it reads, writes or deletes, and why it \
                        is needed. Then propose it again.";
+
+/// Columns that a question leaves to its answer.
+const ANSWER: usize = 4;
 
 /// How like its predecessor code is that is shown as a change of it.
 const ALIKE: f32 = 0.5;
@@ -214,7 +217,15 @@ async fn decide(
     );
     let has_keys = person.typed.has_keys();
     let prompt = if has_keys {
-        format!("{what} [y]es [a]lways [e]dit [n]o [?]explain [q]uit or say what to do instead:")
+        let long = "[y]es [a]lways [e]dit [n]o [?]explain [q]uit or say what to do instead:";
+        let prompt = format!("{what} {long}");
+        // A word of the answer stands behind it.
+        let room = usize::try_from(columns()).unwrap_or(80);
+        if prompt.chars().count() + ANSWER > room {
+            prompt.replace("[?]explain", "[?]")
+        } else {
+            prompt
+        }
     } else {
         format!("{what} [y]es, [n]o, [a]lways, [e]dit, [?], or say what to do instead:")
     };

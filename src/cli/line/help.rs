@@ -14,13 +14,13 @@ Code of your own
 Look
   /show [N]         cell N, or the latest, with all of its output
   /vars             the variables that live in the kernel
-  /table NAME ..    a table page by page: page N, sort COLUMN [desc], filter TEXT,
-                    profile COLUMN; /table alone is the next page
+  /table NAME ..    a table page by page: page N, sort COLUMN [desc],
+                    filter TEXT, profile COLUMN; /table alone: the next page
   /open [N]         open plot or page N, or the latest, in another program
   /files            the files that this session has changed
   /status           model, kernel, approval, sandbox, tokens and cost, notebook
 Go back
-  /undo [N]         take back the last turn, or N: its cells, variables and files
+  /undo [N]         take back the last turn, or N: cells, variables and files
   /undo #N          go back to a checkpoint of the list
   /checkpoints      list what can be gone back to
   /fork [N]         another session that begins as this one, up to cell N
@@ -28,10 +28,10 @@ Settings
   /model [NAME]     which model answers; let this one answer from now on
   /kernel [NAME]    which kernels there are; send !CODE to this one from now on
   /restart          a new kernel: all variables are lost
-  /approve [WHEN]   when you are asked before code runs: always, on-risk or never
+  /approve [WHEN]   when you are asked before code runs: always, on-risk, never
   /sandbox [LEVEL] [NETWORK]
-                    what code may do; let it do more or less from now on, with the
-                    kernel started again (docs/sandbox.md)
+                    what code may do; let it do more or less from now on, with
+                    the kernel started again (docs/sandbox.md)
   /profile [NAME]   which profiles there are; go on with this one
 Session
   /plan QUESTION    a plan in words first, which you approve or change

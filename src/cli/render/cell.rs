@@ -138,7 +138,11 @@ impl Renderer {
                     self.err(&drawn);
                 }
                 Row::Hidden(lines) => {
-                    let words = format!("… {lines} more lines, in the notebook\n");
+                    let place = match self.number.filter(|_| self.chat) {
+                        Some(number) => format!("/show {number} shows them"),
+                        None => "in the notebook".to_owned(),
+                    };
+                    let words = format!("… {lines} more lines, {place}\n");
                     let words = paint(DIM, &words, self.colours);
                     self.err(&words);
                 }

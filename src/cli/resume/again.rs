@@ -1,6 +1,7 @@
 //! The last turns of a session that comes back, as they were shown when they were new.
 
 use crate::agent::{EventKind, OutputChange};
+use crate::app::plan::as_typed;
 use crate::cli::render::Renderer;
 use crate::cli::style::{DIM, HINT, paint, stderr_colours};
 use crate::cli::{eprint, filter, human};
@@ -35,6 +36,7 @@ pub(super) fn show(transcript: &Transcript) {
     }
     let mut renderer = Renderer::new(true);
     let main = transcript.kernel().map(|kernel| kernel.language.clone());
+    renderer.speaks(main.as_deref().unwrap_or_default());
     for (at, cell) in cells.iter().enumerate().skip(hidden) {
         renderer.numbered(Some(at + 1));
         show_cell(cell, main.as_deref(), &mut renderer);
@@ -48,7 +50,7 @@ fn show_cell(cell: &Cell, main: Option<&str>, renderer: &mut Renderer) {
         CellKind::User => {
             renderer.end_line();
             let mark = paint(HINT, ">", stderr_colours());
-            let question = filter::plain(cell.source.trim());
+            let question = filter::plain(as_typed(cell.source.trim()));
             eprint(&format!("\n{mark} {question}\n"));
             return;
         }
@@ -73,6 +75,7 @@ fn show_cell(cell: &Cell, main: Option<&str>, renderer: &mut Renderer) {
                     source,
                 });
             } else {
+                renderer.end_line();
                 let mark = paint(HINT, ">", stderr_colours());
                 eprint(&format!(
                     "\n{mark} !{}\n",
