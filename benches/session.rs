@@ -57,6 +57,7 @@ fn measure(
         kernel: KernelChoice::default(),
         forked_from: None,
         sandbox: None,
+        databases: Vec::new(),
     };
     let Opened {
         mut store,

@@ -24,9 +24,12 @@ pub mod server;
 
 pub mod cli;
 
+mod ansi;
+mod child;
 pub mod config;
 pub mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzz;
 pub mod paths;
 mod program;
+mod task;

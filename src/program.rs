@@ -18,13 +18,13 @@ const KEPT: u64 = 1 << 20;
 
 /// What a program said, and how it ended.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct ProgramOutput {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
 }
 
-impl Said {
+impl ProgramOutput {
     /// What it printed, if it ended well.
     pub(crate) fn printed(&self) -> Option<String> {
         let text = || String::from_utf8_lossy(&self.stdout).into_owned();
@@ -43,14 +43,14 @@ impl Said {
 ///
 /// # Errors
 /// It cannot be started; [`io::ErrorKind::TimedOut`] if it takes longer than `limit`, which kills it and what it started.
-pub(crate) async fn output(mut command: Command, limit: Duration) -> io::Result<Said> {
+pub(crate) async fn output(mut command: Command, limit: Duration) -> io::Result<ProgramOutput> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let (mut child, group) = started(command)?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let ended = tokio::time::timeout(limit, async {
         let (stdout, stderr) = tokio::join!(kept(stdout), kept(stderr));
         let status = child.wait().await?;
-        Ok::<_, io::Error>(Said {
+        Ok::<_, io::Error>(ProgramOutput {
             status,
             stdout,
             stderr,

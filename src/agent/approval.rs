@@ -84,7 +84,7 @@ pub enum AtLimit {
 }
 
 impl AtLimit {
-    /// Whoever is there is asked.
+    /// Anyone who is there is asked.
     pub fn with_person(is_there: bool) -> Self {
         if is_there { Self::Ask } else { Self::End }
     }

@@ -1,222 +1,263 @@
-//! What a session's kernels are asked beside its cells, for every front end: variables, completion, tables a window at a time.
+//! Answers queries ([`super::query`]): what a session's kernels are asked beside its cells, for every front end.
 //!
-//! A cell that runs is never disturbed: where a kernel cannot answer beside it, that is [`AsideError::Busy`]. One at a time
-//! asks; who asks can go at any time, and the next one waits until the kernel is done.
+//! A cell that runs is never disturbed: where a kernel cannot answer beside it, that is [`QueryReason::Busy`]. One at a time
+//! asks, a bounded number waits; who asks can go at any time, and the next one waits until the kernel is done.
 
+use std::future::Future;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
+use tokio::sync::{OwnedMutexGuard, mpsc};
 
-use super::stream::{Rejection, SessionHandle};
-use crate::kernel::{
-    Completeness, Completions, FramePart, FramePiece, FrameRequest, Kernel, KernelError,
-    KernelState, Variable, task,
+use super::query::{
+    CodeAt, CodeState, ColumnProfile, CompletionList, Documentation, FileEntry, FrameWindow,
+    OutputLines, OutputPage, Query, QueryAnswer, QueryError, QueryReason, Rows, VariableInfo,
+    VariableList,
 };
+use super::stream::SessionHandle;
+use super::{listing, reading};
+use crate::jupyter::mime::MimeBundle;
+use crate::kernel::{FramePart, FramePiece, FrameRequest, Kernel, KernelState};
+use crate::task;
 
 /// How long an answer may take; the kernel is left to end what it began.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The same with the wait for those who ask before.
+const ALTOGETHER: Duration = Duration::from_mins(1);
 /// Pieces of a file on their way to a front end; while it takes none, the kernel waits.
 const PIECES: usize = 4;
 /// Hundredths of a second after which a kernel that is not idle runs a cell.
 const SETTLES_WITHIN: u32 = 50;
-/// Rows of a window.
+/// Rows of a window, at most and unless somebody says how many.
 const ROWS: u64 = 500;
+const USUAL_ROWS: u64 = 100;
 /// Characters of a name.
 const NAME: usize = 200;
+/// Candidates of a completion.
+const CANDIDATES: usize = 1000;
+/// Variables of a list.
+const VARIABLES: usize = 2000;
+/// Bytes of one representation of documentation.
+const DOCUMENTATION: usize = 256 << 10;
+/// Bytes of code that is completed.
+const CODE: usize = 1 << 20;
 
-/// Asks the kernels of one session.
+/// Asks the kernels of one session; clones ask the same one.
 #[derive(Debug, Clone)]
 pub struct Asides {
     handle: SessionHandle,
-    /// The language of the main kernel.
-    main: String,
-    turn: Arc<Mutex<()>>,
-}
-
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum AsideError {
-    /// The session has ended.
-    #[error(transparent)]
-    Session(#[from] Rejection),
-    /// Its kernel has not started.
-    #[error("the kernel for {language} does not run (yet)")]
-    NoKernel {
-        /// Whose kernel.
-        language: String,
-    },
-    /// It runs a cell.
-    #[error("the kernel is running a cell")]
-    Busy,
-    /// It takes too long.
-    #[error("the table takes too long")]
-    TooSlow,
-    /// It said nothing that can be read.
-    #[error("the kernel did not answer")]
-    NoAnswer,
-    /// It is not the name of a variable.
-    #[error("that is not the name of a variable")]
-    NoName,
-    /// The kernel says why it cannot be done.
-    #[error("{message}")]
-    Refused {
-        /// `no_variable`, `no_column`, `no_frame`, `missing_library`, `failed`.
-        kind: String,
-        /// In words.
-        message: String,
-        /// What to do.
-        hint: Option<String>,
-    },
-    /// The kernel cannot be asked.
-    #[error(transparent)]
-    Kernel(KernelError),
-}
-
-impl AsideError {
-    /// What can be done about it.
-    pub fn hint(&self) -> Option<&str> {
-        match self {
-            Self::NoKernel { .. } => Some("it starts with its first cell"),
-            Self::Busy => Some("wait for its end, or interrupt it"),
-            Self::TooSlow => Some("the kernel goes on with it; interrupt it if you need it now"),
-            Self::Refused { hint, .. } => hint.as_deref(),
-            Self::Session(_) | Self::NoAnswer | Self::NoName | Self::Kernel(_) => None,
-        }
-    }
-}
-
-impl From<KernelError> for AsideError {
-    fn from(error: KernelError) -> Self {
-        match error {
-            KernelError::Unsupported { what, .. } if what.contains("while a cell runs") => {
-                Self::Busy
-            }
-            other => Self::Kernel(other),
-        }
-    }
-}
-
-/// Which rows of a table, in which order.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rows {
-    /// The first one.
-    pub offset: u64,
-    /// How many.
-    pub limit: u64,
-    /// The column to sort by.
-    pub sort: Option<String>,
-    /// Largest first.
-    pub descending: bool,
-    /// Only rows with this text in them, in any case.
-    pub filter: Option<String>,
 }
 
 impl Asides {
-    /// Of the session that `handle` reaches, whose main kernel speaks `main`.
-    pub fn of(handle: SessionHandle, main: &str) -> Self {
-        Self {
-            handle,
-            main: main.to_owned(),
-            turn: Arc::default(),
-        }
+    /// Of the session that `handle` reaches.
+    pub fn of(handle: SessionHandle) -> Self {
+        Self { handle }
+    }
+
+    /// Answers any query.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn answer(&self, query: Query) -> Result<QueryAnswer, QueryError> {
+        Ok(match query {
+            Query::Complete(at) => QueryAnswer::Completions(self.complete(&at).await?),
+            Query::IsComplete { code, language } => {
+                QueryAnswer::Completeness(self.is_complete(language.as_deref(), &code).await?)
+            }
+            Query::Inspect { at, source } => {
+                QueryAnswer::Documentation(self.inspect(&at, source).await?)
+            }
+            Query::Variables { language } => {
+                QueryAnswer::Variables(self.variables(language.as_deref()).await?)
+            }
+            Query::Frame { name, rows } => QueryAnswer::Frame(self.window(&name, &rows).await?),
+            Query::Profile { name, column } => {
+                QueryAnswer::Profile(self.profile(&name, &column).await?)
+            }
+            Query::Files { path } => QueryAnswer::Files {
+                entries: self.files(&path).await?,
+            },
+            Query::Output(wanted) => QueryAnswer::Output(self.output(wanted).await?),
+        })
     }
 
     /// The variables that live in the kernel for `language`; without one in the main kernel.
     ///
     /// # Errors
-    /// [`AsideError`].
-    pub async fn variables(&self, language: Option<&str>) -> Result<Vec<Variable>, AsideError> {
-        let kernel = self.kernel(language).await?;
-        let _turn = self.turn().await?;
-        Ok(kernel.variables().await?)
+    /// [`QueryError`].
+    pub async fn variables(&self, language: Option<&str>) -> Result<VariableList, QueryError> {
+        self.bounded(async {
+            let kernel = self.kernel(language).await?;
+            let _turn = self.turn().await?;
+            let mut variables = kernel.variables().await?;
+            let more = variables.len().saturating_sub(VARIABLES);
+            variables.truncate(VARIABLES);
+            Ok(VariableList {
+                variables: variables.into_iter().map(VariableInfo::from).collect(),
+                more,
+            })
+        })
+        .await
     }
 
-    /// What could stand at `cursor`, in unicode code points; without it at the end.
+    /// What could stand at a cursor.
     ///
     /// # Errors
-    /// [`AsideError`].
-    pub async fn complete(
-        &self,
-        language: Option<&str>,
-        code: &str,
-        cursor: Option<usize>,
-    ) -> Result<Completions, AsideError> {
-        let kernel = self.kernel(language).await?;
-        let _turn = self.turn().await?;
-        until_idle(&kernel).await?;
-        let end = code.chars().count();
-        Ok(kernel
-            .complete(code, cursor.unwrap_or(end).min(end))
-            .await?)
+    /// [`QueryError`].
+    pub async fn complete(&self, at: &CodeAt) -> Result<CompletionList, QueryError> {
+        self.bounded(async {
+            let kernel = self.at(at).await?;
+            let _turn = self.turn().await?;
+            until_idle(&kernel).await?;
+            let mut found = kernel.complete(&at.code, cursor(at)).await?;
+            found.matches.truncate(CANDIDATES);
+            Ok(found.into())
+        })
+        .await
+    }
+
+    /// Documentation for what stands at a cursor.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn inspect(&self, at: &CodeAt, source: bool) -> Result<Documentation, QueryError> {
+        self.bounded(async {
+            let kernel = self.at(at).await?;
+            let _turn = self.turn().await?;
+            until_idle(&kernel).await?;
+            let found = kernel
+                .inspect(&at.code, cursor(at), u8::from(source))
+                .await?;
+            Ok(Documentation {
+                data: found.as_ref().map(short).filter(|it| !it.is_empty()),
+            })
+        })
+        .await
     }
 
     /// Whether code is a whole statement. A kernel that is busy or not there cannot tell.
     ///
     /// # Errors
-    /// [`AsideError`].
+    /// [`QueryError`].
     pub async fn is_complete(
         &self,
         language: Option<&str>,
         code: &str,
-    ) -> Result<Completeness, AsideError> {
-        let kernel = self.kernel(language).await?;
-        if kernel.state() != KernelState::Idle {
-            return Ok(Completeness::Unknown);
-        }
-        let _turn = self.turn().await?;
-        Ok(kernel.is_complete(code).await?)
+    ) -> Result<CodeState, QueryError> {
+        self.bounded(async {
+            let kernel = self.kernel(language).await?;
+            if kernel.state() != KernelState::Idle {
+                return Ok(CodeState::Unknown);
+            }
+            let _turn = self.turn().await?;
+            Ok(kernel.is_complete(code).await?.into())
+        })
+        .await
     }
 
-    /// A window of the table `name`: `columns`, `rows`, `total`, `offset`.
+    /// A window of the table `name`.
     ///
     /// # Errors
-    /// [`AsideError`].
-    pub async fn window(&self, name: &str, rows: &Rows) -> Result<Value, AsideError> {
+    /// [`QueryError`].
+    pub async fn window(&self, name: &str, rows: &Rows) -> Result<FrameWindow, QueryError> {
         let part = FramePart::Window {
             offset: rows.offset,
-            limit: rows.limit.min(ROWS),
+            limit: rows.limit.unwrap_or(USUAL_ROWS).min(ROWS),
         };
-        self.one(request(name, rows, part)?).await
+        let fields = self.one(request(name, rows, part)?).await?;
+        serde_json::from_value(fields).map_err(|_| not_understood())
     }
 
     /// What a column of the table `name` has in it.
     ///
     /// # Errors
-    /// [`AsideError`].
-    pub async fn profile(&self, name: &str, column: &str) -> Result<Value, AsideError> {
+    /// [`QueryError`].
+    pub async fn profile(&self, name: &str, column: &str) -> Result<ColumnProfile, QueryError> {
         let column = column.to_owned();
         let request = request(name, &Rows::default(), FramePart::Profile { column })?;
-        let fields = self.one(request).await?;
-        Ok(fields.get("profile").cloned().unwrap_or_default())
+        let mut fields = self.one(request).await?;
+        let profile = fields.get_mut("profile").map(Value::take);
+        serde_json::from_value(profile.unwrap_or_default()).map_err(|_| not_understood())
     }
 
     /// The table `name` as a file, while the kernel writes it: how many bytes it has, and what they are.
     ///
     /// # Errors
-    /// [`AsideError`].
+    /// [`QueryError`].
     pub async fn export(
         &self,
         name: &str,
         rows: &Rows,
         format: &'static str,
-    ) -> Result<(u64, mpsc::Receiver<FramePiece>), AsideError> {
+    ) -> Result<(u64, mpsc::Receiver<FramePiece>), QueryError> {
         let request = request(name, rows, FramePart::Export { format })?;
-        let mut pieces = self.begin(request).await?;
-        let first = first(&mut pieces).await?;
-        Ok((
-            first.get("size").and_then(Value::as_u64).unwrap_or(0),
-            pieces,
-        ))
+        self.bounded(async {
+            let mut pieces = self.begin(request).await?;
+            let first = first(&mut pieces).await?;
+            let size = first.get("size").and_then(Value::as_u64);
+            Ok((size.unwrap_or(0), pieces))
+        })
+        .await
+    }
+
+    /// What is in a directory of the workspace.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn files(&self, path: &str) -> Result<Vec<FileEntry>, QueryError> {
+        let relative = listing::relative(path).ok_or_else(|| {
+            let message = format!("`{path}` is not in the session's directory");
+            QueryError::new(QueryReason::Forbidden, message)
+        })?;
+        let dir = self.handle.place.directory.join(relative);
+        let path = path.to_owned();
+        self.bounded(elsewhere(move || {
+            listing::entries(&dir).map_err(|error| not_listed(&path, &error))
+        }))
+        .await
+    }
+
+    /// Lines of what a cell has put out.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn output(&self, wanted: OutputLines) -> Result<OutputPage, QueryError> {
+        let notebook = self.handle.place.notebook.clone();
+        self.bounded(async {
+            let cell = wanted.cell.clone();
+            let found = self
+                .handle
+                .look(move |transcript| reading::code_of(transcript, &cell).cloned())
+                .await?;
+            let code = found.map_err(|words| QueryError::new(QueryReason::NotFound, words))?;
+            elsewhere(move || reading::page(&code, &notebook, &wanted)).await
+        })
+        .await
+    }
+
+    /// Does it, unless too many wait already, and not for ever.
+    async fn bounded<T>(
+        &self,
+        work: impl Future<Output = Result<T, QueryError>>,
+    ) -> Result<T, QueryError> {
+        let place = self.handle.place.queries.try_acquire();
+        let _place = place.map_err(|_| QueryError::too_many())?;
+        let done = tokio::time::timeout(ALTOGETHER, work).await;
+        done.unwrap_or_else(|_| {
+            let message = "the session does not answer";
+            Err(QueryError::new(QueryReason::Timeout, message))
+        })
     }
 
     /// The one line that answers `request`.
-    async fn one(&self, request: FrameRequest) -> Result<Value, AsideError> {
-        first(&mut self.begin(request).await?).await
+    async fn one(&self, request: FrameRequest) -> Result<Value, QueryError> {
+        self.bounded(async { first(&mut self.begin(request).await?).await })
+            .await
     }
 
-    async fn begin(&self, request: FrameRequest) -> Result<mpsc::Receiver<FramePiece>, AsideError> {
+    async fn begin(&self, request: FrameRequest) -> Result<mpsc::Receiver<FramePiece>, QueryError> {
         let kernel = self.kernel(Some("python")).await?;
         let turn = self.turn().await?;
         until_idle(&kernel).await?;
@@ -233,29 +274,80 @@ impl Asides {
         Ok(pieces)
     }
 
+    /// The kernel for code, if it can take code.
+    async fn at(&self, at: &CodeAt) -> Result<Kernel, QueryError> {
+        if at.code.len() > CODE {
+            let message = "the code is too long to be looked at";
+            return Err(QueryError::new(QueryReason::BadRequest, message));
+        }
+        self.kernel(at.language.as_deref()).await
+    }
+
     /// The kernel for a language, if it can take code.
-    async fn kernel(&self, language: Option<&str>) -> Result<Kernel, AsideError> {
-        let wanted = language.unwrap_or(&self.main);
+    async fn kernel(&self, language: Option<&str>) -> Result<Kernel, QueryError> {
+        let wanted = language.unwrap_or(&self.handle.place.language);
         let mut kernels = self.handle.kernels().await?.into_iter();
         let found = kernels.find(|(language, _)| language.eq_ignore_ascii_case(wanted));
-        let (_, kernel) = found.ok_or_else(|| AsideError::NoKernel {
-            language: wanted.to_owned(),
+        let (_, kernel) = found.ok_or_else(|| {
+            let language: String = wanted.chars().take(NAME).collect();
+            let message = format!("the kernel for {language} does not run (yet)");
+            QueryError::new(QueryReason::NoKernel, message).hint("it starts with its first cell")
         })?;
         Ok(kernel)
     }
 
-    async fn turn(&self) -> Result<OwnedMutexGuard<()>, AsideError> {
-        let turn = Arc::clone(&self.turn).lock_owned();
+    async fn turn(&self) -> Result<OwnedMutexGuard<()>, QueryError> {
+        let turn = Arc::clone(&self.handle.place.turn).lock_owned();
         let turn = tokio::time::timeout(PATIENCE, turn).await;
-        turn.map_err(|_| AsideError::Busy)
+        turn.map_err(|_| QueryError::busy())
     }
 }
 
+/// Does what waits for a disk elsewhere.
+async fn elsewhere<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, QueryError> + Send + 'static,
+) -> Result<T, QueryError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(QueryError::new(QueryReason::Failed, error.to_string())))
+}
+
+fn not_listed(path: &str, error: &io::Error) -> QueryError {
+    let reason = match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => QueryReason::NotFound,
+        // That a link is in the way, too.
+        _ => QueryReason::Forbidden,
+    };
+    QueryError::new(reason, format!("`{path}` cannot be listed: {error}"))
+}
+
+/// Where the cursor stands, in unicode code points.
+fn cursor(at: &CodeAt) -> usize {
+    let end = at.code.chars().count();
+    at.cursor.unwrap_or(end).min(end)
+}
+
+/// Without representations that are too large.
+fn short(bundle: &MimeBundle) -> MimeBundle {
+    let fits = |value: &Value| match value {
+        Value::String(text) => text.len() <= DOCUMENTATION,
+        other => other.to_string().len() <= DOCUMENTATION,
+    };
+    let all = bundle.iter().filter(|(_, value)| fits(value));
+    all.fold(MimeBundle::new(), |kept, (mime, value)| {
+        kept.with(mime, value.clone())
+    })
+}
+
+fn not_understood() -> QueryError {
+    QueryError::new(QueryReason::NoAnswer, "the kernel did not answer")
+}
+
 /// A request for a table, checked.
-fn request(name: &str, rows: &Rows, what: FramePart) -> Result<FrameRequest, AsideError> {
+fn request(name: &str, rows: &Rows, what: FramePart) -> Result<FrameRequest, QueryError> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     if name.is_empty() || name.len() > NAME || !name.chars().all(is_name) {
-        return Err(AsideError::NoName);
+        let message = "that is not the name of a variable";
+        return Err(QueryError::new(QueryReason::BadRequest, message));
     }
     Ok(FrameRequest {
         name: name.to_owned(),
@@ -267,29 +359,40 @@ fn request(name: &str, rows: &Rows, what: FramePart) -> Result<FrameRequest, Asi
 }
 
 /// The first line of an answer, or what the kernel refused.
-async fn first(pieces: &mut mpsc::Receiver<FramePiece>) -> Result<Value, AsideError> {
+async fn first(pieces: &mut mpsc::Receiver<FramePiece>) -> Result<Value, QueryError> {
     let first = tokio::time::timeout(PATIENCE, pieces.recv()).await;
-    let Some(FramePiece::Fields(fields)) = first.map_err(|_| AsideError::TooSlow)? else {
-        return Err(AsideError::NoAnswer);
+    let too_slow = |_| {
+        QueryError::new(QueryReason::Timeout, "the table takes too long")
+            .hint("the kernel goes on with it; interrupt it if you need it now")
+    };
+    let Some(FramePiece::Fields(fields)) = first.map_err(too_slow)? else {
+        return Err(not_understood());
     };
     let text = |key: &str| fields.get(key).and_then(Value::as_str).map(str::to_owned);
-    match text("refused") {
-        None => Ok(fields),
-        Some(kind) => Err(AsideError::Refused {
-            kind,
-            message: text("message").unwrap_or_default(),
-            hint: text("hint"),
-        }),
-    }
+    let Some(refused) = text("refused") else {
+        return Ok(fields);
+    };
+    let reason = match refused.as_str() {
+        "no_variable" => QueryReason::NoVariable,
+        "no_column" => QueryReason::NoColumn,
+        "no_frame" => QueryReason::NoFrame,
+        "missing_library" => QueryReason::MissingLibrary,
+        _ => QueryReason::Failed,
+    };
+    let error = QueryError::new(reason, text("message").unwrap_or_default());
+    Err(match text("hint") {
+        Some(hint) => error.hint(hint),
+        None => error,
+    })
 }
 
 /// A kernel says that it is idle a moment after the last answer has come.
-async fn until_idle(kernel: &Kernel) -> Result<(), AsideError> {
+async fn until_idle(kernel: &Kernel) -> Result<(), QueryError> {
     for _ in 0..SETTLES_WITHIN {
         if kernel.state() != KernelState::Busy {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    Err(AsideError::Busy)
+    Err(QueryError::busy())
 }

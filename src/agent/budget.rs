@@ -156,7 +156,7 @@ impl Budgets {
         self.turn.cost.is_some() || self.session.cost.is_some()
     }
 
-    /// What the request `next` would pass. The caps of turn and session hold `times` times: whoever goes on gets the same
+    /// What the request `next` would pass. The caps of turn and session hold `times` times: anyone who goes on gets the same
     /// again.
     pub fn check(
         &self,

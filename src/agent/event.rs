@@ -16,6 +16,7 @@ use super::approval::{Approval, Finding, Grounds, Ruling};
 use super::restored::{KernelMemory, RestoredBy};
 use super::stdin::AnsweredBy;
 use super::totals::Totals;
+use crate::session::CellStatus;
 use crate::session::changes::FilesChanged;
 pub use command::{Command, Decision};
 pub use end::TurnEnd;
@@ -91,8 +92,8 @@ pub enum EventKind {
         number: usize,
         /// How many there are.
         of: usize,
-        /// How it ended this time, in the words of [`EventKind::CodeFinished`].
-        status: String,
+        /// How it ended this time.
+        status: CellStatus,
         /// In what its outputs are not those that are recorded; none if they are the same.
         differences: Vec<String>,
     },
@@ -369,8 +370,8 @@ pub enum EventKind {
     CodeFinished {
         /// Which cell.
         cell: String,
-        /// `ok`, `error`, `interrupted`, `timed out`, `not run`, `declined`, `kernel died`.
-        status: String,
+        /// How.
+        status: CellStatus,
         /// The `In [n]` number.
         count: Option<i64>,
     },
@@ -380,8 +381,8 @@ pub enum EventKind {
         cells: usize,
         /// The cell that stopped the run, counted from 1.
         failed_cell: Option<usize>,
-        /// `ok`, or how that cell ended, in the words of [`EventKind::CodeFinished`].
-        status: String,
+        /// `ok`, or how that cell ended.
+        status: CellStatus,
     },
     /// Turns were taken back.
     Undone(Undone),

@@ -111,6 +111,9 @@ pub fn after_cell(
     None
 }
 
+/// Bytes of a session in which the numbers of an answer are looked for.
+const SOURCES: usize = 4 << 20;
+
 /// A small model takes month 8 for July.
 const MONTHS: &str = "(months: 1 January, 2 February, 3 March, 4 April, 5 May, 6 June, 7 July, 8 August, 9 September, \
                       10 October, 11 November, 12 December)";
@@ -151,6 +154,66 @@ pub fn after_answer(
         });
     }
     None
+}
+
+/// Numbers of the answer that ends a turn in which code ran, and that stand nowhere in what the session has seen: its
+/// questions, notes, code and outputs.
+pub fn doubtful_numbers(turn: &[&Cell], session: &[Cell]) -> Vec<String> {
+    let is_code = |cell: &&Cell| matches!(cell.kind, CellKind::Code(_));
+    let Some(last) = turn.iter().rposition(is_code) else {
+        return Vec::new();
+    };
+    let answer: Vec<&str> = turn
+        .iter()
+        .skip(last)
+        .filter(|cell| matches!(cell.kind, CellKind::Assistant { .. }))
+        .map(|cell| cell.source.as_str())
+        .collect();
+    let answer = answer.join("\n");
+    if !answer.contains(|c: char| c.is_ascii_digit()) {
+        return Vec::new();
+    }
+    let mut sources = String::new();
+    for cell in session.iter().rev() {
+        match &cell.kind {
+            CellKind::Assistant { .. } | CellKind::Cut => {}
+            CellKind::Code(code) => {
+                sources.push_str(&cell.source);
+                sources.push('\n');
+                sources.push_str(&texts(&code.outputs.to_notebook()));
+            }
+            CellKind::Reading(reading) => sources.push_str(&reading.answer),
+            CellKind::User | CellKind::Note | CellKind::Compaction(_) => {
+                sources.push_str(&cell.source);
+            }
+        }
+        sources.push('\n');
+        if sources.len() > SOURCES {
+            // What is further back cannot be looked through for every answer: no doubt without all of it.
+            return Vec::new();
+        }
+    }
+    checks::doubtful(&answer, &sources)
+}
+
+/// All text of outputs.
+fn texts(outputs: &[Output]) -> String {
+    let mut all = String::new();
+    for output in outputs {
+        match output {
+            Output::Stream { text, .. } => all.push_str(text),
+            Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
+                for mime in ["text/plain", "text/html", "text/markdown"] {
+                    all.push_str(&data.text_of(mime).unwrap_or_default());
+                    all.push('\n');
+                }
+            }
+            Output::Error { evalue, .. } => all.push_str(evalue),
+            Output::Other(_) => {}
+        }
+        all.push('\n');
+    }
+    all
 }
 
 /// Whether the turn has seen this code before.

@@ -23,7 +23,7 @@ pub struct ModelSetup {
 /// A model on its way; dropping it gives up.
 pub type Opening = Pin<Box<dyn Future<Output = Result<ModelSetup, String>> + Send>>;
 
-/// Whoever knows models by name: a front end, for keys, configuration and servers of models are its business.
+/// The part that knows models by name: a front end, for keys, configuration and servers of models are its business.
 pub trait Models: Send + Sync {
     /// The model that `name` means (as for `--model`), or why there is none, in words for a person. May take long: a
     /// server may have to be started.

@@ -20,7 +20,7 @@ use crate::jupyter::nbformat::Output;
 use crate::kernel::folder::{self, Folder as OpenFolder, make_dir};
 use crate::kernel::{OutputEvent, Oversize};
 use crate::session::OutputLimits;
-use crate::session::limits::{Place, Whole};
+use crate::session::limits::{OutputFolderPath, Whole};
 use crate::session::outputs::{Outputs, Piece, Text};
 
 /// Files of one cell.
@@ -52,7 +52,7 @@ struct Folder {
 #[derive(Debug)]
 struct CellFiles {
     dir: PathBuf,
-    place: Place,
+    place: OutputFolderPath,
     stdout: Stream,
     stderr: Stream,
     displays: HashMap<String, usize>,
@@ -204,7 +204,7 @@ impl CellFiles {
         let name = if name.is_empty() { "cell" } else { &name };
         Self {
             dir: folder.dir.join(name),
-            place: Place {
+            place: OutputFolderPath {
                 beside_notebook: format!("{}/{name}", folder.beside_notebook),
                 for_code: format!("{}/{name}", folder.for_code),
             },

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::kernel::folder::{Folder, make_dirs};
-use crate::session::limits::Place;
+use crate::session::limits::OutputFolderPath;
 
 /// Writes pictures as `DIR/plot-N.EXT`, the next free N.
 #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ impl PictureFiles {
     }
 
     /// Where a picture is, as notebook and code name it; code works in `cwd`.
-    pub fn place(&self, file: &Path, cwd: &Path) -> Place {
+    pub fn place(&self, file: &Path, cwd: &Path) -> OutputFolderPath {
         let name = |path: &Path| {
             path.file_name()
                 .unwrap_or_default()
@@ -61,7 +61,7 @@ impl PictureFiles {
                 .into_owned()
         };
         let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-        Place {
+        OutputFolderPath {
             beside_notebook: format!("{}/{}", name(&self.dir), name(file)),
             for_code: absolute
                 .strip_prefix(cwd)

@@ -1,6 +1,6 @@
 //! `SPONDE.md`: a project's own instructions to the model, and whether the person trusts them.
 //!
-//! They become part of the system prompt, so whoever can write the file can steer the model: it is used only after a
+//! They become part of the system prompt, so anyone who can write the file can steer the model: it is used only after a
 //! person has read it and said yes, for this path and these very bytes. What was said is kept in the state directory,
 //! one line a decision, the last one counts; a file that changed is asked about again. What is used is the text that
 //! was shown, not what is in the file later.

@@ -4,21 +4,31 @@
 //! ([`super::spill`]). Code in the kernel can write to these: only plain files of the cell's own folder are opened, and
 //! no link is followed.
 
+use std::collections::BTreeMap;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::query::{OutputLine, OutputLines, OutputPage, QueryError, QueryReason};
 use crate::kernel::folder::{list, open_file};
 use crate::llm::types::ToolSpec;
 use crate::session::context::READ_OUTPUT;
 use crate::session::limits::Whole;
 use crate::session::summarize::{self, Wanted};
-use crate::session::{Cell, CellKind, Transcript};
+use crate::session::{Cell, CellKind, CodeCell, Transcript};
 
 /// Files that are looked for when none is named.
 const USUAL: [&str; 4] = ["stdout.txt", "error.txt", "displays.txt", "stderr.txt"];
+
+/// Bytes of a page for a client.
+const PAGE: usize = 1 << 20;
+/// Lines of one, unless it says how many, and at most.
+const LINES: usize = 200;
+const MOST_LINES: usize = 10_000;
+/// Files of a cell that a client is told of.
+const NAMES: usize = 200;
 
 /// The tool as a model sees it. The same in every session, whatever its kernels.
 pub fn tool() -> ToolSpec {
@@ -76,10 +86,6 @@ pub fn parse(arguments: &str) -> Result<Asked, String> {
         Value::String(cell) => cell,
         other => other.to_string(),
     };
-    let is_name = |name: &str| {
-        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-        !name.is_empty() && name.chars().all(fits) && !name.starts_with('.')
-    };
     let file = parsed.file.filter(|file| !file.is_empty());
     if let Some(file) = file.as_deref().filter(|file| !is_name(file)) {
         return Err(format!("{file:?} is not the name of a file of the cell"));
@@ -100,22 +106,93 @@ pub fn parse(arguments: &str) -> Result<Asked, String> {
 /// # Errors
 /// A sentence for the model.
 pub fn source(transcript: &Transcript, notebook: &Path, asked: &Asked) -> Result<Source, String> {
-    let cell = find(transcript.cells(), &asked.cell)
-        .ok_or_else(|| format!("there is no cell {:?} that ran", asked.cell))?;
-    let CellKind::Code(code) = &cell.kind else {
-        return Err(format!("cell {:?} is no code", asked.cell));
-    };
+    let code = code_of(transcript, &asked.cell)?;
+    Ok(source_of(code, notebook, asked.file.as_deref()))
+}
+
+/// The code cell that is called so: by its id, or by its number in the main kernel.
+///
+/// # Errors
+/// A sentence.
+pub fn code_of<'a>(transcript: &'a Transcript, name: &str) -> Result<&'a CodeCell, String> {
+    let cell = find(transcript.cells(), name)
+        .ok_or_else(|| format!("there is no cell {name:?} that ran"))?;
+    match &cell.kind {
+        CellKind::Code(code) => Ok(code),
+        _ => Err(format!("cell {name:?} is no code")),
+    }
+}
+
+fn source_of(code: &CodeCell, notebook: &Path, file: Option<&str>) -> Source {
     match code.outputs.whole() {
         Whole::Files(place) | Whole::Partly(place, _) => {
             let dir = notebook.with_file_name("").join(&place.beside_notebook);
-            let names = match &asked.file {
-                Some(file) => vec![file.clone()],
+            let names = match file {
+                Some(file) => vec![file.to_owned()],
                 None => USUAL.map(str::to_owned).into(),
             };
-            Ok(Source::Files(dir, names))
+            Source::Files(dir, names)
         }
-        Whole::Here | Whole::Nowhere(_) => Ok(Source::Text(summarize::whole_text(code))),
+        Whole::Here | Whole::Nowhere(_) => Source::Text(summarize::whole_text(code)),
     }
+}
+
+/// Lines of what `code` has put out, for a client: at most [`PAGE`] bytes. Reads files, so it may take its time.
+///
+/// # Errors
+/// Why there are none.
+pub fn page(
+    code: &CodeCell,
+    notebook: &Path,
+    wanted: &OutputLines,
+) -> Result<OutputPage, QueryError> {
+    let file = wanted.file.as_deref().filter(|file| !file.is_empty());
+    if let Some(file) = file.filter(|file| !is_name(file)) {
+        let message = format!("{file:?} is not the name of a file of the cell");
+        return Err(QueryError::new(QueryReason::BadRequest, message));
+    }
+    let asked = Wanted {
+        start: wanted.start,
+        lines: Some(wanted.lines.unwrap_or(LINES).min(MOST_LINES)),
+        search: wanted.search.clone().filter(|it| !it.is_empty()),
+    };
+    let not_read = |error: std::io::Error| {
+        let message = format!("the output could not be read: {error}");
+        QueryError::new(QueryReason::Failed, message)
+    };
+    let (file, files, read) = match source_of(code, notebook, file) {
+        Source::Text(text) => {
+            let lines = summarize::lines(text.as_bytes(), &asked, PAGE).map_err(not_read)?;
+            (None, BTreeMap::new(), lines)
+        }
+        Source::Files(dir, names) => {
+            let files = sizes(&dir).into_iter().take(NAMES).collect();
+            let opened = names
+                .into_iter()
+                .find_map(|name| Some((open_file(&dir.join(&name)).ok()?, name)));
+            let (file, name) = opened.ok_or_else(|| {
+                QueryError::new(QueryReason::NotFound, "the cell has no such file")
+            })?;
+            let lines = summarize::lines(BufReader::new(file), &asked, PAGE).map_err(not_read)?;
+            (Some(name), files, lines)
+        }
+    };
+    let lines = read.lines.into_iter();
+    Ok(OutputPage {
+        file,
+        files,
+        lines: lines
+            .map(|(number, text)| OutputLine { number, text })
+            .collect(),
+        total: read.total,
+        matches: read.matches,
+    })
+}
+
+/// Whether a cell can have a file of this name.
+fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    !name.is_empty() && name.chars().all(fits) && !name.starts_with('.')
 }
 
 /// By its id, or by its number in the main kernel; of several, the latest.
@@ -160,20 +237,7 @@ pub fn answer(source: Source, asked: &Asked, limit: usize) -> Result<String, Str
 /// The names of some files of a cell, with their sizes.
 fn listed(dir: &Path) -> String {
     const NAMED: usize = 20;
-    let mut names: Vec<(String, u64)> = list(dir)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let size = entry
-                .metadata()
-                .ok()
-                .filter(std::fs::Metadata::is_file)?
-                .len();
-            Some((entry.file_name().into_string().ok()?, size))
-        })
-        .take(10_000)
-        .collect();
+    let mut names = sizes(dir);
     // Text first, then by number.
     names.sort_by_key(|(name, _)| {
         (
@@ -194,12 +258,30 @@ fn listed(dir: &Path) -> String {
     }
 }
 
+/// The plain files of a directory with their sizes.
+fn sizes(dir: &Path) -> Vec<(String, u64)> {
+    list(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let size = entry
+                .metadata()
+                .ok()
+                .filter(std::fs::Metadata::is_file)?
+                .len();
+            Some((entry.file_name().into_string().ok()?, size))
+        })
+        .take(10_000)
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::jupyter::content::Stream;
     use crate::kernel::{OutputEvent, Verdict};
-    use crate::session::limits::Place;
+    use crate::session::limits::OutputFolderPath;
     use crate::session::transcript::Author;
     use crate::session::{CodeStatus, Edit, OutputLimits};
 
@@ -286,7 +368,7 @@ mod tests {
         std::fs::write(folder.join("stdout.txt"), text).unwrap();
         std::fs::write(dir.path().join("secret"), "secret").unwrap();
         std::os::unix::fs::symlink(dir.path().join("secret"), folder.join("1.html")).unwrap();
-        let place = Place {
+        let place = OutputFolderPath {
             beside_notebook: "x.outputs/ab12".to_owned(),
             for_code: "elsewhere".to_owned(),
         };

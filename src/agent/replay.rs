@@ -10,18 +10,19 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use super::event::{self, EventKind, OutputChange};
+use super::event::{self, Command, EventKind, OutputChange};
 use super::output_folder::OutputFolder;
 use crate::jupyter::nbformat::{Cell, CellType, Notebook};
 use crate::kernel::{
     ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, Late, Outcome, OutputEvent,
     Verdict, late_outputs,
 };
-use crate::session::notebook::{foreign, verdict_name};
+use crate::session::notebook::foreign;
 use crate::session::parameters::has_tag;
+use crate::session::sql::is_setup;
 use crate::session::{OutputLimits, Outputs};
 pub use job::Job;
-use others::Found;
+use others::KernelForCell;
 pub use others::OtherKernels;
 use results::Results;
 pub use saver::Saver;
@@ -73,20 +74,9 @@ impl ReplayOptions {
 #[derive(Debug)]
 pub struct Files {
     /// Takes what does not fit into the notebook.
-    pub spill: OutputFolder,
+    pub folder: OutputFolder,
     /// The notebook itself, if it has a file.
     pub saver: Option<Saver>,
-}
-
-/// What a person can do meanwhile.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Control {
-    /// Stop the running cell; a second time kills the kernel.
-    Interrupt,
-    /// End the kernel, whatever it does: nobody wants the rest.
-    End,
-    /// The line a cell waits for.
-    Reply(String),
 }
 
 /// How a run ended.
@@ -104,21 +94,22 @@ pub struct Report {
 
 /// See [`Job::run`].
 async fn replay(
-    notebook: &mut Notebook,
-    kernel: &Kernel,
-    others: &mut OtherKernels,
+    job: &mut Job,
     options: ReplayOptions,
     files: Files,
-    control: &mut mpsc::Receiver<Control>,
+    control: &mut mpsc::Receiver<Command>,
     events: mpsc::Sender<EventKind>,
 ) -> Result<Report, KernelError> {
-    let info = kernel.info().await?;
-    if !info.language_info.is_empty() {
-        notebook.metadata.insert(
-            "language_info".to_owned(),
-            Value::Object(info.language_info),
-        );
+    let Job {
+        notebook,
+        kernel,
+        others,
+        sql,
+    } = job;
+    if let Some(sql) = sql {
+        sql.teach(kernel).await;
     }
+    note_language(notebook, kernel).await?;
     clear(notebook);
     papermill::begin(notebook);
     let late = late_outputs();
@@ -135,7 +126,8 @@ async fn replay(
         let Some(cell) = notebook.cells.get_mut(index) else {
             break;
         };
-        if !is_runnable(cell) {
+        // What lets the notebook run its SQL elsewhere would take the place of what this kernel has for it.
+        if !is_runnable(cell) || (sql.is_some() && is_setup(&cell.source)) {
             continue;
         }
         if options.deadline.is_some_and(|end| end <= Instant::now()) {
@@ -145,13 +137,13 @@ async fn replay(
         }
         report.ran += 1;
         let other = match others.of(cell, control).await {
-            Found::Main => None,
-            Found::Other(kernel) => {
+            KernelForCell::Main => None,
+            KernelForCell::Other(kernel) => {
                 let kernel = kernel?;
                 kernel.send_late(&results.late.0).await?;
                 Some(kernel)
             }
-            Found::Stopped => {
+            KernelForCell::Stopped => {
                 report.failed = Some((index, Verdict::Interrupted));
                 break;
             }
@@ -206,6 +198,18 @@ async fn replay(
     Ok(report)
 }
 
+/// What language the kernel says it speaks.
+async fn note_language(notebook: &mut Notebook, kernel: &Kernel) -> Result<(), KernelError> {
+    let info = kernel.info().await?;
+    if !info.language_info.is_empty() {
+        notebook.metadata.insert(
+            "language_info".to_owned(),
+            Value::Object(info.language_info),
+        );
+    }
+    Ok(())
+}
+
 fn finished(report: &Report) -> EventKind {
     let verdict = report
         .failed
@@ -214,7 +218,7 @@ fn finished(report: &Report) -> EventKind {
     EventKind::RunFinished {
         cells: report.ran,
         failed_cell: report.failed.as_ref().map(|(index, _)| index + 1),
-        status: verdict_name(verdict).to_owned(),
+        status: verdict.into(),
     }
 }
 
@@ -264,7 +268,7 @@ async fn run_cell(
     index: usize,
     kernel: &Kernel,
     options: ReplayOptions,
-    control: &mut mpsc::Receiver<Control>,
+    control: &mut mpsc::Receiver<Command>,
     events: &mpsc::Sender<EventKind>,
     results: &mut Results,
 ) -> Result<Outcome, KernelError> {
@@ -354,7 +358,7 @@ async fn run_cell(
     };
     answer_widgets(kernel, results).await;
     outcome.verdict = judged(outcome.verdict, caught && !raised, running.interrupts);
-    results.files.spill.close(&id);
+    results.files.folder.close(&id);
     results
         .executions
         .push((running.execution.id.clone(), index, id.clone()));
@@ -362,7 +366,7 @@ async fn run_cell(
     keep_timing(notebook, index, timing);
     let event = EventKind::CodeFinished {
         cell: id,
-        status: verdict_name(&outcome.verdict).to_owned(),
+        status: (&outcome.verdict).into(),
         count: outcome.count,
     };
     emit(events, event).await;
@@ -432,10 +436,10 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// What comes next, while the person's wishes are carried out.
+    /// What comes next, while commands are carried out: to interrupt, restart or end the kernel, to answer `input()`.
     async fn next(
         &mut self,
-        control: &mut mpsc::Receiver<Control>,
+        control: &mut mpsc::Receiver<Command>,
         late: &mut mpsc::Receiver<Late>,
         save: Option<Instant>,
     ) -> Next {
@@ -454,22 +458,26 @@ impl Running<'_> {
                     None => std::future::pending::<()>().await,
                 },
                 Some(late) = late.recv() => return Next::Late(late),
-                Some(wish) = control.recv() => {
+                Some(command) = control.recv() => {
                     // A kernel that is gone says so through the execution.
-                    let _ = match wish {
-                        Control::Interrupt => {
+                    let _ = match command {
+                        Command::Interrupt => {
                             self.interrupts += 1;
-                            if self.interrupts > 1 {
-                                self.kernel.restart().await
-                            } else {
-                                self.kernel.interrupt().await
-                            }
+                            self.kernel.interrupt().await
                         }
-                        Control::End => {
+                        Command::RestartKernel => {
+                            self.interrupts += 1;
+                            self.kernel.restart().await
+                        }
+                        Command::Shutdown => {
                             self.kernel.shutdown().await;
                             Ok(())
                         }
-                        Control::Reply(line) => self.kernel.reply(&self.execution.id, line).await,
+                        Command::Reply { value, .. } => {
+                            self.kernel.reply(&self.execution.id, value).await
+                        }
+                        // The others are for sessions.
+                        _ => Ok(()),
                     };
                 }
             }

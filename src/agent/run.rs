@@ -14,7 +14,7 @@ use super::reading as read_output;
 use super::redacted::redacted;
 use super::sampling::Sampling;
 use super::store::Opened;
-use super::stream::client::{Joining, Request, Wanted};
+use super::stream::handle::{Joining, Request, Wanted};
 use super::stream::log::Log;
 use super::tools;
 use super::turn::{Input, State, Turn};
@@ -25,7 +25,6 @@ use crate::kernel::{
     ExecuteOptions, Execution, ExitReason, KernelError, Late, OutputEvent, Verdict, late_outputs,
 };
 use crate::llm::types::{Prompt, ToolChoice};
-use crate::session::notebook::verdict_name;
 use crate::session::transcript::{Author, KernelIdentity};
 use crate::session::{CodeStatus, Edit, Transcript, context};
 
@@ -142,7 +141,7 @@ impl Session {
                 options.others.clone(),
                 options.spare,
             ),
-            asking: Asking::new(transcript.last_step(), Self::eye_of(&options)),
+            asking: Asking::new(transcript.last_step(), Self::preparer_of(&options)),
             cells: Cells::new(&options, judging::began(&begin.at)),
             disk: Disk::new(store, stamp, is_touched),
             subscribers: Subscribers::new(log, joins),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::kernel::folder::Folder;
 
-/// Replaces `path` by `bytes`; whoever reads it sees the old content or the new, never a part. Permissions of an
+/// Replaces `path` by `bytes`; anyone who reads it sees the old content or the new, never a part. Permissions of an
 /// existing file are kept; a symlink is followed.
 ///
 /// # Errors

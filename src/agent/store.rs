@@ -26,7 +26,7 @@ use crate::jupyter::nbformat::Notebook;
 use crate::session::journal::{self, Begin, Entry, Permit, RunningKernel, Summary};
 use crate::session::notebook::render_from;
 use crate::session::{Edit, Transcript};
-use document::{Document, Found};
+use document::{Document, OnDisk};
 pub use fork::Fork;
 pub(super) use journal_file::JournalFile;
 pub use lock::Holder;
@@ -299,7 +299,7 @@ impl Store {
             };
         }
         let written = match self.document.look() {
-            Ok(found) if first > 0 && found != Found::Ours => return Outcome::WantsAll,
+            Ok(found) if first > 0 && found != OnDisk::Ours => return Outcome::WantsAll,
             Ok(_) if first > 0 => self.extend(change),
             Ok(_) => self.document.write(&change.notebook),
             Err(error) => Err(error),

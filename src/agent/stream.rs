@@ -3,13 +3,15 @@
 //!
 //! - [`log`]: the newest items of a session, bounded in bytes. The session writes and never waits.
 //! - [`snapshot`]: all that a new subscriber needs before its first item.
-//! - [`client`]: a front end's end: items out, commands in.
+//! - [`handle`]: reaches the session: commands, and looks at what it is.
+//! - [`client`]: a front end's end: items out, commands and queries in.
 //! - [`view`]: the same as a screen shows it.
 //!
 //! A subscriber is a position in the log. One that falls behind the oldest item is told to take a new snapshot, so
 //! that a thousand slow subscribers cost the session nothing.
 
 pub mod client;
+pub mod handle;
 pub mod log;
 pub mod snapshot;
 pub mod view;
@@ -24,7 +26,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::event::EventKind;
 use crate::session::Edit;
 
-pub use client::{Client, Received, Rejection, SessionHandle};
+pub use client::{Client, Queries, Received};
+pub use handle::{Rejection, SessionHandle};
 pub use log::Log;
 pub use snapshot::{PendingRequest, SessionState, Snapshot};
 pub use view::View;
@@ -56,7 +59,7 @@ pub struct Item {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Body {
-    /// The transcript changed. Whoever applies all edits in order has the session's transcript.
+    /// The transcript changed. Anyone who applies all edits in order has the session's transcript.
     Edit {
         /// The transcript's revision after it. Edits of text are joined, so revisions can skip.
         revision: u64,

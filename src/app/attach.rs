@@ -9,6 +9,7 @@
 //! [`server::STALLED`] is cut. With the id of its last item it goes on where it was.
 
 pub mod connection;
+pub mod lines;
 pub mod server;
 
 use std::path::{Path, PathBuf};
@@ -17,18 +18,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Command;
+use crate::agent::query::{Query, QueryAnswer, QueryError};
 use crate::agent::stream::{Item, ItemId, Rejection, Snapshot};
 
 pub use connection::{AttachError, attach};
 pub use server::{Listener, listen, private_dir};
 
-/// Bytes that one line from a client may have: a command with code.
-const LARGEST_LINE: usize = 8 << 20;
-
 /// What a client sends.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum FromClient {
+pub enum FromClient {
     /// The first line.
     Hello {
         /// Of the protocol.
@@ -49,6 +48,13 @@ pub(super) enum FromClient {
         /// What.
         command: Command,
     },
+    /// It wants to know something.
+    Query {
+        /// Named in the answer.
+        id: u64,
+        /// What.
+        query: Query,
+    },
 }
 
 // The token must not reach a log.
@@ -65,6 +71,11 @@ impl std::fmt::Debug for FromClient {
                 .field("id", id)
                 .field("command", command)
                 .finish(),
+            Self::Query { id, query } => f
+                .debug_struct("Query")
+                .field("id", id)
+                .field("query", query)
+                .finish(),
         }
     }
 }
@@ -72,7 +83,7 @@ impl std::fmt::Debug for FromClient {
 /// What the session's process sends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum FromServer {
+pub enum FromServer {
     /// The first line.
     Welcome {
         /// Of the protocol.
@@ -102,6 +113,45 @@ pub(super) enum FromServer {
         #[serde(flatten)]
         rejection: Rejection,
     },
+    /// The answer to a query, for this client alone.
+    Answer {
+        /// Of the query.
+        id: u64,
+        /// What was asked for.
+        #[serde(flatten)]
+        answer: QueryAnswer,
+    },
+    /// A query has no answer.
+    Refused {
+        /// Of the query.
+        id: u64,
+        /// Why.
+        #[serde(flatten)]
+        error: QueryError,
+    },
+    /// A line of the client was not understood; it is as if it had not been sent.
+    Unreadable {
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+impl FromServer {
+    /// What a client gets for a query.
+    pub fn answered(id: u64, answer: Result<QueryAnswer, QueryError>) -> Self {
+        match answer {
+            Ok(answer) => Self::Answer { id, answer },
+            Err(error) => Self::Refused { id, error },
+        }
+    }
+
+    /// What a client gets for a command.
+    pub fn decided(id: u64, decided: Result<ItemId, Rejection>) -> Self {
+        match decided {
+            Ok(after) => Self::Accepted { id, after },
+            Err(rejection) => Self::Rejected { id, rejection },
+        }
+    }
 }
 
 /// Where the socket of a session is: `dir` is the person's directory for sockets.

@@ -8,8 +8,7 @@ use std::fmt::Write as _;
 use crate::jupyter::mime::Audience;
 use crate::jupyter::nbformat::Output;
 use crate::session::changes::{ChangedFile, FilesChanged};
-use crate::session::notebook::status_name;
-use crate::session::{Cell, CellKind, Transcript};
+use crate::session::{Cell, CellKind, CellStatus, Transcript};
 
 /// One cell, whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,8 +17,8 @@ pub struct ShownCell {
     pub number: usize,
     /// Its language; `None` of words.
     pub language: Option<String>,
-    /// How it ended, if it is code: `ok`, `error`, ...
-    pub status: Option<&'static str>,
+    /// How it ended, if it is code.
+    pub status: Option<CellStatus>,
     /// Code or words.
     pub source: String,
     /// What came out, as text. Not filtered.
@@ -63,7 +62,7 @@ pub fn cell(transcript: &Transcript, number: Option<usize>) -> Result<ShownCell,
     Ok(ShownCell {
         number,
         language: code.language.clone().or_else(main),
-        status: Some(status_name(&code.status)),
+        status: Some(CellStatus::from(&code.status)),
         source: cell.source.clone(),
         output: outputs.iter().map(text_of).collect(),
     })

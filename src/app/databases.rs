@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStdin, ChildStdout, Command};
 
+use super::Context;
 use super::install::modules;
-use super::{Context, SessionSettings};
 use crate::agent::facts::{self, DatabaseFacts};
 use crate::agent::sql::SqlOptions;
+use crate::child::{Lifetime, Supervised};
 use crate::config::databases::{Database, DatabaseName};
 use crate::error::{Failure, FailureKind};
 use crate::kernel::{KernelSource, LaunchOptions, Redactor, Sandbox, folder};
@@ -41,7 +42,7 @@ pub struct Databases {
     variables: Vec<String>,
     dir: PathBuf,
     stdin: ChildStdin,
-    _process: Child,
+    _process: Supervised,
 }
 
 impl Databases {
@@ -57,18 +58,18 @@ impl Drop for Databases {
     }
 }
 
-/// Opens the databases that `settings` name and those that every session has. `None`: there are no databases.
+/// Opens the databases `names` and those that every session has. `None`: there are no databases.
 ///
 /// # Errors
 /// One that is not configured, a URL that cannot be had, or no Python that could speak with them. A server that does not
 /// answer is no error: the model is told.
 pub async fn open(
-    settings: &SessionSettings,
+    names: &[String],
     kernels: &[&KernelSource],
     context: &Context,
 ) -> Result<Option<Databases>, Failure> {
     let configured = &context.config.databases;
-    for name in &settings.databases {
+    for name in names {
         if !configured.keys().any(|known| known.as_str() == name) {
             let known: Vec<&str> = configured.keys().map(DatabaseName::as_str).collect();
             let failure = Failure::usage(format!("there is no database `{name}` in config.toml"));
@@ -79,9 +80,9 @@ pub async fn open(
             });
         }
     }
-    let wanted = configured.iter().filter(|(name, database)| {
-        database.always || settings.databases.iter().any(|it| it == name.as_str())
-    });
+    let wanted = configured
+        .iter()
+        .filter(|(name, database)| database.always || names.iter().any(|it| it == name.as_str()));
     let wanted: Vec<(&str, &Database)> = wanted.map(|(name, it)| (name.as_str(), it)).collect();
     if wanted.is_empty() {
         return Ok(None);
@@ -211,7 +212,10 @@ async fn url(name: &str, database: &Database, context: &Context) -> Result<Strin
     Ok(url)
 }
 
-fn started(python: &Path, context: &Context) -> std::io::Result<(Child, ChildStdin, ChildStdout)> {
+fn started(
+    python: &Path,
+    context: &Context,
+) -> std::io::Result<(Supervised, ChildStdin, ChildStdout)> {
     let mut command = Command::new(python);
     command
         // Isolated: no file of the working directory is taken for a module.
@@ -220,15 +224,12 @@ fn started(python: &Path, context: &Context) -> std::io::Result<(Child, ChildStd
         .envs(context.paths.environment.variables().iter().cloned())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        // An interrupt of the terminal is for the kernel.
-        .process_group(0)
-        .kill_on_drop(true);
+        .stderr(Stdio::null());
     if let Some(cwd) = context.paths.environment.cwd() {
         command.current_dir(cwd);
     }
-    let mut process = command.spawn()?;
-    let (stdin, stdout) = (process.stdin.take(), process.stdout.take());
+    let mut process = Supervised::spawn(command, Lifetime::Parent)?;
+    let (stdin, stdout) = (process.child.stdin.take(), process.child.stdout.take());
     let pipes = stdin.zip(stdout);
     let (stdin, stdout) = pipes.ok_or_else(|| std::io::Error::other("it has no pipes"))?;
     Ok((process, stdin, stdout))

@@ -18,10 +18,10 @@ use super::{ModelAt, Notice, SessionSettings};
 use crate::agent::stream::Rejection;
 use crate::app::exported::Exported;
 use crate::session::{CodeCell, Transcript};
-pub use result::{CellResult, CodeError, Eye, OutputFile, file_of, visuals};
+pub use result::{CellResult, CodeError, OutputFile, SharedPreparer, file_of, visuals};
 pub use turn::{Turn, TurnOutcome};
 pub use undoing::UndoOutcome;
-pub use workspace::{Entry, FileError, FileKind, Workspace};
+pub use workspace::{FileError, FileKind, Workspace};
 
 /// Names that are remembered.
 const NAMES: usize = 1000;

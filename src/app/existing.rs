@@ -9,6 +9,7 @@ use crate::kernel::KernelSource;
 use crate::kernel::attach::find_connection_file;
 
 /// A kernel that runs, as far as its connection file tells.
+#[derive(Debug)]
 pub struct Existing {
     /// The connection file.
     pub file: PathBuf,

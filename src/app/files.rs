@@ -3,78 +3,11 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::path::{Component, Path, PathBuf};
-use std::time::SystemTime;
+use std::path::{Path, PathBuf};
 
+pub use crate::agent::listing::{entries, iso, relative};
+pub use crate::agent::query::{EntryKind, FileEntry};
 use crate::kernel::folder::{self, Folder};
-
-/// Entries of a listing.
-const ENTRIES: usize = 10_000;
-
-/// One entry of a directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// Its name.
-    pub name: String,
-    /// `file`, `directory`, `link` or `other`.
-    pub kind: &'static str,
-    /// Its size.
-    pub bytes: u64,
-    /// When it was changed.
-    pub modified: Option<SystemTime>,
-}
-
-/// What is in a directory, by name.
-///
-/// # Errors
-/// It cannot be read.
-pub fn entries(dir: &Path) -> io::Result<Vec<Entry>> {
-    let mut entries = Vec::new();
-    for entry in folder::list(dir)?.take(ENTRIES) {
-        let entry = entry?;
-        // One that goes meanwhile is not there.
-        let Ok(metadata) = entry.metadata() else {
-            continue;
-        };
-        // A name that is no Unicode cannot be asked for.
-        let Ok(name) = entry.file_name().into_string() else {
-            continue;
-        };
-        let kind = match metadata.file_type() {
-            kind if kind.is_dir() => "directory",
-            kind if kind.is_file() => "file",
-            kind if kind.is_symlink() => "link",
-            _ => "other",
-        };
-        entries.push(Entry {
-            name,
-            kind,
-            bytes: metadata.len(),
-            modified: metadata.modified().ok(),
-        });
-    }
-    entries.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(entries)
-}
-
-/// `path` if it only leads down.
-pub fn relative(path: &str) -> Option<PathBuf> {
-    let path = Path::new(path.trim_matches('/'));
-    let is_down = |it: Component<'_>| matches!(it, Component::Normal(_) | Component::CurDir);
-    let text = path.to_str().unwrap_or_default();
-    (path.components().all(is_down) && !text.contains('\0')).then(|| {
-        let steps = path.components();
-        steps
-            .filter(|it| matches!(it, Component::Normal(_)))
-            .collect()
-    })
-}
-
-/// A moment in ISO 8601.
-pub fn iso(time: SystemTime) -> Option<String> {
-    let time = jiff::Timestamp::try_from(time).ok()?;
-    Some(time.to_string())
-}
 
 /// Reads a file of at most `most` bytes; a larger one is an error that says how large it is.
 ///
@@ -169,25 +102,6 @@ impl Drop for Writing {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_only_lead_down() {
-        for (path, expected) in [
-            ("", Some("")),
-            ("/", Some("")),
-            ("a", Some("a")),
-            ("/a/b/", Some("a/b")),
-            ("./a/./b", Some("a/b")),
-            ("a..b/..c", Some("a..b/..c")),
-            ("..", None),
-            ("a/../b", None),
-            ("a/..", None),
-            ("a\0b", None),
-        ] {
-            let found = relative(path);
-            assert_eq!(found.as_deref(), expected.map(Path::new), "{path}");
-        }
-    }
 
     #[test]
     fn a_file_is_written_whole_and_read_within_bounds() {

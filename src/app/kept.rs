@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use super::{Context, place};
+use super::Context;
+use super::forks::{self, ForkError, Forked};
 use crate::agent::sessions::{self, FindError, Found};
-use crate::agent::store::{Fork, OpenError, Opened};
+use crate::agent::store::{OpenError, Opened};
 use crate::error::{Failure, FailureKind};
 use crate::jupyter::nbformat::{Notebook, random_cell_id};
 use crate::session::notebook;
@@ -67,42 +68,23 @@ pub fn read(found: &Found, context: &Context) -> Result<Notebook, Failure> {
         .notebook)
 }
 
-/// A session that begins as another one did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Forked {
-    /// Its id.
-    pub id: String,
-    /// How many cells it has.
-    pub cells: usize,
-}
-
 /// Makes a session that begins as `found` did, up to and with the cell `at`: its number in `sponde sessions show`, or its
 /// id. `None` takes all cells.
 ///
 /// # Errors
 /// There is no such cell, or the new session cannot be written.
 pub fn fork(found: &Found, at: Option<&str>, context: &Context) -> Result<Forked, Failure> {
-    let dir = context.paths.sessions();
-    let cells = match at {
-        Some(at) => Some(number(at, &read(found, context)?.cells)?),
-        None => None,
-    };
-    let id = sessions::new_id(&dir, &place::today());
-    let fork = Fork {
-        from: &found.id,
-        cells,
-        id: &id,
-        at: &place::now(),
-    };
-    let mut opened = Opened::fork(&dir, fork, context.config.limits.resolve())
-        .map_err(|error| not_made(&error, &dir))?;
-    opened.store.close(place::now());
-    let cells = opened.transcript.cells().len();
-    Ok(Forked { id, cells })
+    forks::fork(&found.id, at, context).map_err(|error| not_made(&error, &context.paths.sessions()))
 }
 
 /// Why there is no fork. A session that cannot be written goes on in memory; a fork is nothing but what is written.
-fn not_made(error: &OpenError, dir: &Path) -> Failure {
+fn not_made(error: &ForkError, dir: &Path) -> Failure {
+    let error = match error {
+        ForkError::NotOpened(error) => error,
+        ForkError::NoCell { .. } => {
+            return Failure::usage(error.to_string()).hint("`sponde sessions show` numbers them");
+        }
+    };
     let failure = not_opened(error);
     let OpenError::Io { error, .. } = error else {
         return failure;
@@ -114,22 +96,4 @@ fn not_made(error: &OpenError, dir: &Path) -> Failure {
         "forks are written to `{}`: make room there, or let it be written",
         dir.display()
     ))
-}
-
-/// How many cells `at` means: that many, or up to and with the one of that id.
-fn number(at: &str, cells: &[crate::jupyter::nbformat::Cell]) -> Result<usize, Failure> {
-    let by_id = || cells.iter().position(|cell| cell.id == at);
-    let number = match by_id() {
-        Some(at) => Some(at + 1),
-        None => at.parse().ok(),
-    };
-    number
-        .filter(|number| (1..=cells.len()).contains(number))
-        .ok_or_else(|| {
-            Failure::usage(format!(
-                "there is no cell `{at}`; the session has {}",
-                cells.len()
-            ))
-            .hint("`sponde sessions show` numbers them")
-        })
 }

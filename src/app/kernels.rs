@@ -8,7 +8,7 @@ use super::remote_kernels::RemoteKernels;
 use crate::error::{Failure, FailureKind};
 use crate::kernel::discover::DiscoverError;
 use crate::kernel::reap::{Reaped, reap};
-use crate::kernel::{KernelSource, LaunchOptions, Sandbox};
+use crate::kernel::{KernelError, KernelSource, LaunchOptions, Sandbox};
 
 /// How long a kernel may take to start.
 const READY: Duration = Duration::from_mins(1);
@@ -111,4 +111,27 @@ pub fn launch_options(kernel: KernelSource, cwd: PathBuf, context: &Context) -> 
         adopt: None,
         sandbox: Sandbox::Full,
     }
+}
+
+/// A kernel that could not be used, with what its process wrote.
+pub fn kernel_failure(error: &KernelError) -> Failure {
+    if let KernelError::Gateway { error, .. } = error {
+        return super::remote_kernels::failure(error);
+    }
+    let log = error.log().map(str::to_owned);
+    let hint = if log
+        .as_deref()
+        .is_some_and(|log| log.contains("No module named"))
+    {
+        "install it with `sponde kernels install python3`, or choose another from `sponde kernels`"
+    } else {
+        "`sponde doctor` checks the kernel"
+    };
+    let last = log
+        .as_deref()
+        .map(|log| log.lines().rev().take(12).collect::<Vec<_>>());
+    let log = last.map(|lines| lines.into_iter().rev().collect::<Vec<_>>().join("\n"));
+    Failure::new(FailureKind::Kernel, error.to_string())
+        .details(log.as_deref())
+        .hint(hint)
 }

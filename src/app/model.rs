@@ -62,12 +62,12 @@ pub struct Wanted<'a> {
     pub language: &'a str,
 }
 
-/// The model that `name` means, or the best there is.
+/// The model that `name` means, or the best there is; `None` if there is none and none is named.
 pub async fn choose(
     name: Option<&str>,
     wanted: &Wanted<'_>,
     context: &Context,
-) -> Result<Chosen, Failure> {
+) -> Result<Option<Chosen>, Failure> {
     let environment = variables(context);
     let setup = Setup {
         environment: &environment,
@@ -77,22 +77,30 @@ pub async fn choose(
         Some(name) => {
             catalog::resolve(name, None, setup).map_err(|error| catalog_failure(&error))?
         }
-        None => find(&context.paths, setup).await?,
+        None => match find(&context.paths, setup).await? {
+            Some(found) => found,
+            None => return Ok(None),
+        },
     };
     match resolved {
         Resolved::Served(mut endpoint) => {
             let client = complete(name, &mut endpoint, setup).await?;
             learn(&endpoint, context);
             let provider = Arc::new(plain(&endpoint, client));
-            Ok(code_mode::ready(
+            Ok(Some(code_mode::ready(
                 provider,
                 endpoint.kind,
                 wanted,
                 &context.notify,
-            ))
+            )))
         }
-        Resolved::Local(name) => local::start(&name, wanted, context).await,
+        Resolved::Local(name) => local::start(&name, wanted, context).await.map(Some),
     }
+}
+
+/// There is no model.
+pub fn none() -> Failure {
+    Failure::new(FailureKind::Provider, "there is no model to ask").hint(HOW)
 }
 
 /// The key is shown to nobody from now on.
@@ -166,27 +174,27 @@ pub async fn is_any(context: &Context) -> bool {
     // What is quickly known first: servers are asked again when one is chosen.
     !installed_models(&context.paths.models()).is_empty()
         || !detect::keys(setup).is_empty()
-        || find(&context.paths, setup).await.is_ok()
+        || matches!(find(&context.paths, setup).await, Ok(Some(_)))
 }
 
-async fn find(paths: &crate::paths::Paths, setup: Setup<'_>) -> Result<Resolved, Failure> {
+async fn find(paths: &crate::paths::Paths, setup: Setup<'_>) -> Result<Option<Resolved>, Failure> {
     for found in detect::detect(setup).await {
         match found {
             Found::Key { model, .. } => {
                 return catalog::resolve(&model, None, setup)
+                    .map(Some)
                     .map_err(|error| catalog_failure(&error));
             }
             Found::Server(server) => {
                 if let Some(model) = server.models.first() {
-                    return Ok(Resolved::Served(Box::new(server.endpoint(model, setup))));
+                    let endpoint = server.endpoint(model, setup);
+                    return Ok(Some(Resolved::Served(Box::new(endpoint))));
                 }
             }
         }
     }
-    match installed_models(&paths.models()).first() {
-        Some(model) => Ok(Resolved::Local(model.name())),
-        None => Err(Failure::new(FailureKind::Provider, "there is no model to ask").hint(HOW)),
-    }
+    let installed = installed_models(&paths.models());
+    Ok(installed.first().map(|model| Resolved::Local(model.name())))
 }
 
 /// What only running something tells: the key that a program prints, whether a server has what `name` means, and what it

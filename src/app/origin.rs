@@ -29,6 +29,8 @@ pub struct Origin {
     pub model: Option<String>,
     /// How its kernels were confined.
     pub sandbox: Option<Extent>,
+    /// The databases that it has: those that are named now, and those that it had.
+    pub databases: Vec<String>,
     /// Kernels that were left running.
     kept: Vec<RunningKernel>,
     /// Whether its kernels go on when it ends.
@@ -49,6 +51,7 @@ impl Origin {
                 kernel: None,
                 model: None,
                 sandbox: None,
+                databases: settings.databases.clone(),
                 kept: Vec::new(),
                 keep: settings.keep_kernels,
                 resumed: None,
@@ -61,6 +64,7 @@ impl Origin {
             kernel: Some(kernel_of(&before, context)),
             model: before.transcript.model().map(str::to_owned),
             sandbox: before.begin.sandbox.clone(),
+            databases: databases_of(&before, settings, context),
             keep: settings.keep_kernels || !kept.is_empty(),
             kept,
             resumed: Some(before),
@@ -166,6 +170,7 @@ impl Origin {
             },
             forked_from: None,
             sandbox: is_ours.then(|| Extent::of(&main.sandbox)),
+            databases: self.databases,
         };
         match old {
             Some(old) => {
@@ -179,6 +184,23 @@ impl Origin {
             None => Opened::new(&dir, begin, limits),
         }
     }
+}
+
+/// The databases that are named now, and those that the session had. Of these, one that is not configured any more is
+/// told: the session goes on without it.
+fn databases_of(before: &Opened, settings: &SessionSettings, context: &Context) -> Vec<String> {
+    let mut names = settings.databases.clone();
+    for name in &before.begin.databases {
+        let mut known = context.config.databases.keys();
+        if !known.any(|it| it.as_str() == name) {
+            context.notify.warning(format!(
+                "the session goes on without the database `{name}`, which is not in config.toml any more"
+            ));
+        } else if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
 }
 
 /// What the main kernel of a session that was there before is found by: its name, or the environment it was in, if that

@@ -21,7 +21,7 @@ use super::{Context, Lifetime, Notice, Notify, SessionSettings};
 use crate::agent::sessions::{self, Found};
 use crate::agent::store::{OpenError, Opened};
 use crate::error::Failure;
-use crate::kernel::task;
+use crate::task;
 pub use kernels::{KernelRegistry, SharedKernel, StartError};
 pub use live::{ClientGuard, LiveSession};
 pub use watch::Activity;
@@ -30,7 +30,7 @@ pub use watch::Activity;
 const END_WITHIN: Duration = Duration::from_secs(30);
 /// How often idle sessions are looked for, at most.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// Notices of a start that are kept for whoever started it.
+/// Notices of a start that are kept for the client that started it.
 const NOTICES: usize = 50;
 
 /// What a registry keeps to.

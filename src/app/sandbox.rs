@@ -12,7 +12,7 @@ use crate::config::KernelLimits;
 use crate::error::{Failure, FailureKind};
 use crate::kernel::sandbox::limits::Limits;
 pub use crate::kernel::sandbox::probe::NoGvisor;
-use crate::kernel::sandbox::probe::{self, Found, Tier, probe};
+use crate::kernel::sandbox::probe::{self, Tier, WorkingTier, probe};
 use crate::kernel::sandbox::together;
 use crate::kernel::sandbox::{CONFINE, confine};
 use crate::kernel::{Confinement, Extent, Level, LevelChoice, Network, Sandbox};
@@ -229,7 +229,7 @@ fn limits_of(said: &KernelLimits) -> Limits {
 ///
 /// # Errors
 /// Our own program cannot be found.
-pub fn found(cwd: &Path, context: &Context) -> Result<Found, Failure> {
+pub fn found(cwd: &Path, context: &Context) -> Result<WorkingTier, Failure> {
     let path = context.paths.environment.get("PATH").unwrap_or_default();
     let own = packaged(&context.paths.python_env());
     Ok(probe(

@@ -11,7 +11,7 @@ use super::databases::{self, Databases};
 use super::existing;
 use super::install::modules;
 use super::kernels::{self, launch_options};
-use super::model::{OUTPUT_BUDGET, Switchboard};
+use super::model::{HOW, OUTPUT_BUDGET, Switchboard};
 use super::notebook::Old;
 use super::origin::Origin;
 use super::place::current_dir;
@@ -27,7 +27,8 @@ use crate::agent::guidance::Coaching;
 use crate::agent::store::Opened;
 use crate::agent::undo::UndoOptions;
 use crate::agent::{
-    Agent, AgentOptions, AtLimit, Budgets, Cap, KernelOffer, Models, StdinPolicy, output_folder,
+    Agent, AgentOptions, AtLimit, Budgets, Cap, KernelOffer, ModelSetup, Models, StdinPolicy,
+    output_folder,
 };
 use crate::error::Failure;
 use crate::kernel::{KernelSource, LaunchOptions, Level, Sandbox};
@@ -108,6 +109,7 @@ pub async fn start(
     let may_replay = is_wanted && old.as_ref().is_some_and(|old| old.has_run);
     let setup = match settings.model_at {
         ModelAt::Start => Some(models.first(model_name(settings, &origin, context)).await?),
+        ModelAt::IfAny => if_any(&models, model_name(settings, &origin, context), context).await?,
         ModelAt::Wish => None,
     };
     let coaching = setup.as_ref().map_or(Coaching::Off, |it| it.coaching);
@@ -119,7 +121,7 @@ pub async fn start(
     let words = old.as_ref();
     let words = words.map(|old| old.words(existing.is_some(), may_replay));
     let databases = if at == KernelAt::Here {
-        Box::pin(databases::open(settings, &kernels, context)).await?
+        Box::pin(databases::open(&origin.databases, &kernels, context)).await?
     } else {
         None
     };
@@ -201,6 +203,20 @@ pub async fn start(
         listener,
         _databases: databases,
     })
+}
+
+/// The model, if any is named or set up; without one a notice says how to get one.
+async fn if_any(
+    models: &Switchboard,
+    name: Option<&str>,
+    context: &Context,
+) -> Result<Option<ModelSetup>, Failure> {
+    let setup = models.if_any(name).await?;
+    if setup.is_none() {
+        let words = format!("there is no model to ask, so only your own code runs: {HOW}");
+        context.notify.warning(words);
+    }
+    Ok(setup)
 }
 
 /// What is known of the place it works in.
@@ -365,8 +381,7 @@ fn cell_timeout(settings: &SessionSettings, context: &Context) -> Duration {
 impl Session {
     /// Asks its kernels beside the cells.
     pub fn asides(&self) -> Asides {
-        let main = self.kernels.first().map_or("python", |it| &it.language);
-        Asides::of(self.agent.handle().clone(), main)
+        Asides::of(self.agent.handle().clone())
     }
 
     /// Ends it and the server of its model in good order.

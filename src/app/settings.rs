@@ -75,6 +75,8 @@ pub enum ModelAt {
     /// At the start. Without a model the session does not start.
     #[default]
     Start,
+    /// At the start, if any is set up. Without one the session runs the person's own code, until somebody sets a model.
+    IfAny,
     /// When somebody sets one: a program runs its own code, and no spare kernel waits for it.
     Wish,
 }

@@ -114,7 +114,7 @@ mod tests {
         workspace.facts(String::new(), "", &[]).unwrap()
     }
 
-    /// Without `-f` too, whoever can put a file into a directory writes into the model's message.
+    /// Without `-f` too, anyone who can put a file into a directory writes into the model's message.
     #[test]
     fn the_facts_have_an_end_that_no_file_name_can_write() {
         let dir = tempfile::tempdir().unwrap();

@@ -164,7 +164,7 @@ async fn replay_unwatched(
     loop {
         let command = tokio::select! {
             event = agent.recv() => {
-                // Whoever asks next is told that it is gone.
+                // Anyone who asks next is told that it is gone.
                 let Some(event) = event else { return Ok(None) };
                 print_event(&event, json)?;
                 match event.kind {

@@ -1,10 +1,15 @@
 //! `sponde attach`: another terminal on a session that runs, with all that its first terminal can do but end it.
 
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 
 use super::args::AttachArgs;
 use super::chat::{Front, Looker, Standing, client_name, typed};
 use super::interact::{Controls, Ended};
+use super::line_source::KernelLines;
 use super::render::Renderer;
 use super::signals;
 use super::stop::Ask;
@@ -12,9 +17,14 @@ use super::style::{DIM, paint, stderr_colours};
 use super::{Context, eprint, filter, print, restored};
 use crate::agent::approval::Approval;
 use crate::agent::stream::{Client, Received, Snapshot, View};
-use crate::app::attach::{self, AttachError};
+use crate::app::attach::lines::{FROM_CLIENT, Lines};
+use crate::app::attach::{self, AttachError, FromClient, FromServer};
+use crate::app::place;
 use crate::cli::exit::Exit;
 use crate::error::{Failure, FailureKind};
+
+/// Queries of a program that may wait.
+const WAITING: usize = 64;
 
 /// Runs it.
 pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, Failure> {
@@ -23,7 +33,7 @@ pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, 
         // Its silence would be taken for an answer.
         return Err(
             Failure::usage("attaching needs a person at a terminal").hint(
-                "a program reads with --json, and gives commands over the socket (docs/events.md)",
+                "a program uses --json: items are lines of stdout, commands and queries lines of stdin (docs/events.md)",
             ),
         );
     }
@@ -37,13 +47,19 @@ pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, 
     if args.json {
         return json_lines(attached.snapshot.as_ref(), attached.client, signals).await;
     }
+    let queries = attached.client.queries();
+    let state = attached.snapshot.as_ref().map(|it| &it.state);
+    let kernels = state.map(|it| it.kernels.iter().map(|it| it.kernel.clone()).collect());
+    let notebook = state.map(|it| PathBuf::from(&it.notebook));
+    let pictures = place::pictures_dir(&notebook.unwrap_or_default());
+    let kernels = KernelLines::of(queries.clone(), kernels.unwrap_or_default());
     let mut front = Front {
         view: View::new(attached.client),
         renderer: Renderer::new(true),
-        typed: typed(interactive, None, context),
+        typed: typed(interactive, Some(kernels), context),
         first: None,
         controls: Controls::new(Vec::new(), Approval::Always),
-        looker: Looker::elsewhere(),
+        looker: Looker::of(queries, pictures),
         standing: Standing::elsewhere(session.clone()),
         own: None,
         next: None,
@@ -97,7 +113,7 @@ fn end(exit: Exit) -> Exit {
     exit
 }
 
-/// The snapshot, and each item after it, as one line of JSON.
+/// The snapshot, and each item after it, as one line of JSON; commands and queries are lines of stdin, each answered by a line.
 async fn json_lines(
     snapshot: Option<&Snapshot>,
     mut client: Client,
@@ -106,15 +122,62 @@ async fn json_lines(
     if let Some(snapshot) = snapshot {
         print_line(&snapshot.line())?;
     }
+    let queries = client.queries();
+    let mut asked = FuturesUnordered::new();
+    let mut typed = Some(Lines::new(tokio::io::stdin(), FROM_CLIENT));
     loop {
-        tokio::select! {
-            received = client.next() => match received {
-                None => return Ok(Exit::Done),
-                Some(Received::Item(item)) => print_line(&*item)?,
-                Some(Received::Snapshot(snapshot)) => print_line(&snapshot.line())?,
-            },
+        let line = tokio::select! {
+            received = client.next() => {
+                match received {
+                    None => return Ok(Exit::Done),
+                    Some(Received::Item(item)) => print_line(&*item)?,
+                    Some(Received::Snapshot(snapshot)) => print_line(&snapshot.line())?,
+                }
+                continue;
+            }
+            Some((id, answer)) = asked.next() => {
+                print_line(&FromServer::answered(id, answer))?;
+                continue;
+            }
+            line = next_line(&mut typed), if asked.len() < WAITING => line,
             Some(_) = signals.recv() => return Ok(Exit::Done),
-        }
+        };
+        let answer = match line {
+            Ok(Some(Ok(FromClient::Command { id, command }))) => {
+                FromServer::decided(id, client.send(command).await)
+            }
+            Ok(Some(Ok(FromClient::Query { id, query }))) => {
+                let queries = queries.clone();
+                asked.push(async move { (id, queries.ask(query).await) });
+                continue;
+            }
+            Ok(Some(Ok(FromClient::Hello { .. }))) => continue,
+            Ok(Some(Err(error))) => FromServer::Unreadable {
+                message: error.to_string(),
+            },
+            // The session may go on for long.
+            Ok(None) => {
+                typed = None;
+                continue;
+            }
+            Err(error) => {
+                typed = None;
+                FromServer::Unreadable {
+                    message: error.to_string(),
+                }
+            }
+        };
+        print_line(&answer)?;
+    }
+}
+
+/// The next line of stdin while there are any.
+async fn next_line(
+    lines: &mut Option<Lines<tokio::io::Stdin>>,
+) -> std::io::Result<Option<Result<FromClient, serde_json::Error>>> {
+    match lines {
+        Some(lines) => lines.next().await,
+        None => std::future::pending().await,
     }
 }
 

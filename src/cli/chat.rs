@@ -76,14 +76,16 @@ pub(super) async fn go_on(
     confine::tell(&session.sandbox, session.approval);
     let name = client_name();
     let kernels = session.kernels.iter().map(|it| it.kernel.clone()).collect();
-    let kernels = KernelLines::of(session.asides(), kernels);
+    let client = session.agent.client(&name);
+    let queries = client.queries();
+    let kernels = KernelLines::of(queries.clone(), kernels);
     let mut front = Front {
-        view: View::new(session.agent.client(&name)),
+        view: View::new(client),
         renderer: Renderer::new(true).attending(Attention::of(&context.config.terminal, true)),
         typed: typed(interactive, Some(kernels), context),
         first,
         controls: Controls::new(session.kernels.clone(), session.approval),
-        looker: Looker::of(session.asides(), place::pictures_dir(&session.notebook)),
+        looker: Looker::of(queries, place::pictures_dir(&session.notebook)),
         standing: Standing::of(&session),
         own: Some(OwnSession::of(&session, context)),
         next: None,
@@ -262,7 +264,13 @@ impl Front {
                     None => continue,
                 },
                 Err(LineMeaning::Look(wish)) => {
-                    match Box::pin(self.looker.look(wish)).await {
+                    // The answer of another process comes behind items that somebody has to take.
+                    let told = tokio::select! {
+                        told = Box::pin(self.looker.look(wish)) => told,
+                        () = view.until_over() => Err("the session has ended".to_owned()),
+                        Some(_) = self.signals.recv() => Err("not waited for".to_owned()),
+                    };
+                    match told {
                         Ok(text) => eprint(&text),
                         Err(words) => eprint(&filter::plain(&format!("{words}\n"))),
                     }

@@ -5,31 +5,14 @@
 //! (bidirectional controls) are shown by their code. State is kept between pieces, so that a sequence cut in two is
 //! still recognised.
 
+use crate::ansi::{Parser, Piece};
+
 /// A filter for one stream of text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Filter {
     colours: bool,
-    state: State,
-    /// Parameters of the sequence that is being read.
-    pending: String,
+    parser: Parser,
 }
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Text,
-    Escape,
-    /// Bytes between ESC and the final one of a two-character sequence.
-    Intermediate,
-    Csi,
-    /// OSC, DCS, APC, PM, SOS: up to BEL or ST.
-    Payload,
-    /// ESC within such a string.
-    StringEscape,
-}
-
-/// Longest run of parameters that is believed.
-const PARAMETERS: usize = 64;
 
 impl Filter {
     /// A filter that lets colours through, or not.
@@ -48,68 +31,31 @@ impl Filter {
     /// What of `text` may be shown.
     pub(super) fn push(&mut self, text: &str) -> String {
         let mut shown = String::with_capacity(text.len());
-        let mut rest = text;
-        while !rest.is_empty() {
-            if self.state == State::Text {
-                // Almost all text is harmless.
-                let (harmless, other) = rest.split_at(harmless(rest));
-                shown.push_str(harmless);
-                rest = other;
+        let colours = self.colours;
+        self.parser.parse(text, |piece| match piece {
+            Piece::Text(text) => push_text(text, &mut shown),
+            Piece::Colour(codes) if colours => {
+                shown.push_str("\u{1b}[");
+                shown.push_str(codes);
+                shown.push('m');
             }
-            let mut chars = rest.chars();
-            if let Some(c) = chars.next() {
-                self.take(c, &mut shown);
-            }
-            rest = chars.as_str();
-        }
+            Piece::Colour(_) => {}
+        });
         shown
     }
+}
 
-    fn take(&mut self, c: char, shown: &mut String) {
-        self.state = match (self.state, c) {
-            (State::Text, '\u{1b}') => State::Escape,
-            (State::Text, '\u{9b}') | (State::Escape, '[') => self.begin_csi(),
-            (State::Text, '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}')
-            | (State::Escape, ']' | 'P' | 'X' | '^' | '_') => State::Payload,
-            (State::Text, c) => {
-                push_safe(c, shown);
-                State::Text
-            }
-            (State::Escape | State::Intermediate, ' '..='/') => State::Intermediate,
-            (State::Csi, ' '..='?') => {
-                if self.pending.len() < PARAMETERS {
-                    self.pending.push(c);
-                }
-                State::Csi
-            }
-            (State::Csi, 'm') => {
-                self.end_colour(shown);
-                State::Text
-            }
-            (State::Payload, '\u{1b}') => State::StringEscape,
-            (State::Payload, '\u{7}' | '\u{9c}')
-            | (State::StringEscape, '\\')
-            | (State::Csi | State::Escape | State::Intermediate, _) => State::Text,
-            (State::Payload | State::StringEscape, _) => State::Payload,
-        };
-    }
-
-    /// A complete SGR sequence: shown if colours are on and it is nothing but numbers.
-    fn end_colour(&self, shown: &mut String) {
-        let plain = self
-            .pending
-            .chars()
-            .all(|c| c.is_ascii_digit() || matches!(c, ';' | ':'));
-        if self.colours && plain && self.pending.len() < PARAMETERS {
-            shown.push_str("\u{1b}[");
-            shown.push_str(&self.pending);
-            shown.push('m');
+fn push_text(text: &str, shown: &mut String) {
+    let mut rest = text;
+    while !rest.is_empty() {
+        // Almost all text is harmless.
+        let (harmless, other) = rest.split_at(harmless(rest));
+        shown.push_str(harmless);
+        let mut chars = other.chars();
+        if let Some(c) = chars.next() {
+            push_safe(c, shown);
         }
-    }
-
-    fn begin_csi(&mut self) -> State {
-        self.pending.clear();
-        State::Csi
+        rest = chars.as_str();
     }
 }
 

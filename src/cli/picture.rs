@@ -6,10 +6,11 @@ use std::io::Cursor;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use image::imageops::FilterType;
-use image::{DynamicImage, GenericImageView as _, ImageFormat, ImageReader, Limits};
+use image::{DynamicImage, GenericImageView as _, ImageFormat};
 
 use super::style;
 pub(super) use crate::agent::pictures::PictureFiles;
+use crate::session::summarize::decoded;
 
 /// How a terminal shows pictures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +106,7 @@ impl Protocol {
 
     /// What to print for `encoded` (a PNG, JPEG, GIF or WebP file) within `room`; empty if nothing.
     pub(super) fn render(self, encoded: &[u8], room: PictureSpace) -> String {
-        let Some(picture) = decode(encoded) else {
+        let Some((picture, _)) = decoded(encoded) else {
             return String::new();
         };
         match self {
@@ -135,19 +136,6 @@ impl Protocol {
             Self::HalfBlocks => half_blocks(&picture, room.columns.min(COLUMNS), room.rows),
         }
     }
-}
-
-/// Bounded before anything is allocated: a picture comes from code that nobody has read.
-fn decode(encoded: &[u8]) -> Option<DynamicImage> {
-    let mut reader = ImageReader::new(Cursor::new(encoded))
-        .with_guessed_format()
-        .ok()?;
-    let mut limits = Limits::default();
-    limits.max_image_width = Some(20_000);
-    limits.max_image_height = Some(20_000);
-    limits.max_alloc = Some(256 << 20);
-    reader.limits(limits);
-    reader.decode().ok()
 }
 
 fn png(picture: &DynamicImage) -> Option<Vec<u8>> {

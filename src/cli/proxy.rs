@@ -6,13 +6,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::args::ProxyArgs;
-use super::{Context, filter, run};
+use super::{Context, filter};
+use crate::app::kernels::kernel_failure;
 use crate::app::{kernels, place};
 use crate::cli::exit::Exit;
 use crate::error::{Failure, FailureKind};
 use crate::jupyter::connection::ConnectionInfo;
-use crate::kernel::task::{self, Task};
 use crate::kernel::{Proxy, ProxyAsk, ProxyEnd};
+use crate::task::{self, Task};
 
 /// Who started us says its process id here, as jupyter_client does for every kernel; `1` means: do not look.
 const PARENT: &str = "JPY_PARENT_PID";
@@ -50,7 +51,7 @@ pub(super) async fn proxy(args: ProxyArgs, context: &Context) -> Result<Exit, Fa
             FailureKind::Kernel,
             format!("kernel `{name}` died ({reason})"),
         )),
-        Err(error) => Err(run::kernel_failure(&error)),
+        Err(error) => Err(kernel_failure(&error)),
     }
 }
 

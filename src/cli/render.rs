@@ -22,6 +22,7 @@ use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
 use super::totals;
 use crate::agent::{EventKind, Totals, TurnEnd};
 use crate::error::Failure;
+use crate::session::CellStatus;
 use busy::Busy;
 pub(super) use cell::clipped;
 use cell::{Live, OpenCell, write_now};
@@ -176,7 +177,7 @@ impl Renderer {
             | EventKind::RunFinished { .. }
             | EventKind::CodeApproved { .. }
             | EventKind::ModelAsked { .. }
-            // Whoever asked for them shows them.
+            // The caller that asked for them shows them.
             | EventKind::Undone(_)
             | EventKind::UndoAsks { .. }
             | EventKind::UndoRefused { .. }
@@ -229,7 +230,7 @@ impl Renderer {
             | EventKind::PicturesSaved { .. }
             | EventKind::FilesChanged { .. }
             | EventKind::OutputRead { .. } => self.cell_event(event),
-            EventKind::CodeFinished { cell, status, .. } => self.cell_finished(cell, status),
+            EventKind::CodeFinished { cell, status, .. } => self.cell_finished(cell, *status),
             EventKind::Notice { message } => {
                 self.note(WARN, &format!("note: {}", filter::plain(message)));
             }
@@ -379,9 +380,12 @@ impl Renderer {
         self.section = section;
     }
 
-    fn cell_finished(&mut self, cell: &str, status: &str) {
+    fn cell_finished(&mut self, cell: &str, status: CellStatus) {
         self.code_ended(cell, status);
-        if !matches!(status, "ok" | "error" | "interrupted") {
+        if !matches!(
+            status,
+            CellStatus::Ok | CellStatus::Error | CellStatus::Interrupted
+        ) {
             self.note(WARN, &format!("{}: {status}", self.code.name(cell)));
         }
         if let Some(words) = self.ended_silently(status) {
@@ -393,9 +397,9 @@ impl Renderer {
     }
 
     /// What is said of a cell without output, which has a number that a person can name.
-    fn ended_silently(&self, status: &str) -> Option<String> {
+    fn ended_silently(&self, status: CellStatus) -> Option<String> {
         let number = self.number.filter(|_| self.chat)?;
-        let is_silent = status == "ok" && !matches!(self.section, Section::Output(_));
+        let is_silent = status == CellStatus::Ok && !matches!(self.section, Section::Output(_));
         let time = self
             .ran_for()
             .map_or_else(String::new, |it| format!(", {it}"));

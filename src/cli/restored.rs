@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::style::{DIM, HINT, WARN, paint, stderr_colours};
 use super::{filter, human};
 use crate::agent::{EventKind, RestoredBy};
-use crate::session::{CellKind, Transcript};
+use crate::session::{CellKind, CellStatus, Transcript};
 
 /// Characters of the variables' names that are shown.
 const NAMES: usize = 200;
@@ -62,12 +62,12 @@ pub(super) fn lines(event: &EventKind) -> Vec<(anstyle::Style, String)> {
             differences,
             ..
         } => {
-            let (style, what) = match (&**status, differences.is_empty()) {
-                ("ok", true) => (DIM, "as before"),
-                ("ok", false) => (WARN, "other output"),
-                ("error", true) => (DIM, "the same error as before"),
-                (status, true) => (DIM, status),
-                (status, false) => (WARN, status),
+            let (style, what) = match (status, differences.is_empty()) {
+                (CellStatus::Ok, true) => (DIM, "as before"),
+                (CellStatus::Ok, false) => (WARN, "other output"),
+                (CellStatus::Error, true) => (DIM, "the same error as before"),
+                (status, true) => (DIM, status.as_str()),
+                (status, false) => (WARN, status.as_str()),
             };
             lines.push((style, format!("cell {number} of {of}: {what}")));
             let differences = differences.iter();

@@ -1,39 +1,54 @@
 //! `sponde run`: execute notebooks, scripts or a line of code. stdout is what the code printed (docs/run.md).
 //!
-//! [`plan`] says what runs and where it goes, [`source`] reads it, [`kernels`] finds who runs it, [`job`] takes one from
-//! its file to its executed copy; [`watch`] shows one while it runs, [`many`] several; [`check`] compares outputs.
+//! [`crate::app::run`] decides what runs, where and how; [`watch`] shows one while it runs, [`many`] several; [`check`]
+//! shows what differs.
 
 mod check;
 mod finish;
-mod job;
-mod kernel_failure;
-mod kernels;
 mod many;
 mod params;
-mod plan;
 mod progress;
-mod source;
 mod watch;
 
+use std::io::{IsTerminal as _, Read as _};
 use std::path::Path;
+use std::time::Duration;
 
 use super::args::RunArgs;
 use super::picture::PictureFiles;
 use super::{Context, eprint, print, signals, style};
+use crate::app::run::{
+    Check, CheckSettings, Input, Job, Outputs, ParameterSettings, Ran, RunSettings, Target,
+    declared_in, parameters, plan, prepare, write,
+};
 use crate::app::{place, remote_kernels};
 use crate::cli::exit::Exit;
 use crate::error::{Failure, FailureKind};
 pub(super) use finish::bad;
-use job::{Ran, Settings, prepare, write};
-pub(super) use kernel_failure::kernel_failure;
-use plan::{Job, Target, plan};
 use progress::Progress;
 use watch::{Shown, Watched};
 
+/// What all notebooks of a run share.
+struct Settings<'a> {
+    args: &'a RunArgs,
+    run: RunSettings<'a>,
+}
+
 /// Runs it.
 pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failure> {
-    let parameters = params::read(&args)?;
-    let jobs = plan(&args, &parameters)?;
+    let parameters = parameters(&ParameterSettings {
+        files: args.parameters_files.clone(),
+        yaml: args.parameters_yaml.clone(),
+        typed: args.parameters.clone(),
+        raw: args.raw.clone(),
+    })?;
+    let outputs = Outputs {
+        output: args.output.clone(),
+        inplace: args.inplace,
+        is_check: args.check,
+        is_stdout_taken: args.json,
+    };
+    let jobs = plan(inputs(&args)?, &outputs, &parameters)?;
     let cwd = place::current_dir(context)?;
     if let Some(dir) = args.cwd.as_deref().filter(|dir| !dir.is_dir()) {
         return Err(Failure::usage(format!(
@@ -43,30 +58,41 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
     }
     if args.list_parameters {
         for job in &jobs {
-            let source = source::read(job, &cwd, None, context)?;
-            print(&params::list(&source.notebook, &job.shown)?)?;
+            print(&params::list(declared_in(job, &cwd, context)?))?;
         }
         return Ok(Exit::Done);
     }
     let reads_stdin = args.paths.iter().any(|path| path == Path::new("-"));
     let settings = Settings {
-        far: remote_kernels::open(args.gateway.gateway.as_deref(), context).await?,
-        allow_stdin: style::is_interactive()
-            && jobs.len() == 1
-            && !(reads_stdin || args.json || args.check),
-        parameters,
-        cwd,
-        context,
+        run: RunSettings {
+            parameters,
+            workdir: args.cwd.clone(),
+            cwd,
+            kernel: args.kernel.clone(),
+            existing: args.existing.clone(),
+            gateway: remote_kernels::open(args.gateway.gateway.as_deref(), context).await?,
+            sandbox: args.sandbox.settings(),
+            databases: args.databases.clone(),
+            // The comparison tells which errors are new.
+            allow_errors: args.allow_errors || args.check,
+            allow_stdin: style::is_interactive()
+                && jobs.len() == 1
+                && !(reads_stdin || args.json || args.check),
+            hide_code: args.report_mode,
+            cell_timeout: args.timeout.map(Duration::from_secs),
+            total_timeout: args.total_timeout.map(Duration::from_secs),
+            start_timeout: Duration::from_secs(args.start_timeout),
+            context,
+        },
         args: &args,
     };
     if args.prepare_only {
         for job in &jobs {
-            let prepared = prepare(job, &settings).await?;
-            let output = match &job.output {
-                Target::Nowhere => &Target::Stdout,
-                output => output,
-            };
-            write(&prepared.notebook, output)?;
+            let prepared = prepare(job, &settings.run).await?;
+            match &job.output {
+                Target::Nowhere | Target::Stdout => print(&prepared.notebook.to_json())?,
+                Target::File(path) => write(&prepared.notebook, path)?,
+            }
         }
         return Ok(Exit::Done);
     }
@@ -76,23 +102,49 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
     }
 }
 
+/// What is named on the command line. stdin is read to its end.
+fn inputs(args: &RunArgs) -> Result<Vec<Input>, Failure> {
+    if let Some(code) = &args.code {
+        return Ok(vec![Input::Code(code.clone())]);
+    }
+    let of = |path: &std::path::PathBuf| {
+        if path.as_os_str() != "-" {
+            return Ok(Input::File(path.clone()));
+        }
+        let mut bytes = Vec::new();
+        std::io::stdin()
+            .read_to_end(&mut bytes)
+            .map_err(|error| Failure::usage(format!("could not read `stdin`: {error}")))?;
+        Ok(Input::Piped(bytes))
+    };
+    args.paths.iter().map(of).collect()
+}
+
+fn check_settings(args: &RunArgs) -> CheckSettings {
+    CheckSettings {
+        tolerance: args.tolerance,
+        picture_tolerance: args.picture_tolerance,
+        sanitize_with: args.sanitize_with.clone(),
+    }
+}
+
 /// Runs one notebook while a person watches.
 async fn one(job: &Job, settings: &Settings<'_>) -> Result<Exit, Failure> {
     let args = settings.args;
-    let mut prepared = prepare(job, settings).await?;
+    let mut prepared = prepare(job, &settings.run).await?;
     let check = if args.check {
-        let options = check::options(args)?;
-        Some(check::Check::new(&mut prepared.notebook, options))
+        let options = check_settings(args).options()?;
+        Some(Check::new(&mut prepared.notebook, options))
     } else {
         None
     };
-    if let Some(line) = prepared.sandbox_line(settings) {
+    if let Some(line) = prepared.sandbox_line(std::io::stderr().is_terminal(), &settings.run) {
         let line = style::paint(style::DIM, &line, style::stderr_colours());
         eprint(&format!("{line}\n"));
     }
     let (mut signals, _listening) = signals::listen();
     let kernel = tokio::select! {
-        kernel = prepared.start(job, settings) => kernel?,
+        kernel = prepared.start(job, &settings.run) => kernel?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),
     };
     let shown = match &job.output {
@@ -104,7 +156,7 @@ async fn one(job: &Job, settings: &Settings<'_>) -> Result<Exit, Failure> {
     let progress = Progress::new(args.progress, &prepared.notebook);
     let output = job.output.file();
     let ran = prepared
-        .run(job, kernel, settings, async |events, control| {
+        .run(job, kernel, &settings.run, async |events, control| {
             let signals = &mut signals;
             watch::watch(
                 events,
@@ -113,11 +165,14 @@ async fn one(job: &Job, settings: &Settings<'_>) -> Result<Exit, Failure> {
                 progress,
                 shown,
                 output,
-                settings.context,
+                settings.run.context,
             )
             .await
         })
         .await?;
+    if job.output == Target::Stdout {
+        print(&ran.notebook.to_json())?;
+    }
     match &ran.watched {
         Watched::Whole => {}
         Watched::Stopped => return Ok(Exit::Interrupted),
@@ -157,7 +212,7 @@ struct Concluded {
 
 /// Compares what was stored with what is there now, and takes it over if that is wanted.
 fn conclude<W>(
-    check: check::Check,
+    check: Check,
     ran: &Ran<W>,
     job: &Job,
     settings: &Settings<'_>,
@@ -168,17 +223,17 @@ fn conclude<W>(
         Err(_) => Some(0),
     };
     let checked = check.compare(&ran.notebook, stopped);
-    let dir = settings.context.paths.cache.join("check");
-    let report = check.report(&job.shown, &checked, &mut PictureFiles::new(dir));
+    let dir = settings.run.context.paths.cache.join("check");
+    let report = check::report(&check, &job.shown, &checked, &mut PictureFiles::new(dir));
     let words = checked.summary();
     let differs = !checked.differing.is_empty();
-    if let plan::Input::File(path) = &job.input
+    if let Input::File(path) = &job.input
         && settings.args.update
         && differs
         && stopped.is_none()
     {
         let updated = check.updated(&ran.notebook, &checked);
-        write(&updated, &Target::File(path.clone()))?;
+        write(&updated, path)?;
         return Ok(Concluded {
             report,
             words: format!("{words}, updated"),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 
-use crate::kernel::task::{self, Task};
+use crate::task::{self, Task};
 
 /// So many Ctrl-C within [`IN_A_ROW`] end the program at once.
 const AT_ONCE: usize = 3;
@@ -46,7 +46,7 @@ pub(super) fn listen() -> (mpsc::Receiver<Ask>, Task) {
                     pressed.push(now);
                     if pressed.len() >= AT_ONCE {
                         NOW.notify_one();
-                        // Whoever waits for it may be stuck in a write.
+                        // The task that waits for it may be stuck in a write.
                         tokio::time::sleep(STUCK).await;
                         super::line_source::restore();
                         std::process::exit(INTERRUPTED);

@@ -4,10 +4,12 @@
 use std::fmt::Write as _;
 
 use super::escape::escape_into;
+use crate::ansi::{Parser, Piece};
 
 /// Turns text into HTML; the colour at the end of one piece is that of the next.
 #[derive(Debug, Default)]
 pub(super) struct Ansi {
+    parser: Parser,
     style: Style,
 }
 
@@ -36,29 +38,21 @@ impl Ansi {
     /// The text as HTML.
     pub(super) fn html(&mut self, text: &str) -> String {
         let mut html = String::with_capacity(text.len() + text.len() / 4);
-        let mut rest = text;
-        while let Some(at) = rest.find(['\u{1b}', '\u{9b}']) {
-            let (before, sequence) = rest.split_at(at);
-            self.push(before, &mut html);
-            let length = length(sequence);
-            let (sequence, after) = sequence.split_at_checked(length).unwrap_or((sequence, ""));
-            let inner = sequence
-                .strip_prefix("\u{1b}[")
-                .or_else(|| sequence.strip_prefix('\u{9b}'));
-            if let Some(codes) = inner.and_then(|inner| inner.strip_suffix('m')) {
-                self.style.apply(codes);
-            }
-            rest = after;
-        }
-        self.push(rest, &mut html);
+        let style = &mut self.style;
+        self.parser.parse(text, |piece| match piece {
+            Piece::Text(text) => style.push(text, &mut html),
+            Piece::Colour(codes) => style.apply(codes),
+        });
         html
     }
+}
 
-    fn push(&self, text: &str, html: &mut String) {
+impl Style {
+    fn push(self, text: &str, html: &mut String) {
         if text.is_empty() {
             return;
         }
-        let (classes, style) = self.style.attributes();
+        let (classes, style) = self.attributes();
         if classes.is_empty() && style.is_empty() {
             return escape_into(text, html);
         }
@@ -72,39 +66,6 @@ impl Ansi {
         html.push('>');
         escape_into(text, html);
         html.push_str("</span>");
-    }
-}
-
-/// Bytes of the sequence that `text` begins with.
-fn length(text: &str) -> usize {
-    let csi = |start: usize| {
-        let end = text
-            .get(start..)
-            .and_then(|rest| rest.find(|c: char| !matches!(c, ' '..='?')));
-        end.map_or(text.len(), |at| {
-            let last = text.get(start + at..).and_then(|rest| rest.chars().next());
-            start
-                + at
-                + last
-                    .filter(|c| matches!(c, '@'..='~'))
-                    .map_or(0, char::len_utf8)
-        })
-    };
-    let mut chars = text.chars();
-    match (chars.next(), chars.next()) {
-        (Some('\u{9b}'), _) => csi('\u{9b}'.len_utf8()),
-        (_, Some('[')) => csi(2),
-        // A string to its end: titles, links, pictures.
-        (_, Some(']' | 'P' | '_' | '^' | 'X')) => {
-            let ends = [
-                text.find('\u{7}').map(|at| at + 1),
-                text.find("\u{1b}\\").map(|at| at + 2),
-            ];
-            ends.into_iter().flatten().min().unwrap_or(text.len())
-        }
-        (_, Some(' '..='/')) => text.len().min(3),
-        (_, Some(c)) if c.is_ascii() && c != '\u{1b}' => 2,
-        _ => 1,
     }
 }
 

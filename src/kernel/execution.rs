@@ -130,6 +130,12 @@ pub enum Verdict {
 }
 
 impl Execution {
+    /// The kernel's task is gone, and has not said how it ended.
+    const LOST: Outcome = Outcome {
+        verdict: Verdict::KernelDied(ExitReason::Unknown),
+        count: None,
+    };
+
     /// One that has not been sent yet, and where its events go.
     pub(super) fn new(id: String) -> (Self, Events) {
         let (sender, events) = mpsc::unbounded_channel();
@@ -155,10 +161,18 @@ impl Execution {
         }
         // The actor went away without a word (it panicked, or the runtime is going down).
         self.finished = true;
-        Some(ExecutionEvent::Finished(Outcome {
-            verdict: Verdict::KernelDied(ExitReason::Unknown),
-            count: None,
-        }))
+        Some(ExecutionEvent::Finished(Self::LOST))
+    }
+
+    /// Runs to the end, whatever comes before it.
+    pub async fn outcome(mut self) -> Outcome {
+        loop {
+            match self.next().await {
+                Some(ExecutionEvent::Finished(outcome)) => return outcome,
+                Some(_) => {}
+                None => return Self::LOST,
+            }
+        }
     }
 
     /// Runs to the end and returns all outputs. For code whose outputs are known to be small.
@@ -174,15 +188,7 @@ impl Execution {
                     | ExecutionEvent::InputRequested(_)
                     | ExecutionEvent::StillRunning { .. },
                 ) => {}
-                None => {
-                    return (
-                        outputs,
-                        Outcome {
-                            verdict: Verdict::KernelDied(ExitReason::Unknown),
-                            count: None,
-                        },
-                    );
-                }
+                None => return (outputs, Self::LOST),
             }
         }
     }
@@ -199,7 +205,7 @@ impl OutputEvent {
         let plain = data
             .text_of("text/plain")
             .filter(|text| text.contains('\u{1b}'))
-            .map(|text| anstream::adapter::strip_str(&text).to_string());
+            .map(|text| crate::ansi::strip(&text));
         if let Some(plain) = plain {
             data.insert("text/plain", plain);
         }

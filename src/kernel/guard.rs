@@ -57,8 +57,8 @@ use spool::Spool;
 pub(super) use thread::apart;
 
 use super::oversize::Oversize;
-use super::task::{self, Task};
 use crate::jupyter::connection::Endpoint;
+use crate::task::{self, Task};
 
 /// What is copied at once. A chunk a direction is all that a guard buffers.
 const CHUNK: usize = 64 * 1024;

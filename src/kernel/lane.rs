@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use super::task;
+use crate::task;
 
 /// Bytes that may wait beside the queue.
 pub(super) const BACKLOG: usize = 64 << 20;

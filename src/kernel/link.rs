@@ -16,12 +16,12 @@ use zeromq::{DealerSocket, Socket as _, SocketOptions, SubSocket};
 use super::guard::{self, Batch, Closing, Direct, Guard, GuardEvent, GuardLimits};
 use super::lane::{Lane, Unsent};
 use super::oversize::{Oversize, Oversized};
-use super::task::{self, Task};
 use crate::jupyter::connection::{ConnectionInfo, Socket, Transport};
 use crate::jupyter::content::Content;
 use crate::jupyter::message::{Channel, Message};
 use crate::jupyter::raw::RawMessage;
 use crate::jupyter::wire::{self, Signer, WireError};
+use crate::task::{self, Task};
 
 /// Bytes of iopub messages that may be on their way through us at any time. A single larger message passes alone.
 pub(super) const IN_FLIGHT_BYTES: usize = 32 << 20;
@@ -364,7 +364,7 @@ async fn read(
         _ => return std::future::pending().await,
     };
     let _ = incoming.send(Incoming::Lost(loss)).await;
-    // Whoever takes them learns why there will be no more from what was said: until then the queue stays open.
+    // The task that takes them learns why there will be no more from what was said: until then the queue stays open.
     std::future::pending::<()>().await;
 }
 

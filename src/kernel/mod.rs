@@ -36,9 +36,7 @@ mod routing;
 pub mod sandbox;
 pub mod secrets;
 mod source;
-mod spawner;
 mod tap;
-pub mod task;
 mod zmtp;
 
 use std::time::Duration;
@@ -321,7 +319,7 @@ impl Kernel {
         let (commands, inbox) = mpsc::channel(64);
         let (state_tx, state) = watch::channel(KernelState::Starting);
         let (ready_tx, ready) = oneshot::channel();
-        task::spawn(
+        crate::task::spawn(
             "kernel actor",
             actor::run(target, inbox, state_tx, ready_tx),
         )

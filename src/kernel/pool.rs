@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::task::{self, Task};
 use super::{ExecuteOptions, Kernel, KernelError, KernelState, LaunchOptions};
+use crate::task::{self, Task};
 
 /// Spares at the same time; the oldest goes when one more is wanted.
 const SPARES: usize = 4;

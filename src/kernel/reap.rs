@@ -176,7 +176,7 @@ pub fn is_kept(connection_file: &Path, socket_root: &Path) -> bool {
     kept_owner(connection_file, socket_root).is_some()
 }
 
-/// Interrupts such a kernel, whoever waits for it.
+/// Interrupts such a kernel, no matter who waits for it.
 pub fn interrupt_kept(connection_file: &Path, socket_root: &Path) {
     if let Some((_, owner)) = kept_owner(connection_file, socket_root)
         && let Some(kernel) = owner.kept()

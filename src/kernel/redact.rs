@@ -1,6 +1,6 @@
 //! Takes secrets out of text: values that are known, and what has the form of a token.
 //!
-//! Values come from the person's environment ([`super::secrets`]) and from whoever gets a key later; they are looked for
+//! Values come from the person's environment ([`super::secrets`]) and from keys that are read later; they are looked for
 //! all at once, in one pass. Forms are those that issuers have published; they are for text that leaves the machine or
 //! is kept for long, because a form can be wrong about a name.
 //!

@@ -25,7 +25,7 @@ const ENDINGS: [&str; 9] = [
 ];
 /// Whole names.
 const NAMES: [&str; 20] = [
-    // Sockets and servers that act for the person: whoever reaches them can log in, start programs, or become root.
+    // Sockets and servers that act for the person: anyone who reaches them can log in, start programs, or become root.
     "SSH_AUTH_SOCK",
     "SSH_AGENT_PID",
     "GPG_AGENT_INFO",

@@ -137,7 +137,7 @@ impl Listener {
 }
 
 impl Kernel {
-    /// The sending half alone: whoever listens goes on to listen.
+    /// The sending half alone: anyone who listens goes on to listen.
     pub fn tap_sender(&self) -> TapSender {
         TapSender {
             commands: self.commands.clone(),
@@ -153,7 +153,7 @@ impl Kernel {
     }
 
     /// The same, with the messages of our own cells: for front ends that share the kernel with us. Those hold no permit:
-    /// whoever listens takes them at once.
+    /// anyone who listens takes them at once.
     ///
     /// # Errors
     /// [`KernelError::Closed`].

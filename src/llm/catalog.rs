@@ -5,7 +5,7 @@
 //! ([`Resolved::Local`]).
 
 use super::endpoint::{Endpoint, ProviderKind};
-use super::providers::{PROVIDERS, Place, Provider, set};
+use super::providers::{PROVIDERS, Provider, ProviderChoice, set};
 pub use super::setup::{CatalogError, Environment, Setup};
 
 /// What a name stands for.
@@ -46,7 +46,7 @@ pub fn resolve(
     Ok(Resolved::Served(Box::new(endpoint)))
 }
 
-pub(super) fn no_key(place: &Place<'_>) -> CatalogError {
+pub(super) fn no_key(place: &ProviderChoice<'_>) -> CatalogError {
     CatalogError::NoKey {
         provider: place.name.clone(),
         variables: place
@@ -62,18 +62,18 @@ fn split<'a>(
     name: &str,
     base_url: Option<&str>,
     setup: Setup<'a>,
-) -> Result<(Place<'a>, String), CatalogError> {
+) -> Result<(ProviderChoice<'a>, String), CatalogError> {
     if let Some((prefix, model)) = name.split_once('/')
-        && let Some(place) = Place::named(prefix, setup)?
+        && let Some(place) = ProviderChoice::named(prefix, setup)?
     {
         return Ok((place, model.to_owned()));
     }
     // `openai` alone: the provider's usual model, if it has one.
-    if let Some(place) = Place::named(name, setup)? {
+    if let Some(place) = ProviderChoice::named(name, setup)? {
         let model = place.usual_model().unwrap_or_default().to_owned();
         return Ok((place, model));
     }
-    let of = |kind| Place::of(Provider::of(kind), setup);
+    let of = |kind| ProviderChoice::of(Provider::of(kind), setup);
     if base_url.is_some() || set(setup.environment, "OPENAI_BASE_URL").is_some() {
         return Ok((of(ProviderKind::OpenAiCompatible), name.to_owned()));
     }

@@ -12,7 +12,7 @@ use super::catalog::Setup;
 use super::endpoint::{Endpoint, KeySource, ProviderKind};
 use super::http;
 use super::listing::{self, Listed};
-use super::providers::{PROVIDERS, Place, Provider, set};
+use super::providers::{PROVIDERS, Provider, ProviderChoice, set};
 
 /// How long a server on this machine may take to list its models.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -56,9 +56,9 @@ pub struct Server {
 impl Server {
     /// The endpoint of one of its models.
     pub fn endpoint(&self, model: &Listed, setup: Setup<'_>) -> Endpoint {
-        let place = Place::of(Provider::of(self.kind), setup);
+        let place = ProviderChoice::of(Provider::of(self.kind), setup);
         let mut endpoint = place.endpoint(&model.name, &self.base_url, setup.environment);
-        model.said.fill(&mut endpoint.info);
+        model.facts.fill(&mut endpoint.info);
         endpoint
     }
 }
@@ -86,7 +86,7 @@ pub fn keys(setup: Setup<'_>) -> Vec<Found> {
     PROVIDERS
         .iter()
         .filter_map(|provider| {
-            let place = Place::of(provider, setup);
+            let place = ProviderChoice::of(provider, setup);
             let model = place.usual_model()?;
             let command = place.key_command();
             let key = place.key(setup.environment).map(|key| key.source);
@@ -106,7 +106,7 @@ pub async fn servers(setup: Setup<'_>) -> Vec<Server> {
 }
 
 async fn server(kind: ProviderKind, setup: Setup<'_>, patience: Duration) -> Option<Server> {
-    let place = Place::of(Provider::of(kind), setup);
+    let place = ProviderChoice::of(Provider::of(kind), setup);
     let base_url = place.base_url(None, setup.environment).ok()?;
     let key = place.key(setup.environment);
     let client = http::client(&base_url).ok()?;
@@ -128,7 +128,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::llm::listing::Said;
+    use crate::llm::listing::ModelFacts;
     use crate::llm::providers::{AllSettings, KeyCommand, Settings};
 
     /// A server that answers every request with `body`, or never if there is none.
@@ -165,7 +165,7 @@ mod tests {
     fn plain(name: &str) -> Listed {
         Listed {
             name: name.to_owned(),
-            said: Said::default(),
+            facts: ModelFacts::default(),
         }
     }
 

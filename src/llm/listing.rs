@@ -37,12 +37,12 @@ pub struct Listed {
     /// Its name there.
     pub name: String,
     /// What the server says of it.
-    pub said: Said,
+    pub facts: ModelFacts,
 }
 
 /// What a server says of a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Said {
+pub struct ModelFacts {
     /// Context window in tokens, as the server runs it.
     pub context_window: Option<u64>,
     /// The most tokens of a reply.
@@ -81,7 +81,7 @@ pub enum ListError {
     Never,
 }
 
-impl Said {
+impl ModelFacts {
     /// Fills in what is not known of a model otherwise.
     pub fn fill(&self, info: &mut ModelInfo) {
         info.context_window = info.context_window.or(self.context_window);
@@ -133,7 +133,7 @@ pub async fn list(
 }
 
 /// What the server says of the model that an endpoint names. `None` if it says nothing.
-pub async fn inspect(client: &Client, endpoint: &Endpoint) -> Option<Said> {
+pub async fn inspect(client: &Client, endpoint: &Endpoint) -> Option<ModelFacts> {
     let key = endpoint.key.as_ref();
     let root = endpoint.base_url.trim_end_matches("/v1");
     let name = endpoint.model.as_str();
@@ -144,10 +144,10 @@ pub async fn inspect(client: &Client, endpoint: &Endpoint) -> Option<Said> {
                 .json(&json!({ "model": name }));
             let answer = ask(signed(request, endpoint.kind, key)).await.ok()?;
             let capable = |what| has(answer.get("capabilities"), what);
-            Some(Said {
+            Some(ModelFacts {
                 vision: capable("vision"),
                 tools: capable("tools"),
-                ..Said::default()
+                ..ModelFacts::default()
             })
         }
         ProviderKind::LlamaServer | ProviderKind::OpenAiCompatible => {
@@ -163,10 +163,10 @@ pub async fn inspect(client: &Client, endpoint: &Endpoint) -> Option<Said> {
                     .as_u64()
             };
             match props.ok().and_then(|props| Some((window(&props)?, props))) {
-                Some((context_window, props)) => Some(Said {
+                Some((context_window, props)) => Some(ModelFacts {
                     context_window: Some(context_window),
                     vision: props.pointer("/modalities/vision").and_then(Value::as_bool),
-                    ..Said::default()
+                    ..ModelFacts::default()
                 }),
                 None => listed_as(client, endpoint).await,
             }
@@ -175,7 +175,7 @@ pub async fn inspect(client: &Client, endpoint: &Endpoint) -> Option<Said> {
             let url = format!("{root}/api/v0/models/{name}");
             let answer = ask(signed(client.get(url), endpoint.kind, key)).await;
             match answer.ok().as_ref().and_then(listed) {
-                Some(listed) => Some(listed.said),
+                Some(listed) => Some(listed.facts),
                 None => listed_as(client, endpoint).await,
             }
         }
@@ -194,11 +194,11 @@ pub async fn inspect(client: &Client, endpoint: &Endpoint) -> Option<Said> {
     }
 }
 
-async fn listed_as(client: &Client, endpoint: &Endpoint) -> Option<Said> {
+async fn listed_as(client: &Client, endpoint: &Endpoint) -> Option<ModelFacts> {
     let key = endpoint.key.as_ref();
     let all = list(client, endpoint.kind, &endpoint.base_url, key).await;
     let found = all.ok()?.into_iter().find(|it| it.name == endpoint.model);
-    found.map(|listed| listed.said)
+    found.map(|listed| listed.facts)
 }
 
 fn signed(request: RequestBuilder, kind: ProviderKind, key: Option<&Key>) -> RequestBuilder {
@@ -250,12 +250,12 @@ fn listed(entry: &Value) -> Option<Listed> {
         && entry.pointer("/capabilities/completion_chat") != Some(&Value::Bool(false));
     talks.then(|| Listed {
         name: name.to_owned(),
-        said: said(entry),
+        facts: facts_of(entry),
     })
 }
 
 /// What an entry says: vLLM, OpenRouter, Groq, Mistral, Gemini, LM Studio, llama-server, Anthropic.
-fn said(entry: &Value) -> Said {
+fn facts_of(entry: &Value) -> ModelFacts {
     let number = |places: &[&str]| {
         places
             .iter()
@@ -264,7 +264,7 @@ fn said(entry: &Value) -> Said {
     };
     let flag = |place: &str| entry.pointer(place).and_then(Value::as_bool);
     let capable = |what| has(entry.get("capabilities"), what);
-    Said {
+    ModelFacts {
         context_window: number(&[
             "/loaded_context_length",
             "/max_model_len",
@@ -341,10 +341,10 @@ mod tests {
     fn each_vendors_facts_are_read() {
         let vllm = json!({"id": "m", "object": "model", "max_model_len": 32768});
         assert_eq!(
-            said(&vllm),
-            Said {
+            facts_of(&vllm),
+            ModelFacts {
                 context_window: Some(32_768),
-                ..Said::default()
+                ..ModelFacts::default()
             }
         );
         let router = json!({
@@ -354,7 +354,7 @@ mod tests {
             "supported_parameters": ["max_tokens", "tools"],
             "pricing": {"prompt": "0.000003", "completion": "0.000015", "input_cache_read": "0.0000003"},
         });
-        let facts = said(&router);
+        let facts = facts_of(&router);
         assert_eq!(
             (
                 facts.context_window,
@@ -370,27 +370,27 @@ mod tests {
         let mistral = json!({"id": "m", "max_context_length": 131_072,
             "capabilities": {"completion_chat": true, "function_calling": true, "vision": false}});
         assert_eq!(
-            said(&mistral),
-            Said {
+            facts_of(&mistral),
+            ModelFacts {
                 context_window: Some(131_072),
                 vision: Some(false),
                 tools: Some(true),
-                ..Said::default()
+                ..ModelFacts::default()
             }
         );
         let studio = json!({"id": "m", "type": "vlm", "max_context_length": 131_072,
             "loaded_context_length": 8192, "capabilities": ["tool_use"]});
         assert_eq!(
-            said(&studio),
-            Said {
+            facts_of(&studio),
+            ModelFacts {
                 context_window: Some(8192),
                 vision: Some(true),
                 tools: Some(true),
-                ..Said::default()
+                ..ModelFacts::default()
             }
         );
         let auto = json!({"id": "auto", "pricing": {"prompt": "-1", "completion": "-1"}});
-        assert_eq!(said(&auto), Said::default());
+        assert_eq!(facts_of(&auto), ModelFacts::default());
     }
 
     #[test]
@@ -401,11 +401,11 @@ mod tests {
             known: true,
             ..ModelInfo::default()
         };
-        let facts = Said {
+        let facts = ModelFacts {
             context_window: Some(2000),
             max_output: Some(10),
             vision: Some(false),
-            ..Said::default()
+            ..ModelFacts::default()
         };
         facts.fill(&mut info);
         assert_eq!(

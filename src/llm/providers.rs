@@ -35,7 +35,7 @@ const AZURE_API_VERSION: &str = "2024-10-21";
 
 /// A provider together with what the person says of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Place<'a> {
+pub struct ProviderChoice<'a> {
     /// What it is called in names.
     pub name: String,
     /// What is known about servers of its kind.
@@ -45,7 +45,7 @@ pub struct Place<'a> {
     own: bool,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ProviderChoice<'a> {
     /// The provider called `name`; `None` if nobody is.
     pub fn named(name: &str, setup: Setup<'a>) -> Result<Option<Self>, CatalogError> {
         let Some((name, settings)) = setup.providers.get_key_value(name) else {

@@ -2,7 +2,7 @@
 //!
 //! A reply that breaks off is asked for again too, as long as it was not complete: before a reply's end nothing of it
 //! runs. What was yielded of it is declared void by [`Delta::Retrying`], which goes out before every wait, so that
-//! whoever shows the reply can mark what was seen and say what is waited for. The prompt is sent again byte for byte:
+//! anyone who shows the reply can mark what was seen and say what is waited for. The prompt is sent again byte for byte:
 //! half a reply never gets into it. A server that names its own delay is believed, within bounds.
 //!
 //! Never asked again: what a request is refused for (4xx), and a reply that makes no sense from its beginning, which

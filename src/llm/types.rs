@@ -126,7 +126,7 @@ impl Native {
         Self(Arc::new(value))
     }
 
-    /// The JSON, for the provider and for whoever keeps it.
+    /// The JSON, for the provider and for anyone who keeps it.
     pub fn value(&self) -> &Value {
         &self.0
     }
@@ -237,7 +237,7 @@ pub enum Delta {
         fragment: String,
     },
     /// All of the reply so far is void: it broke off, and it is asked for again from its beginning. Comes before the
-    /// wait. Whoever showed a part of it marks that as cut off; nothing of it was a complete call, so nothing ran.
+    /// wait. Anyone who showed a part of it marks that as cut off; nothing of it was a complete call, so nothing ran.
     Retrying(Retrying),
     /// The reply as its provider wants it back, if words and calls are not all of it. At most once, right before the end.
     Native(Native),

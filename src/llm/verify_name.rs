@@ -12,7 +12,7 @@ use reqwest::Client;
 use super::catalog::{CatalogError, Setup, near};
 use super::endpoint::{Endpoint, ProviderKind};
 use super::listing;
-use super::providers::{PROVIDERS, Place};
+use super::providers::{PROVIDERS, ProviderChoice};
 
 /// How long a server may take to list its models.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -49,7 +49,7 @@ pub async fn check(
 /// The first part of a name that has several, if it is nobody's.
 fn doubtful<'a>(name: &'a str, setup: Setup<'_>) -> Option<&'a str> {
     let (prefix, _) = name.trim().split_once('/')?;
-    let is_known = prefix == "local" || !matches!(Place::named(prefix, setup), Ok(None));
+    let is_known = prefix == "local" || !matches!(ProviderChoice::named(prefix, setup), Ok(None));
     (!is_known).then_some(prefix)
 }
 

@@ -53,7 +53,7 @@ impl Questions {
         let id = id.as_str().and_then(|id| id.strip_prefix("sponde-"));
         let id = id.and_then(|id| id.parse().ok());
         if let Some(waiting) = id.and_then(|id: u64| self.waiting().remove(&id)) {
-            // Whoever asked may be gone.
+            // The asker may be gone.
             let _ = waiting.send(outcome);
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::app::executor::{ProgramSession, Turn};
-use crate::kernel::task;
+use crate::task;
 
 /// How long a person may think.
 const WAITS: Duration = Duration::from_mins(10);

@@ -62,7 +62,7 @@ pub(super) fn file_uri(path: &str) -> String {
 
 /// What an address means.
 #[derive(Debug, PartialEq, Eq)]
-enum Place {
+enum ResourceAddress {
     Notebook {
         session: String,
         format: Exported,
@@ -79,7 +79,7 @@ enum Place {
     File(String),
 }
 
-impl Place {
+impl ResourceAddress {
     fn of(uri: &str) -> Option<Self> {
         let rest = uri.strip_prefix("sponde://")?;
         if let Some(path) = rest.strip_prefix("files/") {
@@ -196,19 +196,19 @@ pub(super) fn templates() -> Value {
 /// # Errors
 /// It is there and cannot be read.
 pub(super) async fn read(server: &McpServer, uri: &str) -> Result<Option<Value>, RpcError> {
-    let Some(place) = Place::of(uri) else {
+    let Some(place) = ResourceAddress::of(uri) else {
         return Ok(None);
     };
     let contents = match place {
-        Place::File(path) => return file(server, uri, path).await,
-        Place::Notebook { session, format } => {
+        ResourceAddress::File(path) => return file(server, uri, path).await,
+        ResourceAddress::Notebook { session, format } => {
             let Ok(session) = server.executor().running(&session) else {
                 return Ok(None);
             };
             let text = session.export(format).await;
             text.map(|text| json!({ "uri": uri, "mimeType": format.mime(), "text": text }))
         }
-        Place::Text { session, cell } => {
+        ResourceAddress::Text { session, cell } => {
             let Some(cell) = cell_of(server, &session, &cell).await else {
                 return Ok(None);
             };
@@ -216,7 +216,7 @@ pub(super) async fn read(server: &McpServer, uri: &str) -> Result<Option<Value>,
             let text = text.map_err(|error| RpcError::internal(error.to_string()))?;
             Some(json!({ "uri": uri, "mimeType": "text/plain", "text": text }))
         }
-        Place::Output {
+        ResourceAddress::Output {
             session,
             cell,
             index,
@@ -266,17 +266,17 @@ mod tests {
 
     #[test]
     fn an_address_is_read_as_it_was_written() {
-        let of = Place::of;
+        let of = ResourceAddress::of;
         assert_eq!(
             of(&notebook_uri_as("a", "md")),
-            Some(Place::Notebook {
+            Some(ResourceAddress::Notebook {
                 session: "a".to_owned(),
                 format: Exported::Markdown,
             })
         );
         assert_eq!(
             of(&output_uri("a", "c1", 2)),
-            Some(Place::Output {
+            Some(ResourceAddress::Output {
                 session: "a".to_owned(),
                 cell: "c1".to_owned(),
                 index: 2,
@@ -284,14 +284,17 @@ mod tests {
         );
         assert_eq!(
             of(&cell_uri("a", "c1")),
-            Some(Place::Text {
+            Some(ResourceAddress::Text {
                 session: "a".to_owned(),
                 cell: "c1".to_owned(),
             })
         );
         let path = "sub dir/ä%2F.csv";
         assert_eq!(file_uri(path), "sponde://files/sub%20dir/%C3%A4%252F.csv");
-        assert_eq!(of(&file_uri(path)), Some(Place::File(path.to_owned())));
+        assert_eq!(
+            of(&file_uri(path)),
+            Some(ResourceAddress::File(path.to_owned()))
+        );
         for bad in [
             "file:///etc/passwd",
             "sponde://sessions/a",

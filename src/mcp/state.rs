@@ -6,7 +6,7 @@ use tokio::sync::{OnceCell, broadcast};
 
 use super::change::Change;
 use super::parked::Parked;
-use crate::app::executor::{Executor, Eye};
+use crate::app::executor::{Executor, SharedPreparer};
 use crate::app::model;
 
 /// Changes that a slow subscriber may be behind.
@@ -23,7 +23,7 @@ struct Shared {
     has_model: OnceCell<bool>,
     parked: Parked,
     changes: broadcast::Sender<Change>,
-    eye: Eye,
+    preparer: SharedPreparer,
 }
 
 impl McpServer {
@@ -35,7 +35,7 @@ impl McpServer {
                 has_model: OnceCell::new(),
                 parked: Parked::default(),
                 changes: broadcast::Sender::new(CHANGES),
-                eye: Eye::default(),
+                preparer: SharedPreparer::default(),
             }),
         }
     }
@@ -58,8 +58,8 @@ impl McpServer {
         &self.shared.parked
     }
 
-    pub(super) fn eye(&self) -> &Eye {
-        &self.shared.eye
+    pub(super) fn preparer(&self) -> &SharedPreparer {
+        &self.shared.preparer
     }
 
     /// Tells subscribers.

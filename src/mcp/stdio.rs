@@ -18,7 +18,7 @@ use super::caller::{Caller, unintroduced};
 use super::change::Followed;
 use super::message::{self, Incoming, Request, RpcError};
 use super::state::McpServer;
-use crate::kernel::task::{self, Task};
+use crate::task::{self, Task};
 
 /// Bytes of a message from a client.
 const LONGEST: usize = 96 << 20;

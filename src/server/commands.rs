@@ -20,7 +20,7 @@ use super::state::Shared;
 use crate::agent::Command;
 use crate::agent::stream::{ItemId, Rejection};
 use crate::app::registry::LiveSession;
-use crate::kernel::task;
+use crate::task;
 
 /// Characters of a key.
 const KEY: usize = 128;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::extract::multipart::Multipart;
@@ -13,7 +14,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt as _};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 use tokio_util::io::ReaderStream;
@@ -22,8 +23,7 @@ use super::download::{self, Wanted};
 use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::state::Shared;
-use crate::app::files as app;
-use crate::app::files::Writing;
+use crate::app::files::{FileEntry, Writing};
 pub(super) use crate::app::files::{iso, relative};
 use crate::kernel::folder::{self, Folder};
 
@@ -41,36 +41,13 @@ pub(super) struct Where {
     path: String,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Entry {
-    name: String,
-    kind: &'static str,
-    bytes: u64,
-    /// ISO 8601.
-    modified: Option<String>,
-}
-
-impl From<app::Entry> for Entry {
-    fn from(entry: app::Entry) -> Self {
-        Self {
-            name: entry.name,
-            kind: entry.kind,
-            bytes: entry.bytes,
-            modified: entry.modified.and_then(iso),
-        }
-    }
-}
-
 /// What is in a directory.
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(of): Query<Where>,
-) -> Result<Response, Problem> {
-    let dir = place(&shared, &id, &of.path)?;
-    let entries = blocking(move || app::entries(&dir)).await?;
-    let entries: Vec<Entry> = entries.into_iter().map(Entry::from).collect();
-    Ok(axum::Json(entries).into_response())
+) -> Result<Json<Vec<FileEntry>>, Problem> {
+    Ok(Json(shared.live(&id)?.asides.files(&of.path).await?))
 }
 
 /// A file's bytes.

@@ -1,21 +1,24 @@
-//! What a session's kernels can be asked ([`crate::agent::asides`]), over HTTP. A cell that runs is never disturbed: where a kernel
-//! cannot answer beside it, the answer is 409 `busy`.
+//! What a session can be asked beside its cells ([`crate::agent::query`]), over HTTP. A cell that runs is never disturbed: where a
+//! kernel cannot answer beside it, the answer is 409 `busy`.
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::download;
 use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::state::Shared;
-use crate::agent::asides::{self, AsideError};
+use crate::agent::query::{
+    CodeAt, ColumnProfile, CompletionList, Documentation, FrameWindow, OutputLines, OutputPage,
+    QueryError, QueryReason, Rows, VariableInfo,
+};
 use crate::kernel::{FramePiece, KernelError};
 
 /// Which kernel.
@@ -30,62 +33,76 @@ pub(super) async fn variables(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(whose): Query<Whose>,
-) -> Result<Response, Problem> {
+) -> Result<Json<Vec<VariableInfo>>, Problem> {
     let live = shared.live(&id)?;
-    let variables = live.asides.variables(whose.language.as_deref()).await?;
-    let variables: Vec<Value> = variables
-        .into_iter()
-        .map(|it| {
-            let (shape, size) = if it.shape.contains('x') {
-                (Some(it.shape), None)
-            } else {
-                (None, it.shape.parse::<u64>().ok())
-            };
-            json!({ "name": it.name, "type": it.kind, "shape": shape, "size": size, "bytes": it.bytes, "preview": it.head })
-        })
-        .collect();
-    Ok(axum::Json(variables).into_response())
-}
-
-/// Code, and where the cursor stands in it.
-#[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct CodeAtCursor {
-    code: String,
-    /// In unicode code points; without it at the end.
-    cursor: Option<usize>,
-    language: Option<String>,
+    let list = live.asides.variables(whose.language.as_deref()).await?;
+    Ok(Json(list.variables))
 }
 
 /// What could stand at the cursor.
 pub(super) async fn complete(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-    Query(typed): Query<CodeAtCursor>,
-) -> Result<Response, Problem> {
-    let live = shared.live(&id)?;
-    let language = typed.language.as_deref();
-    let completions = live
-        .asides
-        .complete(language, &typed.code, typed.cursor)
-        .await?;
-    let answer = json!({
-        "matches": completions.matches,
-        "start": completions.cursor_start,
-        "end": completions.cursor_end,
-    });
-    Ok(axum::Json(answer).into_response())
+    Query(at): Query<CodeAt>,
+) -> Result<Json<CompletionList>, Problem> {
+    Ok(Json(shared.live(&id)?.asides.complete(&at).await?))
 }
 
-/// Which rows of a table.
+/// Code, where the cursor stands in it, and what is wanted.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct Rows {
+pub(super) struct Inspected {
+    code: String,
+    /// In unicode code points; without it at the end.
+    cursor: Option<usize>,
+    language: Option<String>,
+    /// Whether the source is wanted too.
     #[serde(default)]
-    offset: u64,
-    limit: Option<u64>,
-    sort: Option<String>,
-    #[serde(default)]
-    descending: bool,
-    filter: Option<String>,
+    source: bool,
+}
+
+/// Documentation for what stands at the cursor.
+pub(super) async fn inspect(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(wanted): Query<Inspected>,
+) -> Result<Json<Documentation>, Problem> {
+    let live = shared.live(&id)?;
+    let at = CodeAt {
+        code: wanted.code,
+        cursor: wanted.cursor,
+        language: wanted.language,
+    };
+    Ok(Json(live.asides.inspect(&at, wanted.source).await?))
+}
+
+/// Which lines of a cell's output.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct WhichLines {
+    /// The first line, from 1; a negative number counts from the end.
+    start: Option<i64>,
+    /// How many; 200 if left out.
+    lines: Option<usize>,
+    /// Only lines with this text in them, in any case.
+    search: Option<String>,
+    /// The file, where the output of a cell is in several.
+    file: Option<String>,
+}
+
+/// Lines of what a cell has put out.
+pub(super) async fn output(
+    State(shared): State<Arc<Shared>>,
+    Path((id, cell)): Path<(String, String)>,
+    Query(wanted): Query<WhichLines>,
+) -> Result<Json<OutputPage>, Problem> {
+    let live = shared.live(&id)?;
+    let wanted = OutputLines {
+        cell,
+        start: wanted.start,
+        lines: wanted.lines,
+        search: wanted.search,
+        file: wanted.file,
+    };
+    Ok(Json(live.asides.output(wanted).await?))
 }
 
 /// A window of a table.
@@ -93,20 +110,17 @@ pub(super) async fn window(
     State(shared): State<Arc<Shared>>,
     Path((id, name)): Path<(String, String)>,
     Query(rows): Query<Rows>,
-) -> Result<Response, Problem> {
-    let live = shared.live(&id)?;
-    let fields = live.asides.window(&name, &rows.wanted()).await?;
-    Ok(axum::Json(fields).into_response())
+) -> Result<Json<FrameWindow>, Problem> {
+    Ok(Json(shared.live(&id)?.asides.window(&name, &rows).await?))
 }
 
 /// What a column has in it.
 pub(super) async fn profile(
     State(shared): State<Arc<Shared>>,
     Path((id, name, column)): Path<(String, String, String)>,
-) -> Result<Response, Problem> {
+) -> Result<Json<ColumnProfile>, Problem> {
     let live = shared.live(&id)?;
-    let profile = live.asides.profile(&name, &column).await?;
-    Ok(axum::Json(profile).into_response())
+    Ok(Json(live.asides.profile(&name, &column).await?))
 }
 
 /// As what a table is downloaded.
@@ -137,11 +151,11 @@ pub(super) async fn export(
                 .hint("there are csv, parquet and xlsx"));
         }
     };
-    let rows = asides::Rows {
+    let rows = Rows {
         sort: wanted.sort,
         descending: wanted.descending,
         filter: wanted.filter,
-        ..asides::Rows::default()
+        ..Rows::default()
     };
     let file = format!("{name}.{format}");
     let live = shared.live(&id)?;
@@ -171,40 +185,30 @@ pub(super) async fn export(
     Ok(response)
 }
 
-impl Rows {
-    fn wanted(self) -> asides::Rows {
-        asides::Rows {
-            offset: self.offset,
-            limit: self.limit.unwrap_or(100),
-            sort: self.sort,
-            descending: self.descending,
-            filter: self.filter,
-        }
-    }
-}
-
-impl From<AsideError> for Problem {
-    fn from(error: AsideError) -> Self {
-        let (hint, message) = (error.hint().map(str::to_owned), error.to_string());
-        let problem = match error {
-            AsideError::Session(rejection) => return rejection.into(),
-            AsideError::Kernel(error) => return error.into(),
-            AsideError::NoKernel { .. } => Self::new(StatusCode::CONFLICT, "no_kernel", message),
-            AsideError::Busy => Self::new(StatusCode::CONFLICT, "busy", message),
-            AsideError::TooSlow => Self::new(StatusCode::GATEWAY_TIMEOUT, "timeout", message),
-            AsideError::NoAnswer => Self::new(StatusCode::BAD_GATEWAY, "no_answer", message),
-            AsideError::NoName => Self::bad_request(message),
-            AsideError::Refused { kind, .. } => match kind.as_str() {
-                "no_variable" => Self::new(StatusCode::NOT_FOUND, "no_variable", message),
-                "no_column" => Self::new(StatusCode::NOT_FOUND, "no_column", message),
-                "no_frame" => Self::new(StatusCode::BAD_REQUEST, "no_frame", message),
-                "missing_library" => {
-                    Self::new(StatusCode::NOT_IMPLEMENTED, "missing_library", message)
-                }
-                _ => Self::new(StatusCode::BAD_REQUEST, "failed", message),
-            },
+impl From<QueryError> for Problem {
+    fn from(error: QueryError) -> Self {
+        use QueryReason as Reason;
+        let (status, reason) = match error.reason {
+            Reason::Busy => (StatusCode::CONFLICT, "busy"),
+            Reason::TooMany => (StatusCode::TOO_MANY_REQUESTS, "too_many"),
+            Reason::NoKernel => (StatusCode::CONFLICT, "no_kernel"),
+            Reason::Timeout => (StatusCode::GATEWAY_TIMEOUT, "timeout"),
+            Reason::NoAnswer => (StatusCode::BAD_GATEWAY, "no_answer"),
+            Reason::BadRequest => (StatusCode::BAD_REQUEST, "bad_request"),
+            Reason::NoVariable => (StatusCode::NOT_FOUND, "no_variable"),
+            Reason::NoColumn => (StatusCode::NOT_FOUND, "no_column"),
+            Reason::NoFrame => (StatusCode::BAD_REQUEST, "no_frame"),
+            Reason::MissingLibrary => (StatusCode::NOT_IMPLEMENTED, "missing_library"),
+            Reason::Unsupported => (StatusCode::NOT_IMPLEMENTED, "unsupported"),
+            Reason::Failed => (StatusCode::BAD_REQUEST, "failed"),
+            Reason::NotFound => (StatusCode::NOT_FOUND, "not_found"),
+            Reason::Forbidden => (StatusCode::FORBIDDEN, "forbidden"),
+            Reason::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
+            Reason::Kernel => (StatusCode::BAD_GATEWAY, "kernel"),
+            Reason::Ended => (StatusCode::CONFLICT, "ended"),
         };
-        match hint {
+        let problem = Self::new(status, reason, error.message);
+        match error.hint {
             Some(hint) => problem.hint(hint),
             None => problem,
         }

@@ -25,7 +25,7 @@ use tower_service::Service as _;
 
 use super::Listen;
 use crate::error::{Failure, FailureKind};
-use crate::kernel::task::{self, Task};
+use crate::task::{self, Task};
 
 /// Connections at a time; the next one waits to be accepted.
 const CONNECTIONS: usize = 1024;

@@ -23,10 +23,10 @@ use tokio_util::sync::CancellationToken;
 use super::mcp_state::{Handshake, McpState};
 use super::operation::{Add, operation};
 use super::state::Shared;
-use crate::kernel::task::{self, Task};
 use crate::mcp::{
     self, Call, Caller, Incoming, LEGACY, MODERN, McpServer, Request, RpcError, answer,
 };
+use crate::task::{self, Task};
 
 /// Bytes of a message: a file in base64.
 const LARGEST: usize = 96 << 20;

@@ -23,12 +23,12 @@ use crate::jupyter::mime::{self, MimeBundle};
 use crate::jupyter::nbformat::Output;
 
 /// Session, cell and number of an output.
-type Place = (String, String, usize);
+type OutputAddress = (String, String, usize);
 
 /// Which types there are.
 pub(super) async fn types(
     State(shared): State<Arc<Shared>>,
-    Path(place): Path<Place>,
+    Path(place): Path<OutputAddress>,
 ) -> Result<Response, Problem> {
     let output = find(&shared, place).await?;
     let types: Vec<Value> = match &output {
@@ -64,7 +64,7 @@ pub(super) async fn bytes(
 }
 
 /// As HTML for the page, or the address of a frame.
-async fn html(shared: &Shared, place: Place) -> Result<Response, Problem> {
+async fn html(shared: &Shared, place: OutputAddress) -> Result<Response, Problem> {
     let output = find(shared, place.clone()).await?;
     let (session, cell, index) = place;
     let rendered = tokio::task::spawn_blocking(move || export::output_html(&output)).await;
@@ -122,7 +122,7 @@ pub(super) async fn frame(
     Ok(response)
 }
 
-async fn find(shared: &Shared, (session, cell, index): Place) -> Result<Output, Problem> {
+async fn find(shared: &Shared, (session, cell, index): OutputAddress) -> Result<Output, Problem> {
     let live = shared.live(&session)?;
     let found = live
         .handle()

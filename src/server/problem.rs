@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::agent::store::OpenError;
 use crate::agent::stream::Rejection;
+use crate::app::forks::ForkError;
 use crate::app::registry::RegistryError;
 use crate::error::{Failure, FailureKind};
 
@@ -120,13 +121,30 @@ impl From<RegistryError> for Problem {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "closing", message)
             }
             RegistryError::Unknown(_) => Self::not_found(message),
-            RegistryError::NotOpened(error) => match error {
-                OpenError::Taken { .. } => Self::new(StatusCode::CONFLICT, "taken", message)
-                    .hint("a session can be used by one process at a time"),
-                OpenError::NoJournal(_) => Self::not_found(message),
-                OpenError::Newer { .. } | OpenError::Io { .. } => Self::internal(message),
-            },
+            RegistryError::NotOpened(error) => error.into(),
             RegistryError::Failed(failure) => failure.into(),
+        }
+    }
+}
+
+impl From<OpenError> for Problem {
+    fn from(error: OpenError) -> Self {
+        let message = error.to_string();
+        match error {
+            OpenError::Taken { .. } => Self::new(StatusCode::CONFLICT, "taken", message)
+                .hint("a session can be used by one process at a time"),
+            OpenError::NoJournal(_) => Self::not_found(message),
+            OpenError::Newer { .. } | OpenError::Io { .. } => Self::internal(message),
+        }
+    }
+}
+
+impl From<ForkError> for Problem {
+    fn from(error: ForkError) -> Self {
+        match error {
+            ForkError::NotOpened(error) => error.into(),
+            ForkError::NoCell { .. } => Self::not_found(error.to_string())
+                .hint("name a cell of the session by its id, or by its number from 1"),
         }
     }
 }

@@ -16,6 +16,10 @@ use super::{
     catalog, commands, events, files, guard, jupyter, kernel, mcp, metrics, notebook, outputs, page,
 };
 use super::{render, sessions};
+use crate::agent::query::{
+    CodeAt, ColumnProfile, CompletionList, Documentation, FileEntry, FrameWindow, OutputPage, Rows,
+    VariableInfo,
+};
 
 /// The router, without its layers.
 pub(super) fn router() -> Router<Arc<Shared>> {
@@ -92,6 +96,15 @@ fn table() -> Vec<Route> {
         vec![operation("post", "A command of docs/events.md").body::<commands::Sent>()],
     );
     add(
+        "/api/sessions/{id}/fork",
+        post(sessions::fork),
+        vec![
+            operation("post", "Open another session that begins as this one did")
+                .body::<sessions::ForkAt>()
+                .answer::<sessions::Created>(),
+        ],
+    );
+    add(
         "/api/sessions/{id}/{file}",
         get(notebook::notebook),
         vec![read("The conversation: notebook.ipynb, .html, .md or .py")],
@@ -149,22 +162,52 @@ fn of_kernels(add: &mut Add<'_>) {
     add(
         "/api/sessions/{id}/variables",
         get(kernel::variables),
-        vec![operation("get", "Variables of a kernel").query::<kernel::Whose>()],
+        vec![
+            operation("get", "Variables of a kernel")
+                .query::<kernel::Whose>()
+                .answer::<Vec<VariableInfo>>(),
+        ],
     );
     add(
         "/api/sessions/{id}/complete",
         get(kernel::complete),
-        vec![operation("get", "What could stand at the cursor").query::<kernel::CodeAtCursor>()],
+        vec![
+            operation("get", "What could stand at the cursor")
+                .query::<CodeAt>()
+                .answer::<CompletionList>(),
+        ],
+    );
+    add(
+        "/api/sessions/{id}/inspect",
+        get(kernel::inspect),
+        vec![
+            operation("get", "Documentation for what stands at the cursor")
+                .query::<kernel::Inspected>()
+                .answer::<Documentation>(),
+        ],
+    );
+    add(
+        "/api/sessions/{id}/cells/{cell}/text",
+        get(kernel::output),
+        vec![
+            operation("get", "Lines of what a cell has put out, all of it")
+                .query::<kernel::WhichLines>()
+                .answer::<OutputPage>(),
+        ],
     );
     add(
         "/api/sessions/{id}/frames/{name}",
         get(kernel::window),
-        vec![operation("get", "Rows of a table").query::<kernel::Rows>()],
+        vec![
+            operation("get", "Rows of a table")
+                .query::<Rows>()
+                .answer::<FrameWindow>(),
+        ],
     );
     add(
         "/api/sessions/{id}/frames/{name}/columns/{column}",
         get(kernel::profile),
-        vec![operation("get", "What a column has in it")],
+        vec![operation("get", "What a column has in it").answer::<ColumnProfile>()],
     );
     add(
         "/api/sessions/{id}/frames/{name}/export",
@@ -180,7 +223,7 @@ fn of_files(add: &mut Add<'_>) {
         vec![
             operation("get", "What is in a directory")
                 .query::<files::Where>()
-                .answer::<Vec<files::Entry>>(),
+                .answer::<Vec<FileEntry>>(),
             operation("post", "Files of a form (multipart) into a directory")
                 .query::<files::Where>(),
         ],

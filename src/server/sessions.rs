@@ -15,8 +15,8 @@ use super::problem::Problem;
 use super::state::Shared;
 use crate::agent::approval::Approval;
 use crate::agent::sessions::Found;
-use crate::app::registry::{LiveSession, OpenRequest};
-use crate::app::{Notice, SessionSettings, session};
+use crate::app::registry::{LiveSession, OpenRequest, is_id};
+use crate::app::{ModelAt, Notice, SessionSettings, forks, session};
 
 /// What `POST /api/sessions` takes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -54,17 +54,62 @@ pub(super) async fn create(
     if let Some(id) = &wanted.resume {
         check_place(&shared, id).await?;
     }
-    let request = request(&shared, wanted)?;
+    let created = open(&shared, wanted).await?;
+    Ok((StatusCode::CREATED, axum::Json(created)).into_response())
+}
+
+/// What `POST /api/sessions/{id}/fork` takes.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct ForkAt {
+    /// The last cell that is taken over: its id, or its number from 1; without it all are.
+    at: Option<String>,
+}
+
+/// Opens another session that begins as this one did.
+pub(super) async fn fork(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Json(wanted): Json<ForkAt>,
+) -> Result<Response, Problem> {
+    if !is_id(&id) {
+        return Err(Problem::no_session(&id));
+    }
+    check_place(&shared, &id).await?;
+    let context = shared.registry.context().clone();
+    let making =
+        tokio::task::spawn_blocking(move || forks::fork(&id, wanted.at.as_deref(), &context));
+    let forked = making
+        .await
+        .map_err(|error| Problem::internal(error.to_string()))??;
+    let opened = open(
+        &shared,
+        Create {
+            resume: Some(forked.id.clone()),
+            ..Create::default()
+        },
+    )
+    .await;
+    if opened.is_err() {
+        let context = shared.registry.context().clone();
+        let discarding = move || forks::discard(&forked.id, &context);
+        // What went wrong is told by the error.
+        let _ = tokio::task::spawn_blocking(discarding).await;
+    }
+    Ok((StatusCode::CREATED, axum::Json(opened?)).into_response())
+}
+
+async fn open(shared: &Shared, wanted: Create) -> Result<Created, Problem> {
+    let request = request(shared, wanted)?;
     let (live, notices) = shared.registry.open(request).await?;
     let notices = notices.into_iter().filter_map(|notice| match notice {
         Notice::Info(text) | Notice::Warning(text) => Some(text),
         Notice::StepBegan { .. } | Notice::StepOutput { .. } | Notice::StepEnded { .. } => None,
     });
-    let created = Created {
+    Ok(Created {
         id: live.id.clone(),
         notices: notices.collect(),
-    };
-    Ok((StatusCode::CREATED, axum::Json(created)).into_response())
+    })
 }
 
 /// A session that is resumed works where it did, which must be in the server's directory too.
@@ -133,6 +178,7 @@ fn request(shared: &Shared, wanted: Create) -> Result<OpenRequest, Problem> {
         files: files.collect::<Result<_, _>>()?,
         approval: wanted.approval.or(defaults.approval),
         attended: true,
+        model_at: ModelAt::IfAny,
         ..defaults.clone()
     };
     Ok(OpenRequest {

@@ -18,7 +18,7 @@ use super::transcript::{Cell, CodeCell};
 
 pub use super::sent::{SentResult, SentResults};
 pub use files::written as files_written;
-pub use plan::{Kind, Need, Plan, Scale, plan};
+pub use plan::{CompactionKind, Need, Plan, Scale, plan};
 pub use record::{Compaction, Measure, Writer};
 pub(super) use record::{metadata, of_metadata};
 pub use rules::{as_text, work_so_far};

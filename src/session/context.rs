@@ -121,9 +121,9 @@ pub fn exchanges<'a>(
             is_folded: teller.is_folded,
         });
     }
-    if let Some(eye) = budget.eye {
+    if let Some(preparer) = budget.preparer {
         let messages = exchanges.iter_mut().flat_map(|one| &mut one.messages);
-        summarize::forget(messages, eye.rules().most);
+        summarize::forget(messages, preparer.rules().most);
     }
     exchanges
 }
@@ -316,7 +316,7 @@ mod tests {
 
     const BUDGET: Budget<'static> = Budget {
         text: 1000,
-        eye: None,
+        preparer: None,
         brief: false,
         reads: false,
         said: None,

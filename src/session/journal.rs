@@ -87,6 +87,9 @@ pub struct Begin {
     /// How its kernels were confined at first, if they were ours to confine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Extent>,
+    /// The databases that it was started with, by their names in the configuration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub databases: Vec<String>,
 }
 
 /// Which kernel a session was started with, so that it gets the same one again.

@@ -73,23 +73,23 @@ pub enum Whole {
     #[default]
     Here,
     /// In files.
-    Files(Place),
+    Files(OutputFolderPath),
     /// In files from the beginning on, but not to the end, for this reason.
-    Partly(Place, String),
+    Partly(OutputFolderPath, String),
     /// Nowhere, for this reason if there is one to tell.
     Nowhere(Option<String>),
 }
 
 /// A folder with outputs of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Place {
+pub struct OutputFolderPath {
     /// Relative to the notebook: never a path of the person's home.
     pub beside_notebook: String,
     /// As code in the kernel opens it.
     pub for_code: String,
 }
 
-impl Place {
+impl OutputFolderPath {
     /// The files that the metadata names. Where code finds them is not in it, for the file may have moved.
     pub(crate) fn read(files: Option<&Value>) -> Vec<Option<Self>> {
         let files = files.and_then(Value::as_array).into_iter().flatten();

@@ -28,4 +28,6 @@ pub mod widgets;
 
 pub use limits::OutputLimits;
 pub use outputs::Outputs;
-pub use transcript::{Cell, CellKind, CodeCell, CodeStatus, Edit, EditError, Transcript};
+pub use transcript::{
+    Cell, CellKind, CellStatus, CodeCell, CodeStatus, Edit, EditError, Transcript,
+};

@@ -18,7 +18,8 @@ use super::compaction;
 use super::fold::fold;
 use super::marks;
 use super::transcript::{
-    Author, Cell as SessionCell, CellKind, CodeCell, CodeStatus, Reading, Spent, Transcript,
+    Author, Cell as SessionCell, CellKind, CellStatus, CodeCell, CodeStatus, Reading, Spent,
+    Transcript,
 };
 use crate::jupyter::nbformat::{Cell, CellType, Notebook};
 use crate::kernel::Verdict;
@@ -261,7 +262,10 @@ fn code_cell(
         ours.insert("step".to_owned(), (*step).into());
         ours.insert("call_id".to_owned(), call_id.clone().into());
     }
-    ours.insert("status".to_owned(), status(&code.status).into());
+    ours.insert(
+        "status".to_owned(),
+        CellStatus::from(&code.status).as_str().into(),
+    );
     if let Some(reason) = reason(&code.status) {
         ours.insert("reason".to_owned(), reason.into());
     }
@@ -359,37 +363,9 @@ fn vscode_language(language: &str) -> &str {
     }
 }
 
-fn status(status: &CodeStatus) -> &'static str {
-    match status {
-        CodeStatus::Proposed => "proposed",
-        CodeStatus::Running => "running",
-        CodeStatus::Finished(verdict) => verdict_name(verdict),
-        CodeStatus::Declined(_) => "declined",
-        CodeStatus::NotRun(_) => "not run",
-    }
-}
-
-/// The word for what became of a cell, in events.
-pub fn status_name(status: &CodeStatus) -> &'static str {
-    match status {
-        CodeStatus::Proposed => "proposed",
-        CodeStatus::Running => "running",
-        CodeStatus::Finished(verdict) => verdict_name(verdict),
-        CodeStatus::Declined(_) => "declined",
-        CodeStatus::NotRun(_) => "not run",
-    }
-}
-
-/// The word for a verdict in notebooks and events.
+/// The word for a verdict in notebooks.
 pub fn verdict_name(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Ok => "ok",
-        Verdict::Error { .. } => "error",
-        Verdict::Interrupted => "interrupted",
-        Verdict::TimedOut => "timed out",
-        Verdict::Aborted => "not run",
-        Verdict::KernelDied(_) => "kernel died",
-    }
+    CellStatus::from(verdict).as_str()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::carried::{Carried, CarriedFile, Shape};
 use super::compaction;
 use super::fold::unfold;
-use super::limits::{OutputLimits, Place};
+use super::limits::{OutputFolderPath, OutputLimits};
 use super::marks::is_copy;
 use super::notebook::CUT_OFF;
 use super::outputs::Outputs;
@@ -165,7 +165,7 @@ fn take_apart(notebook: Notebook) -> (Vec<(Cell, Value)>, CarriedFile, Map<Strin
     let ours = match metadata.shift_remove("sponde") {
         Some(Value::Object(ours)) => ours,
         Some(other) => {
-            // Not ours, whoever wrote it.
+            // Not ours, no matter who wrote it.
             metadata.insert("sponde".to_owned(), other);
             Map::new()
         }
@@ -326,7 +326,7 @@ fn code(author: Author, ours: &Value, cell: &nbformat::Cell, outputs: Vec<Output
         finished: timing(cell, "shell.execute_reply"),
         original: text("original_source"),
         hint: text("hint"),
-        pictures: Place::read(ours.get("pictures")),
+        pictures: OutputFolderPath::read(ours.get("pictures")),
         files: ours
             .get("files")
             .and_then(|files| serde_json::from_value(files.clone()).ok()),

@@ -4,7 +4,7 @@
 //! progress bars leave their last state; `clear_output(wait=True)` clears when the next output comes; displays with an
 //! id can be updated later.
 //!
-//! Memory is bounded in two steps, so that whoever wants to can write the whole to files in between:
+//! Memory is bounded in two steps, so that anyone who wants to can write the whole to files in between:
 //! [`Outputs::apply`] takes an event whole, and [`Outputs::cut`] brings what is over a limit back under it. Kept are
 //! beginning and end, with a line between them that says how much is missing and where it is, never silently. Of a
 //! large display its short representations stay.
@@ -176,7 +176,7 @@ impl Outputs {
         named.into_iter().map(|(output, _)| output).collect()
     }
 
-    /// The outputs as whoever follows this cell must have them to go on from here: each with its name for updates, and
+    /// The outputs as anyone who follows this cell must have them to go on from here: each with its name for updates, and
     /// whether the next one clears them.
     pub(crate) fn to_events(&self) -> (Vec<(Output, Option<String>)>, bool) {
         let mut outputs = self.clone().into_named();

@@ -22,12 +22,12 @@ pub struct Script {
 
 /// A marker line.
 struct Marker {
-    kind: Kind,
+    kind: CellMarker,
     metadata: Map<String, Value>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CellMarker {
     Code,
     Markdown,
     Raw,
@@ -159,7 +159,7 @@ fn uncomment<'a>(line: &'a str, comment: &str) -> Option<&'a str> {
 fn marker(line: &str, comment: &str) -> Option<Marker> {
     let text = line.strip_prefix(comment)?.trim();
     let code = |metadata| Marker {
-        kind: Kind::Code,
+        kind: CellMarker::Code,
         metadata,
     };
     if let Some(number) = text.strip_prefix("In[") {
@@ -178,13 +178,13 @@ fn marker(line: &str, comment: &str) -> Option<Marker> {
     }
     let options = options.trim();
     let (kind, after) = [
-        ("[markdown]", Kind::Markdown),
-        ("[md]", Kind::Markdown),
-        ("[raw]", Kind::Raw),
+        ("[markdown]", CellMarker::Markdown),
+        ("[md]", CellMarker::Markdown),
+        ("[raw]", CellMarker::Raw),
     ]
     .into_iter()
     .find_map(|(word, kind)| Some((kind, options.split_once(word)?.1)))
-    .unwrap_or((Kind::Code, options));
+    .unwrap_or((CellMarker::Code, options));
     Some(Marker {
         kind,
         metadata: metadata(after),
@@ -248,9 +248,9 @@ fn cell(
     };
     let mut metadata = marker.metadata.clone();
     let mut cell = match marker.kind {
-        Kind::Markdown => Cell::markdown(new_id(), prose(body, comment)),
-        Kind::Raw => Cell::raw(new_id(), prose(body, comment)),
-        Kind::Code => match metadata.remove("language") {
+        CellMarker::Markdown => Cell::markdown(new_id(), prose(body, comment)),
+        CellMarker::Raw => Cell::raw(new_id(), prose(body, comment)),
+        CellMarker::Code => match metadata.remove("language") {
             Some(Value::String(language)) => {
                 in_language(&language, body, comment, &mut metadata, new_id, has_kernel)
             }

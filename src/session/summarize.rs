@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::limits::Place;
+use super::limits::OutputFolderPath;
 use super::sent::SentResults;
 use super::transcript::{CodeCell, CodeStatus};
 use super::visual::Visual;
@@ -23,9 +23,9 @@ use crate::jupyter::mime::{Audience, IMAGE_SVG, MimeBundle, TEXT_HTML, TEXT_PLAI
 use crate::jupyter::nbformat::Output;
 use crate::kernel::Verdict;
 use crate::llm::types::Part;
-pub use picture::{ImagePreparer, Seen, forget};
+pub use picture::{ImagePreparer, Seen, decoded, forget};
 use text::Sheet;
-pub use text::{Wanted, head_and_tail, plain, read};
+pub use text::{Lines, Wanted, head_and_tail, lines, plain, read};
 
 /// How much a model gets, and what it can do.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +33,7 @@ pub struct Budget<'a> {
     /// Bytes of text of one cell's outputs.
     pub text: usize,
     /// Looks at pictures for a model that sees.
-    pub eye: Option<&'a ImagePreparer>,
+    pub preparer: Option<&'a ImagePreparer>,
     /// For small models: no stderr, of an error only its line and its message.
     pub brief: bool,
     /// Whether it can read what is hidden.
@@ -102,7 +102,7 @@ pub fn outputs(outputs: &[Output], budget: Budget<'_>) -> Vec<Part> {
 pub fn whole_text(cell: &CodeCell) -> String {
     let budget = Budget {
         text: usize::MAX,
-        eye: None,
+        preparer: None,
         brief: false,
         reads: true,
         said: None,
@@ -146,7 +146,7 @@ struct Summary {
 }
 
 impl Summary {
-    fn of(outputs: &[Output], places: &[Option<Place>], budget: Budget<'_>) -> Self {
+    fn of(outputs: &[Output], places: &[Option<OutputFolderPath>], budget: Budget<'_>) -> Self {
         let mut summary = Self::default();
         for output in outputs {
             match output {
@@ -182,21 +182,23 @@ impl Summary {
         if !text.is_empty() {
             parts.push(Part::Text(text));
         }
-        let Some(eye) = budget.eye else { return parts };
+        let Some(preparer) = budget.preparer else {
+            return parts;
+        };
         let image = |seen: Seen| Part::Image {
             media_type: seen.media_type,
             data: seen.data,
         };
-        if self.pictures.len() <= picture::SINGLE.min(eye.rules().most) {
+        if self.pictures.len() <= picture::SINGLE.min(preparer.rules().most) {
             parts.extend(
                 self.pictures
                     .iter()
-                    .filter_map(|one| eye.see(one))
+                    .filter_map(|one| preparer.see(one))
                     .map(image),
             );
             return parts;
         }
-        let most = eye.rules().most;
+        let most = preparer.rules().most;
         for (index, sheet) in self.pictures.chunks(picture::SHEET).enumerate() {
             let (first, last) = (
                 index * picture::SHEET + 1,
@@ -210,7 +212,7 @@ impl Summary {
                 break;
             }
             let sheet: Vec<&[u8]> = sheet.iter().map(Vec::as_slice).collect();
-            if let Some(seen) = eye.sheet(&sheet) {
+            if let Some(seen) = preparer.sheet(&sheet) {
                 parts.push(Part::Text(format!(
                     "[plots {first} to {last} of this cell, made smaller, in rows from left to right:]"
                 )));
@@ -235,7 +237,12 @@ impl Summary {
             .push_folded(&whole, &left_out, "parts of the traceback");
     }
 
-    fn display(&mut self, data: &MimeBundle, places: &[Option<Place>], budget: Budget<'_>) {
+    fn display(
+        &mut self,
+        data: &MimeBundle,
+        places: &[Option<OutputFolderPath>],
+        budget: Budget<'_>,
+    ) {
         let chart = chart::of_bundle(data);
         let visual = Visual::of(data);
         let place = places.get(self.files).and_then(Option::as_ref);
@@ -262,18 +269,20 @@ impl Summary {
         &mut self,
         bytes: Vec<u8>,
         data: &MimeBundle,
-        place: Option<&Place>,
+        place: Option<&OutputFolderPath>,
         budget: Budget<'_>,
     ) {
         self.count += 1;
-        if budget.brief && budget.eye.is_none() {
+        if budget.brief && budget.preparer.is_none() {
             self.sheet.push("[plot shown to the person]");
             return;
         }
         let size = imagesize(&bytes).map_or_else(String::new, |(width, height)| {
             format!(", {width}x{height} pixels")
         });
-        let seen = budget.eye.is_some_and(|eye| eye.see(&bytes).is_some());
+        let seen = budget
+            .preparer
+            .is_some_and(|preparer| preparer.see(&bytes).is_some());
         let mut note = format!("[plot {} shown to the user{size}", self.count);
         // What a library says about it: `Figure size 640x480 with 2 Axes`.
         let words = data.text_of(TEXT_PLAIN).unwrap_or_default();
@@ -340,7 +349,7 @@ fn words_of(visual: Visual<'_>, data: &MimeBundle) -> Option<String> {
 }
 
 /// A terminal does not draw it: what the person has is a file.
-fn truly_shown(words: &str, visual: Visual<'_>, place: Option<&Place>) -> String {
+fn truly_shown(words: &str, visual: Visual<'_>, place: Option<&OutputFolderPath>) -> String {
     let Some(place) = place else {
         return words.replacen(SHOWN, "", 1);
     };
@@ -423,7 +432,7 @@ mod tests {
 
     const BLIND: Budget<'static> = Budget {
         text: 200,
-        eye: None,
+        preparer: None,
         brief: false,
         reads: false,
         said: None,
@@ -499,12 +508,12 @@ mod tests {
                     .to_owned()
             )]
         );
-        let eye = ImagePreparer::new(RULES);
+        let preparer = ImagePreparer::new(RULES);
         let seeing = Budget {
-            eye: Some(&eye),
+            preparer: Some(&preparer),
             ..BLIND
         };
-        let place = Place {
+        let place = OutputFolderPath {
             beside_notebook: "s_files/plot-1.png".to_owned(),
             for_code: "out/s_files/plot-1.png".to_owned(),
         };
@@ -525,10 +534,10 @@ mod tests {
 
     #[test]
     fn all_plots_of_a_cell_are_sent() {
-        let eye = ImagePreparer::new(RULES);
+        let preparer = ImagePreparer::new(RULES);
         let seeing = Budget {
             text: 10_000,
-            eye: Some(&eye),
+            preparer: Some(&preparer),
             ..BLIND
         };
         let kinds = |count: usize| -> Vec<String> {

@@ -14,6 +14,7 @@ mod cells;
 mod edit;
 mod keeping;
 mod restored;
+mod status;
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ use serde_json::{Map, Value};
 use super::carried::{Carried, CarriedFile};
 use super::changes::FilesChanged;
 use super::compaction::Compaction;
-use super::limits::{OutputLimits, Place};
+use super::limits::{OutputFolderPath, OutputLimits};
 use super::outputs::Outputs;
 use crate::kernel::Verdict;
 use crate::llm::types::Native;
@@ -32,6 +33,7 @@ pub use accounts::{Accounts, Spent};
 use cells::Cells;
 pub use edit::{Edit, EditError};
 pub(super) use restored::Restored;
+pub use status::CellStatus;
 
 /// A session's conversation. Two are equal if they say the same, however they came to it.
 #[derive(Debug, Clone, Default)]
@@ -122,7 +124,7 @@ pub struct CodeCell {
     pub hint: Option<String>,
     /// The files of its pictures, in the order of its outputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pictures: Vec<Option<Place>>,
+    pub pictures: Vec<Option<OutputFolderPath>>,
     /// What it did to the files of the workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<FilesChanged>,

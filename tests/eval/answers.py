@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The known answers to questions.json, computed with pandas: prints answers.json.
+"""The known answers to questions.json and followups.json, computed with pandas: writes the files with answers.
 
-usage: answers.py [--check]     --check compares with the file that is there; exit status 1 if they differ
+usage: answers.py [--check]     --check compares with the files that are there; exit status 1 if they differ
 
 Each answer is a list of what must be in the words of a right answer, all of it:
   {"number": 37.8, "tolerance": 0.05}   a number at most that far from it; "or" lists the same in other units, with the
@@ -17,6 +17,7 @@ import pandas as pd
 
 HERE = pathlib.Path(__file__).resolve().parent
 ANSWERS = HERE / "answers.json"
+FOLLOWUPS = HERE / "followups-answers.json"
 
 
 def table(name, **options):
@@ -121,20 +122,63 @@ def answers():
     yield "mean-rate", [words(mean.idxmax()), number(mean.max(), 0.05)]
 
 
+def followups():
+    weather = table("weather.csv", parse_dates=["date"])
+    seattle = weather[weather["city"] == "Seattle"].copy()
+    seattle["spread"] = seattle["temp_max"] - seattle["temp_min"]
+    wide = seattle[seattle["spread"] > 10]
+    yield "rain-1", [number(len(seattle), 0)]
+    yield "rain-2", [number(seattle["spread"].max(), 0.05)]
+    yield "rain-3", [date(seattle.loc[seattle["spread"].idxmax()]["date"])]
+    # Differences of decimal numbers: days that are just above or at 10 depend on how they are rounded.
+    exact = seattle[(seattle["spread"] > 10) & (seattle["spread"] - 10 > 1e-9)]
+    yield "rain-4", [number(len(wide), 0, len(exact))]
+    yield "rain-5", [number(wide["precipitation"].sum(), 0.1, exact["precipitation"].sum())]
+
+    left = table("penguins.csv").dropna(subset=["body_mass_g"]).copy()
+    left["kg"] = left["body_mass_g"] / 1000
+    males = left[left["sex"] == "MALE"]
+    heaviest = males.groupby("species")["kg"].mean()
+    yield "birds-1", [number(len(left), 0)]
+    yield "birds-2", [number(left["kg"].mean(), 0.006)]
+    yield "birds-3", [number(len(males), 0)]
+    yield "birds-4", [words(heaviest.idxmax()), number(heaviest.max(), 0.006)]
+    yield "birds-5", [number((males["island"] == "Dream").sum(), 0)]
+
+    countries = table("gapminder-health-income.csv")
+    rich, others = countries[countries["income"] > 30000], countries[countries["income"] <= 30000]
+    yield "lands-1", [number(len(rich), 0)]
+    yield "lands-2", [number(rich["health"].mean(), 0.06)]
+    yield "lands-3", [number(others["health"].mean(), 0.06)]
+    yield "lands-4", [words(rich.loc[rich["health"].idxmin()]["country"])]
+    people = rich["population"].sum()
+    yield "lands-5", [number(people, 0.01 * people, people / 1e6, people / 1e9)]
+
+    total = table("unemployment.csv").groupby(["year", "month"])["count"].sum()
+    year, month_number = total.idxmax()
+    mean = total[2005].mean()
+    yield "work-1", [number(len(total), 0)]
+    yield "work-2", [number(year, 0), words(f"{pd.Timestamp(year, month_number, 1):%B}", f"month {month_number}",
+                                            f"{year}-{month_number:02}", f"{month_number}/{year}", f"month is {month_number}")]
+    yield "work-3", [number(total.max(), 0)]
+    yield "work-4", [number(mean, 1)]
+    yield "work-5", [number(total.max() - mean, 1)]
+
+
 def main():
-    computed = dict(answers())
-    asked = [question["id"] for question in json.loads((HERE / "questions.json").read_text())]
-    if list(computed) != asked:
-        sys.exit(f"error: answers and questions differ: {set(computed) ^ set(asked) or 'in their order'}")
-    lines = [f"  {json.dumps(name)}: {json.dumps(answer)}" for name, answer in computed.items()]
-    text = "{\n" + ",\n".join(lines) + "\n}\n"
-    if "--check" in sys.argv[1:]:
-        stored = json.loads(ANSWERS.read_text())
-        wrong = [name for name in computed if stored.get(name) != computed[name]]
-        if wrong or len(stored) != len(computed):
-            sys.exit(f"error: answers.json has other answers to: {', '.join(wrong) or 'questions that are gone'}")
-    else:
-        sys.stdout.write(text)
+    questions = [it["id"] for it in json.loads((HERE / "questions.json").read_text())]
+    chains = [it["id"] for chain in json.loads((HERE / "followups.json").read_text()) for it in chain["steps"]]
+    for computed, asked, path in [(dict(answers()), questions, ANSWERS), (dict(followups()), chains, FOLLOWUPS)]:
+        if list(computed) != asked:
+            sys.exit(f"error: answers and questions differ: {set(computed) ^ set(asked) or 'in their order'}")
+        if "--check" in sys.argv[1:]:
+            stored = json.loads(path.read_text())
+            wrong = [name for name in computed if stored.get(name) != computed[name]]
+            if wrong or len(stored) != len(computed):
+                sys.exit(f"error: {path.name} has other answers to: {', '.join(wrong) or 'questions that are gone'}")
+        else:
+            lines = [f"  {json.dumps(name)}: {json.dumps(answer)}" for name, answer in computed.items()]
+            path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 main()

@@ -682,7 +682,7 @@ async fn large_outputs_are_written_where_blocking_is_fine() {
     let Some(EventKind::ApprovalRequested { cell, .. }) = events.last().cloned() else {
         unreachable!()
     };
-    // A pipe blocks whoever opens it until somebody reads it.
+    // A pipe blocks anyone who opens it until somebody reads it.
     let dir = session.dir.path().join("session.outputs").join(&cell);
     std::fs::create_dir_all(&dir).unwrap();
     let pipe = dir.join("stdout.txt");

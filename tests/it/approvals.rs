@@ -136,7 +136,7 @@ async fn what_was_allowed_is_allowed_when_the_session_goes_on() {
     assert!(!screen.all.contains(QUESTION), "{}", screen.all);
 }
 
-/// What a rule forbids does not run, whoever says yes; the model hears why and does it another way.
+/// What a rule forbids does not run, no matter who says yes; the model hears why and does it another way.
 #[tokio::test(flavor = "multi_thread")]
 async fn forbidden_code_never_runs_and_the_model_hears_why() {
     let codes = [

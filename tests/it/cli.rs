@@ -194,7 +194,7 @@ fn a_kernel_that_is_not_there() {
     let shown = Sponde::new()
         .run(&["run", "-k", "julia", "-c", "1"])
         .to_string();
-    // Whoever runs the tests may have more kernels.
+    // Anyone who runs the tests may have more kernels.
     let (start, names) = shown.split_once("there are: ").unwrap();
     let (names, end) = names.split_once(';').unwrap();
     let names: Vec<&str> = names.split(", ").collect();
@@ -842,7 +842,7 @@ fn kernels() {
     sponde.add_kernelspec("broken", "{\"argv\": [");
     let ended = sponde.run(&["kernels"]);
     let shown = ended.to_string();
-    // Whoever runs the tests may have more kernels.
+    // Anyone who runs the tests may have more kernels.
     let ours: Vec<&str> = shown
         .lines()
         .filter(|line| !line.contains("(system"))

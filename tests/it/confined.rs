@@ -107,7 +107,7 @@ async fn nobody_is_asked_about_the_notebooks_and_the_questions() {
     let asked = |event: &&EventKind| matches!(event, EventKind::ApprovalRequested { .. });
     assert_eq!(events.iter().find(asked), None);
     let failed = |event: &&EventKind| match event {
-        EventKind::CodeFinished { status, .. } => status != "ok",
+        EventKind::CodeFinished { status, .. } => *status != sponde::session::CellStatus::Ok,
         _ => false,
     };
     let failed: Vec<_> = events.iter().filter(failed).collect();

@@ -1,5 +1,5 @@
 //! The evaluation: its known answers are what pandas computes, no prompt knows its questions, and `scripts/eval` judges
-//! and goes on where it was stopped. No real model has been scored yet.
+//! and goes on where it was stopped, with other harnesses and with benchmarks in their own form.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -29,6 +29,10 @@ fn the_known_answers_are_what_pandas_computes() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
+    let chains = json_of("tests/eval/followups.json");
+    let steps = chains.as_array().unwrap().iter();
+    let steps = steps.flat_map(|chain| chain["steps"].as_array().unwrap());
+    assert_eq!(steps.count(), 20);
     assert_eq!(
         json_of("tests/eval/questions.json")
             .as_array()
@@ -65,7 +69,18 @@ fn no_question_is_named_in_a_prompt() {
     };
     let said_words = words(&said).join(" ");
     let mut forbidden = Vec::new();
-    for question in json_of("tests/eval/questions.json").as_array().unwrap() {
+    let mut asked = json_of("tests/eval/questions.json")
+        .as_array()
+        .unwrap()
+        .clone();
+    for chain in json_of("tests/eval/followups.json").as_array().unwrap() {
+        for step in chain["steps"].as_array().unwrap() {
+            let mut step = step.clone();
+            step["files"] = chain["files"].clone();
+            asked.push(step);
+        }
+    }
+    for question in &asked {
         let all = words(question["question"].as_str().unwrap());
         // Five words in a row are no accident.
         forbidden.extend(all.windows(5).map(|five| five.join(" ")));
@@ -157,7 +172,7 @@ async fn answers_are_judged_and_kept() {
     };
     let (first, _) = run(&["--only", "1-2"]);
     assert!(
-        first.starts_with("**openai-compatible/demo: 1 of 2 right**, 3 steps, "),
+        first.starts_with("**openai-compatible/demo, sponde: 1 of 2 right** (50 %, 95 % interval 9 to 91), 3 steps, "),
         "{first}"
     );
     // A result that was being written when it was stopped is asked again.
@@ -190,6 +205,151 @@ async fn answers_are_judged_and_kept() {
         "{told}"
     );
     assert!(told.contains("22 questions were not asked yet"), "{told}");
+    mock.stop().await;
+    sponde.assert_nothing_is_left();
+}
+
+/// One session is asked a chain: what the first question made is there for the next.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_is_asked_in_one_session() {
+    let of = |question: &str, turn: u64, response: Value| json!({"match": {"userMessage": question, "turnIndex": turn}, "response": response});
+    let mock = Aimock::start(&json!([
+        of("table called seattle", 0, call("import pandas as pd\nd = pd.read_csv('weather.csv')\nseattle = d[d.city == 'Seattle'].copy()\nprint(len(seattle))")),
+        of("table called seattle", 1, json!({"content": "It has 1461 rows."})),
+        of("column spread", 2, call("seattle['spread'] = seattle.temp_max - seattle.temp_min\nprint(seattle.spread.max())")),
+        of("column spread", 3, json!({"content": "The largest spread is 18.9."})),
+        of("which date", 4, json!({"content": "On September 7, 2012."})),
+        of("above 10", 5, json!({"content": "411 days."})),
+        of("altogether", 6, json!({"content": "It was 3 mm."})),
+    ]))
+    .await;
+    let sponde = Sponde::new().with_model(&mock);
+    let results: PathBuf = sponde.path("results/out.jsonl");
+    let arguments = ["--suite", "followups", "--only", "rain-1"];
+    let output = tokio::task::block_in_place(|| eval(&sponde, &results, &arguments));
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        output.status.success() && table.contains("sponde: 4 of 5 right** (80 %"),
+        "{table}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(table.contains("| rain-5 | wrong: lacks 92.2 |"), "{table}");
+    mock.stop().await;
+    sponde.assert_nothing_is_left();
+}
+
+/// The same model by a shell without a memory, and by nothing but its words.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_harnesses_are_judged_alike() {
+    let of = |question: &str, turn: u64, response: Value| json!({"match": {"userMessage": question, "turnIndex": turn}, "response": response});
+    let count = "```bash\npython3 - <<'EOF'\nimport pandas as pd\nprint(pd.read_csv('weather.csv').query(\"weather == 'snow'\").groupby('city').size())\nEOF\n```";
+    let mock = Aimock::start(&json!([
+        of("had snow", 0, json!({ "content": count })),
+        of(
+            "Seattle     26",
+            1,
+            json!({"content": "New York had 93 such days, Seattle 26."})
+        ),
+        of(
+            "2012-01-01,Seattle,0.0",
+            0,
+            json!({"content": "Seattle 26, New York 90."})
+        ),
+    ]))
+    .await;
+    let sponde = Sponde::new().with_model(&mock);
+    let url = format!("{}/v1", mock.url);
+    let python = python_prefix().join("bin/python");
+    for (harness, expected) in [
+        ("bash", "demo, bash: 1 of 1 right** (100 %"),
+        ("notools", "demo, notools: 0 of 1 right** (0 %"),
+    ] {
+        let results = sponde.path(harness);
+        let arguments = [
+            "--harness",
+            harness,
+            "--only",
+            "snow-days",
+            "--base-url",
+            &url,
+            "--python",
+        ];
+        let arguments: Vec<&str> = arguments.into_iter().chain(python.to_str()).collect();
+        let output = tokio::task::block_in_place(|| eval(&sponde, &results, &arguments));
+        let table = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            output.status.success() && table.contains(expected),
+            "{table}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    mock.stop().await;
+}
+
+/// Benchmarks are read in the form in which they are published.
+#[tokio::test(flavor = "multi_thread")]
+async fn benchmarks_are_read_in_their_own_form() {
+    let of = |question: &str, turn: u64, response: Value| json!({"match": {"userMessage": question, "turnIndex": turn}, "response": response});
+    let mock = Aimock::start(&json!([
+        of(
+            "mean fare",
+            0,
+            call("import pandas as pd\nprint(pd.read_csv('fares.csv').fare.mean())")
+        ),
+        of(
+            "mean fare",
+            1,
+            json!({"content": "It is 20.\n@mean_fare[20.00]"})
+        ),
+        of("highest fare", 0, call("print(max([10, 30]))")),
+        of("highest fare", 1, json!({"content": "ANSWER: 31"})),
+        of("lawsuits", 0, call("print(1)")),
+        of("lawsuits", 1, json!({"content": "ANSWER: Ohio, Iowa"})),
+    ]))
+    .await;
+    let sponde = Sponde::new().with_model(&mock);
+    let folder = sponde.path("benchmarks");
+    let put = |path: &str, text: &str| {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    put("da-dev-tables/fares.csv", "fare\n10\n30\n");
+    put(
+        "da-dev-questions.jsonl",
+        "{\"id\": 7, \"question\": \"Calculate the mean fare.\", \"constraints\": \"Round to two decimals.\", \"format\": \"@mean_fare[mean]\", \"file_name\": \"fares.csv\", \"level\": \"easy\"}\n",
+    );
+    put(
+        "da-dev-labels.jsonl",
+        "{\"id\": 7, \"common_answers\": [[\"mean_fare\", \"20.0\"]]}\n",
+    );
+    put("data/legal/input/fares.csv", "fare\n10\n30\n");
+    put(
+        "workload/legal.json",
+        "[{\"id\": \"legal-1\", \"query\": \"What is the highest fare?\", \"answer\": 30, \"answer_type\": \"numeric_approximate\", \"data_sources\": [\"fares.csv\"]}, {\"id\": \"legal-2\", \"query\": \"Where are lawsuits?\", \"answer\": [\"Iowa\", \"Ohio\"], \"answer_type\": \"list_exact\", \"data_sources\": [\"fares.csv\"]}, {\"id\": \"legal-3\", \"query\": \"And?\", \"answer\": 1, \"answer_type\": \"numeric_exact\", \"data_sources\": [\"gone.csv\"]}]",
+    );
+    let data = folder.to_str().unwrap();
+    for (suite, expected) in [
+        ("dabench", vec!["1 of 1 right", "| dabench-7 | **right** |"]),
+        (
+            "krama",
+            vec![
+                "2 of 2 right",
+                "| legal-1 | **right** |",
+                "| legal-2 | **right** |",
+            ],
+        ),
+    ] {
+        let results = sponde.path(suite);
+        let arguments = ["--suite", suite, "--data", data];
+        let output = tokio::task::block_in_place(|| eval(&sponde, &results, &arguments));
+        let table = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            output.status.success() && expected.iter().all(|it| table.contains(it)),
+            "{table}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
     mock.stop().await;
     sponde.assert_nothing_is_left();
 }

@@ -1,6 +1,7 @@
 //! What the live kernel says about a cell that failed or that multiplied rows, to a model that needs no coach; and files named in a
 //! question.
 
+use sponde::agent::EventKind;
 use sponde::agent::approval::Approval;
 use sponde::llm::scripted::Reply;
 
@@ -148,4 +149,34 @@ fn patterns_name_files() {
     );
     let ended = sponde.run(&["ask", "x", "--model", "m", "-f", "*.csv"]);
     assert!(!ended.stderr.contains("no file"), "{ended}");
+}
+
+/// A number that stands in no output is pointed out to the person, and to the model with the next question.
+#[tokio::test]
+async fn numbers_from_nowhere_are_named() {
+    let replies = [
+        call("print(26.1137, 1461)"),
+        Reply::text("The mean of 1,461 rows is 26.11, against 31.45 before."),
+        Reply::text("It was 26.11."),
+    ];
+    let mut session = start_with(ipykernel(), Approval::Never, replies, |_, _| {});
+    let notices = |events: &[EventKind]| -> Vec<String> {
+        let of = events.iter().filter_map(|event| match event {
+            EventKind::Notice { message } => Some(message.clone()),
+            _ => None,
+        });
+        of.filter(|it| it.contains("stand in no output")).collect()
+    };
+    session.submit("How much?").await;
+    let (first, _) = session.turn().await;
+    assert_eq!(
+        notices(&first),
+        ["numbers of this answer that stand in no output: 31.45"]
+    );
+    session.submit("And now?").await;
+    let (second, _) = session.turn().await;
+    assert!(notices(&second).is_empty(), "{second:?}");
+    let prompts = session.model.prompts();
+    let last = format!("{:?}", prompts.last().unwrap().messages);
+    assert!(last.contains("stand in no output so far: 31.45"), "{last}");
 }

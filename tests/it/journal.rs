@@ -35,6 +35,7 @@ fn begin(dir: &Path) -> Begin {
         kernel: KernelChoice::default(),
         forked_from: None,
         sandbox: None,
+        databases: Vec::new(),
     }
 }
 

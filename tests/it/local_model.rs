@@ -71,19 +71,17 @@ async fn a_real_model_answers_whoever_has_the_key() {
     let steps = Mutex::new(Vec::new());
 
     // Started from a thread that ends: a server must not mistake that for the end of its parent.
-    let (server, steps) = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+    let runtime = tokio::runtime::Handle::current();
+    let (started, start) = tokio::sync::oneshot::channel();
+    let thread = std::thread::spawn(move || {
         let progress = |step| steps.lock().unwrap().push(step);
         let server = runtime
             .block_on(LocalServer::start(options, progress))
             .unwrap();
-        (server, steps.into_inner().unwrap())
-    })
-    .join()
-    .unwrap();
+        drop(started.send((server, steps.into_inner().unwrap())));
+    });
+    let (server, steps) = start.await.unwrap();
+    thread.join().unwrap();
     let [
         LocalServerProgress::Starting(Engine::Python(_)),
         LocalServerProgress::Loading,

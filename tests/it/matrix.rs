@@ -246,7 +246,7 @@ async fn told(kernel: KernelSource, cells: &[&str]) -> Vec<(String, Verdict, Dur
         };
         let budget = Budget {
             text: 4000,
-            eye: None,
+            preparer: None,
             brief: false,
             reads: false,
             said: None,

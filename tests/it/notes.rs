@@ -1,4 +1,4 @@
-//! What a terminal is told besides what it shows, and what is written down for whoever looks for a mistake.
+//! What a terminal is told besides what it shows, and what is written down for those who look for a mistake.
 
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -20,12 +20,12 @@ struct Server {
 
 impl Server {
     fn start(sponde: &Sponde, arguments: &[&str]) -> Self {
+        Self::start_without_model(sponde, &[&["--model", "gpt-4o"], arguments].concat())
+    }
+
+    fn start_without_model(sponde: &Sponde, arguments: &[&str]) -> Self {
         use std::io::BufRead as _;
-        let arguments = [
-            &["serve", "--model", "gpt-4o", "--approval", "always"],
-            arguments,
-        ]
-        .concat();
+        let arguments = [&["serve", "--approval", "always"], arguments].concat();
         let mut child = sponde
             .command(&arguments)
             .stdin(Stdio::null())
@@ -323,6 +323,62 @@ async fn code_asks_for_lines_is_stopped_and_taken_back() {
     page.until("document.querySelectorAll('article.code').length === 2")
         .await;
     page.sees("Took back 1 cell").await;
+    assert_is_clean(&mut page, &server).await;
+}
+
+/// Without a model the page says how to get one, and runs code of the person's own.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_model_the_page_says_how_to_get_one() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let sponde = Sponde::new();
+    let server = Server::start_without_model(&sponde, &port_zero());
+    let mut page = browser.open(&server.url).await;
+    page.sees("There is no model to ask.").await;
+    page.sees("sponde models pull").await;
+    page.until("document.querySelector('[role=radio][aria-checked=true]').innerText === 'Code'")
+        .await;
+    page.click(".composer textarea").await;
+    page.write("print('sum', 6 * 7)").await;
+    page.key("shift+Enter").await;
+    page.sees("sum 42").await;
+    ended(&mut page, 1).await;
+    page.sees("There is no model to ask.").await;
+    assert_is_clean(&mut page, &server).await;
+}
+
+/// A fork from a cell's button is another session with its beginning, and the page is on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_forked_from_a_cell() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let sponde = sponde();
+    let server = Server::start(&sponde, &port_zero());
+    let mut page = begin(&browser, &server, "first = 1").await;
+    ended(&mut page, 1).await;
+    run(&mut page, "print(first + 1)").await;
+    ended(&mut page, 2).await;
+    let before = page.eval("location.hash").await;
+    page.eval("document.querySelector('article.code').dataset.cell")
+        .await;
+    page.click("article.code .tool[aria-label^='Fork']").await;
+    page.until(&format!(
+        "location.hash !== {before} && document.querySelectorAll('article.code').length === 1"
+    ))
+    .await;
+    page.sees("1 cell can run again").await;
+    page.press("Run them again").await;
+    page.until("document.querySelector('.composer textarea') && !document.querySelector('.ask')")
+        .await;
+    run(&mut page, "print('sum', first + 41)").await;
+    page.sees("sum 42").await;
+    // The whole of it, from the menu.
+    page.press("More").await;
+    page.press("Fork this session").await;
+    page.until("document.querySelectorAll('.lists .dot').length === 3")
+        .await;
     assert_is_clean(&mut page, &server).await;
 }
 

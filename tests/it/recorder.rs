@@ -1,4 +1,4 @@
-//! An HTTP/1.1 proxy that writes down every request and passes it on to one server, whoever it was meant for: what our
+//! An HTTP/1.1 proxy that writes down every request and passes it on to one server, no matter which it was meant for: what our
 //! side sends, byte for byte, and to whom.
 
 use std::sync::{Arc, Mutex};

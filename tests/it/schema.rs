@@ -20,7 +20,9 @@ for line in lines:
     judge.validate(line)
 # A schema that takes everything would prove nothing.
 for broken in lines:
-    broken.pop('event', None), broken.pop('type', None)
+    tags = [tag for tag in ('event', 'type') if tag in broken]
+    # A line of the socket has one field, named as what it is.
+    [broken.pop(tag) for tag in tags or list(broken)]
     assert not judge.is_valid(broken), broken
 print(len(lines))
 ";

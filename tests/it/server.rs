@@ -2,8 +2,10 @@
 
 mod access;
 mod files;
+mod forks;
 mod jupyter;
 mod outputs;
+mod queries;
 mod registry;
 mod stream;
 mod tables;
@@ -38,7 +40,14 @@ impl<'a> Server<'a> {
 
     /// The same with nothing said of the sandbox.
     fn start_with(sponde: &'a Sponde, arguments: &[&str]) -> Self {
-        let mut all = vec!["serve", "--model", "gpt-4o"];
+        let mut all = vec!["--model", "gpt-4o"];
+        all.extend(arguments);
+        Self::start_without_model(sponde, &all)
+    }
+
+    /// The same with nothing said of the model.
+    fn start_without_model(sponde: &'a Sponde, arguments: &[&str]) -> Self {
+        let mut all = vec!["serve"];
         all.extend(arguments);
         let mut program = sponde.start(&all);
         let url = tokio::task::block_in_place(|| program.line());

@@ -478,6 +478,19 @@ async fn a_notebook_with_sql_runs_elsewhere() {
         ours.stderr.contains("found if its URL is in SHOP_URL"),
         "{ours}"
     );
+    let named = [
+        "run",
+        "pay.ipynb",
+        "--database",
+        "rates",
+        "-o",
+        "named.ipynb",
+    ];
+    let named = sponde.start(&named).end();
+    assert_eq!(named.code, Some(0), "{named}");
+    assert!(sponde.read("named.ipynb").contains("pay 60.0 top 3.0"));
+    let unknown = sponde.run(&["run", "pay.ipynb", "--database", "other"]);
+    assert!(unknown.stderr.contains("no database `other`"), "{unknown}");
     let text = sponde.read("pay.ipynb");
     let at = |words: &str| text.find(words).unwrap();
     assert!(at("_define_sql") < at("SELECT name, bonus"), "{text}");

@@ -67,7 +67,7 @@ const RULES: &[Rule] = &[
     // The one place of that floor that speaks HTTP.
     Rule {
         files: &["kernel/gateway.rs", "kernel/gateway"],
-        may: &["jupyter", "kernel"],
+        may: &["ansi", "child", "jupyter", "kernel", "task"],
         crates: Crates::AllBut(&[
             "rig",
             "axum",
@@ -85,7 +85,7 @@ const RULES: &[Rule] = &[
     // The proxy of confined kernels is a server of HTTP, which nobody else on that floor is.
     Rule {
         files: &["kernel/sandbox/net"],
-        may: &["jupyter", "kernel"],
+        may: &["ansi", "child", "jupyter", "kernel", "task"],
         crates: Crates::AllBut(&[
             "rig",
             "axum",
@@ -100,7 +100,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         files: &["kernel"],
-        may: &["jupyter"],
+        may: &["ansi", "child", "jupyter", "task"],
         crates: Crates::AllBut(&[
             "rig",
             "axum",
@@ -119,7 +119,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         files: &["llm"],
-        may: &["program"],
+        may: &["child", "program", "task"],
         crates: Crates::AllBut(&[
             "zeromq",
             "axum",
@@ -135,9 +135,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         files: &["session"],
-        may: &["jupyter", "kernel::Types", "llm::types"],
+        may: &["ansi", "jupyter", "kernel::Types", "llm::types"],
         crates: Crates::Only(&[
-            "anstream",
             "base64",
             "bytes",
             "crc32fast",
@@ -165,7 +164,7 @@ const RULES: &[Rule] = &[
     // Readings of a notebook, whatever made it.
     Rule {
         files: &["export"],
-        may: &["jupyter", "session::notebook", "session::summarize"],
+        may: &["ansi", "jupyter", "session::notebook", "session::summarize"],
         crates: Crates::Only(&["ammonia", "base64", "jiff", "pulldown_cmark", "serde_json"]),
         never: &[
             "std::time",
@@ -214,7 +213,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         files: &["agent"],
-        may: &["jupyter", "kernel", "llm", "risk", "session"],
+        may: &["jupyter", "kernel", "llm", "risk", "session", "task"],
         crates: Crates::AllBut(&[
             "zeromq",
             "reqwest",
@@ -234,8 +233,8 @@ const RULES: &[Rule] = &[
     Rule {
         files: &["app"],
         may: &[
-            "agent", "config", "error", "export", "jupyter", "kernel", "llm", "paths", "program",
-            "session",
+            "agent", "child", "config", "error", "export", "jupyter", "kernel", "llm", "paths",
+            "program", "session", "task",
         ],
         crates: Crates::AllBut(&[
             "zeromq",
@@ -302,6 +301,7 @@ const RULES: &[Rule] = &[
         files: &["cli"],
         may: &[
             "agent",
+            "ansi",
             "app",
             "config",
             "error",
@@ -317,7 +317,7 @@ const RULES: &[Rule] = &[
             "kernel::probe",
             "kernel::reap",
             "kernel::sandbox",
-            "kernel::task",
+            "task",
             // The name of a default, and a server that lives as long as its session.
             "llm::local",
             "llm::mode",
@@ -339,7 +339,7 @@ const RULES: &[Rule] = &[
             "session",
             "kernel::Types",
             "kernel::folder",
-            "kernel::task",
+            "task",
         ],
         crates: Crates::AllBut(&[
             "zeromq",
@@ -364,7 +364,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         files: &["mcp"],
-        may: &["agent", "app", "jupyter", "kernel::task", "session"],
+        may: &["agent", "app", "jupyter", "session", "task"],
         crates: Crates::AllBut(&["zeromq", "rig", "reqwest", "axum", "hyper", "clap"]),
         never: &[
             "std::env",
@@ -399,6 +399,25 @@ const RULES: &[Rule] = &[
         ],
         crates: Crates::Only(&[]),
         never: &[],
+    },
+    // Pure: text in, text out.
+    Rule {
+        files: &["ansi.rs"],
+        may: &[],
+        crates: Crates::Only(&[]),
+        never: &["std::env", "std::fs", "std::io", "std::net", "std::process"],
+    },
+    Rule {
+        files: &["child.rs"],
+        may: &[],
+        crates: Crates::Only(&["rustix", "tokio"]),
+        never: &["std::env", "std::fs", "std::net"],
+    },
+    Rule {
+        files: &["task.rs"],
+        may: &[],
+        crates: Crates::Only(&["tokio", "tracing"]),
+        never: &["std::env", "std::fs", "std::net", "std::process"],
     },
     Rule {
         files: &["program.rs"],

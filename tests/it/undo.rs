@@ -338,7 +338,7 @@ async fn a_cell_that_waits_for_its_checkpoint_can_be_interrupted() {
     let turn = tokio::time::timeout(Duration::from_secs(3), session.turn()).await;
     let (events, _) = turn.expect("the turn ends at once");
     assert!(events.iter().any(
-        |event| matches!(event, EventKind::CodeFinished { status, .. } if status == "interrupted")
+        |event| matches!(event, EventKind::CodeFinished { status, .. } if *status == sponde::session::CellStatus::Interrupted)
     ));
     // A kernel that stands still is killed with the session.
 }

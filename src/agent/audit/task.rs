@@ -15,9 +15,9 @@ use super::file::{AppendError, AuditFile, FoundLog};
 use super::record::Record;
 use super::watch::Watcher;
 use crate::agent::stream::{Client, Received};
-use crate::kernel::task::{self, Task};
 use crate::kernel::{Connection, Connections};
 use crate::session::Transcript;
+use crate::task::{self, Task};
 
 /// Records that are written at once.
 const BATCH: usize = 256;

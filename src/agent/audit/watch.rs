@@ -10,8 +10,8 @@ use crate::agent::stdin::AnsweredBy;
 use crate::agent::stream::{Body, Received, Snapshot};
 use crate::kernel::OutputEvent;
 use crate::kernel::sandbox::limits::{HIT, MAY_BE_HIT};
+use crate::session::CellStatus;
 use crate::session::changes::{ChangedFile, FilesChanged};
-use crate::session::notebook::status_name;
 use crate::session::transcript::Author;
 use crate::session::{CellKind, CodeStatus, Edit, Transcript};
 
@@ -222,7 +222,7 @@ impl Watcher {
             },
             EventKind::CellReplayed { cell, status, .. } => Record::Outcome {
                 cell: cell.clone(),
-                status: status.clone(),
+                status: status.to_string(),
                 again: true,
             },
             EventKind::SessionRestored {
@@ -336,7 +336,7 @@ fn files_record(cell: &str, files: &FilesChanged) -> Record {
 fn outcome(cell: &str, status: &CodeStatus) -> Record {
     Record::Outcome {
         cell: cell.to_owned(),
-        status: status_name(status).to_owned(),
+        status: CellStatus::from(status).to_string(),
         again: false,
     }
 }

@@ -66,7 +66,7 @@ pub enum Command {
         /// When.
         approval: Approval,
     },
-    /// The answer to [`super::EventKind::SessionResumed`] when the kernel's memory is gone. Whoever asks a question instead
+    /// The answer to [`super::EventKind::SessionResumed`] when the kernel's memory is gone. Anyone who asks a question instead
     /// goes on without a replay.
     Restore {
         /// Run the session's code again, in order.

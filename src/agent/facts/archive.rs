@@ -9,7 +9,7 @@ use zip::ZipArchive;
 
 use super::content::of_text;
 use super::input::{self, Broken, Packing};
-use super::kind::{self, Kind};
+use super::kind::{self, FileKind};
 use super::names::{python_path, python_string, shown, shown_path};
 use super::sheet;
 use super::size;
@@ -183,7 +183,10 @@ fn inside(target: &Target<'_>, archive: &mut Archive, entry: &Entry, alone: bool
     let mut first = Vec::new();
     part(archive, &entry.name, FIRST)?.read_to_end(&mut first)?;
     let kind = kind::of(&first, &entry.name);
-    if !matches!(kind, Kind::Table(_) | Kind::Json | Kind::JsonLines) {
+    if !matches!(
+        kind,
+        FileKind::Table(_) | FileKind::Json | FileKind::JsonLines
+    ) {
         return Ok(Vec::new());
     }
     let mut reader = part(archive, &entry.name, u64::MAX)?;
@@ -195,7 +198,7 @@ fn inside(target: &Target<'_>, archive: &mut Archive, entry: &Entry, alone: bool
         .extension()
         .is_some_and(|it| it.eq_ignore_ascii_case("zip"));
     // pandas unpacks an archive with one file by itself.
-    let by_itself = alone && matches!(kind, Kind::Table(_));
+    let by_itself = alone && matches!(kind, FileKind::Table(_));
     let open = format!(
         "__import__('zipfile').ZipFile({path}).open({})",
         python_string(&entry.name)

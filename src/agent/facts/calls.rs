@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::column::{Column, DateForm, Kind, Numerals};
+use super::column::{Column, ColumnKind, DateForm, Numerals};
 use super::input::Text;
 use super::layout::{Extra, Layout};
 use super::names::{python_path, python_string, r_path, r_string};
@@ -129,7 +129,9 @@ fn python(load: &Load<'_>) -> Vec<String> {
         say(format!("dtype={{{}}}", texts.join(", ")));
     }
     let dates: Vec<(String, Option<&str>)> = all()
-        .filter(|(_, (name, column))| matches!(column.kind(), Kind::Date(_)) && !is_secret(name))
+        .filter(|(_, (name, column))| {
+            matches!(column.kind(), ColumnKind::Date(_)) && !is_secret(name)
+        })
         .map(|(at, (name, column))| (key(at, name), column.day_first()))
         .collect();
     let names = within(dates.iter().map(|(name, _)| name.clone()));
@@ -199,7 +201,7 @@ fn r(load: &Load<'_>) -> Vec<String> {
             .enumerate()
             .filter_map(|(at, (name, column))| {
                 let class = match column.kind() {
-                    Kind::Date(DateForm::Iso(10)) => "Date",
+                    ColumnKind::Date(DateForm::Iso(10)) => "Date",
                     _ if column.needs_text() => "character",
                     _ => return None,
                 };

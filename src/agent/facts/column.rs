@@ -110,7 +110,7 @@ impl Numerals {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ColumnKind {
     Empty,
     Integer,
     Float,
@@ -155,7 +155,7 @@ pub(super) enum Value<'a> {
 #[derive(Debug)]
 pub(super) struct Column {
     numerals: Numerals,
-    kind: Kind,
+    kind: ColumnKind,
     missing: usize,
     range: Option<(f64, f64)>,
     first: String,
@@ -174,7 +174,7 @@ impl Column {
     pub(super) fn new(numerals: Numerals) -> Self {
         Self {
             numerals,
-            kind: Kind::Empty,
+            kind: ColumnKind::Empty,
             missing: 0,
             range: None,
             first: String::new(),
@@ -194,10 +194,10 @@ impl Column {
             self.missing += 1;
             return;
         }
-        if self.kind != Kind::Text {
+        if self.kind != ColumnKind::Text {
             let kind = kind_of(value, self.numerals);
             self.see_kind(kind);
-            if matches!(kind, Kind::Date(_)) {
+            if matches!(kind, ColumnKind::Date(_)) {
                 self.days.take(value);
             }
         }
@@ -218,8 +218,8 @@ impl Column {
             Value::Missing => self.missing += 1,
             Value::Integer(number) | Value::Float(number) => {
                 self.see_kind(match value {
-                    Value::Float(_) => Kind::Float,
-                    _ => Kind::Integer,
+                    Value::Float(_) => ColumnKind::Float,
+                    _ => ColumnKind::Integer,
                 });
                 self.see_number(number);
                 self.see_value(&number.to_string());
@@ -227,8 +227,8 @@ impl Column {
             Value::Text(text) => {
                 let text: String = text.chars().take(VALUE).collect();
                 let kind = match kind_of(&text, Numerals::Point) {
-                    kind @ Kind::Date(DateForm::Iso(_)) => kind,
-                    _ => Kind::Text,
+                    kind @ ColumnKind::Date(DateForm::Iso(_)) => kind,
+                    _ => ColumnKind::Text,
                 };
                 self.passes_for_numbers =
                     self.passes_for_numbers && Numerals::Point.lenient(text.trim()).is_some();
@@ -236,18 +236,20 @@ impl Column {
                 self.see_value(&text);
             }
             Value::Named(name, value) => {
-                self.see_kind(Kind::Named(name));
+                self.see_kind(ColumnKind::Named(name));
                 self.see_value(value);
             }
         }
     }
 
-    fn see_kind(&mut self, kind: Kind) {
+    fn see_kind(&mut self, kind: ColumnKind) {
         self.kind = match (self.kind, kind) {
-            (Kind::Empty, kind) => kind,
-            (Kind::Integer, Kind::Float) | (Kind::Float, Kind::Integer) => Kind::Float,
+            (ColumnKind::Empty, kind) => kind,
+            (ColumnKind::Integer, ColumnKind::Float) | (ColumnKind::Float, ColumnKind::Integer) => {
+                ColumnKind::Float
+            }
             (before, kind) if before == kind => kind,
-            _ => Kind::Text,
+            _ => ColumnKind::Text,
         };
     }
 
@@ -276,11 +278,11 @@ impl Column {
     }
 
     /// Its type.
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> ColumnKind {
         match self.kind {
-            Kind::Integer if self.codes => Kind::Text,
-            Kind::Date(_) if self.days.contradicts() => Kind::Text,
-            Kind::Text if self.is_truth() => Kind::Named("bool"),
+            ColumnKind::Integer if self.codes => ColumnKind::Text,
+            ColumnKind::Date(_) if self.days.contradicts() => ColumnKind::Text,
+            ColumnKind::Text if self.is_truth() => ColumnKind::Named("bool"),
             kind => kind,
         }
     }
@@ -299,40 +301,40 @@ impl Column {
     /// The format of dates that begin with their day, which pandas would not guess.
     pub(super) fn day_first(&self) -> Option<&'static str> {
         match self.kind() {
-            Kind::Date(DateForm::Points) => Some("%d.%m.%Y"),
-            Kind::Date(DateForm::Slashes) if self.days.first_beyond_12 => Some("%d/%m/%Y"),
+            ColumnKind::Date(DateForm::Points) => Some("%d.%m.%Y"),
+            ColumnKind::Date(DateForm::Slashes) if self.days.first_beyond_12 => Some("%d/%m/%Y"),
             _ => None,
         }
     }
 
     /// Whether it is text that pandas would take for numbers.
     pub(super) fn needs_text(&self) -> bool {
-        self.kind() == Kind::Text && self.passes_for_numbers
+        self.kind() == ColumnKind::Text && self.passes_for_numbers
     }
 
     /// In words; without values if they are `secret`; `among` names the rows if these are not all.
     pub(super) fn describe(&self, secret: bool, among: &str) -> String {
         let kind = self.kind();
-        if secret && kind != Kind::Empty {
+        if secret && kind != ColumnKind::Empty {
             let more = if self.many { "more than " } else { "" };
             return format!("{more}{} values, not shown{among}", self.distinct.len());
         }
         let mut words = match (kind, self.range) {
-            (Kind::Integer, Some((low, high))) => {
+            (ColumnKind::Integer, Some((low, high))) => {
                 format!("int, {} to {}", number(low), number(high))
             }
-            (Kind::Float, Some((low, high))) => {
+            (ColumnKind::Float, Some((low, high))) => {
                 format!("float, {} to {}", number(low), number(high))
             }
-            (Kind::Date(DateForm::Iso(_)), _) => {
+            (ColumnKind::Date(DateForm::Iso(_)), _) => {
                 format!("date, {} to {}", self.least, self.greatest)
             }
-            (Kind::Date(_), _) => format!("date, e.g. {}", self.first),
-            (Kind::Empty, _) => "empty".to_owned(),
-            (Kind::Named(name), _) => name.to_owned(),
-            (Kind::Text | Kind::Integer | Kind::Float, _) => self.describe_text(),
+            (ColumnKind::Date(_), _) => format!("date, e.g. {}", self.first),
+            (ColumnKind::Empty, _) => "empty".to_owned(),
+            (ColumnKind::Named(name), _) => name.to_owned(),
+            (ColumnKind::Text | ColumnKind::Integer | ColumnKind::Float, _) => self.describe_text(),
         };
-        if self.missing > 0 && kind != Kind::Empty {
+        if self.missing > 0 && kind != ColumnKind::Empty {
             let _ = write!(words, "; {} missing", self.missing);
         }
         words + among
@@ -395,16 +397,16 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// What a value is.
-pub(super) fn kind_of(value: &str, numerals: Numerals) -> Kind {
+pub(super) fn kind_of(value: &str, numerals: Numerals) -> ColumnKind {
     let value = value.trim();
     if value.is_empty() {
-        Kind::Empty
+        ColumnKind::Empty
     } else if numerals.is_integer(value) {
-        Kind::Integer
+        ColumnKind::Integer
     } else if numerals.number(value).is_some() {
-        Kind::Float
+        ColumnKind::Float
     } else {
-        date_form(value).map_or(Kind::Text, Kind::Date)
+        date_form(value).map_or(ColumnKind::Text, ColumnKind::Date)
     }
 }
 
@@ -498,33 +500,33 @@ mod tests {
 
     #[test]
     fn values_are_known_by_their_form() {
-        let iso = |length| Kind::Date(DateForm::Iso(length));
+        let iso = |length| ColumnKind::Date(DateForm::Iso(length));
         for (value, kind) in [
             ("2020-01-02", iso(10)),
             ("2020-01-02T03:04:05Z", iso(20)),
-            ("2020-13-02", Kind::Text),
-            ("1/31/2020", Kind::Date(DateForm::Slashes)),
-            ("31.1.2020", Kind::Date(DateForm::Points)),
-            ("192.168.1.1", Kind::Text),
+            ("2020-13-02", ColumnKind::Text),
+            ("1/31/2020", ColumnKind::Date(DateForm::Slashes)),
+            ("31.1.2020", ColumnKind::Date(DateForm::Points)),
+            ("192.168.1.1", ColumnKind::Text),
             (
                 "Jan 5, 2020",
-                Kind::Date(DateForm::Words {
+                ColumnKind::Date(DateForm::Words {
                     long: false,
                     day_first: false,
                 }),
             ),
             (
                 "5 March 2020",
-                Kind::Date(DateForm::Words {
+                ColumnKind::Date(DateForm::Words {
                     long: true,
                     day_first: true,
                 }),
             ),
-            ("2020", Kind::Integer),
-            ("1.5e3", Kind::Float),
-            ("infinity stones", Kind::Text),
-            ("May be", Kind::Text),
-            ("1/2", Kind::Text),
+            ("2020", ColumnKind::Integer),
+            ("1.5e3", ColumnKind::Float),
+            ("infinity stones", ColumnKind::Text),
+            ("May be", ColumnKind::Text),
+            ("1/2", ColumnKind::Text),
         ] {
             assert_eq!(kind_of(value, Numerals::Point), kind, "{value}");
         }

@@ -1,13 +1,13 @@
 //! A text by its kind, wherever it comes from: a file, an archive, a compressed file.
 
-use super::kind::Kind;
+use super::kind::FileKind;
 use super::names::shown_path;
 use super::sketch::Part;
 use super::target::Source;
 use super::{input, json, notebook, size, table, text};
 
 /// Describes a text of this kind.
-pub(super) fn of_text(source: &Source<'_>, kind: Kind, text: &input::Text) -> Vec<Part> {
+pub(super) fn of_text(source: &Source<'_>, kind: FileKind, text: &input::Text) -> Vec<Part> {
     let target = &source.target;
     let as_table = |hint: u8| {
         table::describe(
@@ -22,7 +22,7 @@ pub(super) fn of_text(source: &Source<'_>, kind: Kind, text: &input::Text) -> Ve
         )
     };
     match kind {
-        Kind::Table(hint) => {
+        FileKind::Table(hint) => {
             let described = as_table(hint).unwrap_or_else(|| {
                 Part::line(format!(
                     "File {}: {}, not a table with a header",
@@ -32,9 +32,9 @@ pub(super) fn of_text(source: &Source<'_>, kind: Kind, text: &input::Text) -> Ve
             });
             vec![described]
         }
-        Kind::Json => json::document(source, text),
-        Kind::JsonLines => vec![json::lines(source, text)],
-        Kind::Notebook => vec![notebook::describe(source, text)],
+        FileKind::Json => json::document(source, text),
+        FileKind::JsonLines => vec![json::lines(source, text)],
+        FileKind::Notebook => vec![notebook::describe(source, text)],
         _ => match text::looks_like_a_table(&text.head) {
             Some(hint) => {
                 as_table(hint).map_or_else(|| text::describe(source, text), |it| vec![it])

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::kind::{self, Kind};
+use super::kind::{self, FileKind};
 use super::names::{shown, shown_path};
 use super::sketch::Part;
 use super::target::Target;
@@ -162,7 +162,7 @@ fn is_data(path: &Path) -> bool {
     known.iter().any(|it| lower.rsplit('.').next() == Some(it))
         || matches!(
             kind::of(b"", &name),
-            Kind::Table(_) | Kind::Json | Kind::JsonLines
+            FileKind::Table(_) | FileKind::Json | FileKind::JsonLines
         )
 }
 

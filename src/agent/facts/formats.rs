@@ -48,20 +48,6 @@ const FORMATS: &[Format] = &[
         ..NONE
     },
     Format {
-        name: "Stata data",
-        magic: &[b"<stata_dta>"],
-        python: "df = pd.read_stata({})",
-        r: "df <- haven::read_dta({})",
-        ..NONE
-    },
-    Format {
-        name: "SPSS data",
-        magic: &[b"$FL2", b"$FL3"],
-        python: "df = pd.read_spss({}) (needs pyreadstat)",
-        r: "df <- haven::read_sav({})",
-        ..NONE
-    },
-    Format {
         name: "SAS data",
         magic: &[b"\xc2\xea\x81\x60\xb3\x14\x11\xcf\xbd\x92\x08\x00\x09\xc7\x31\x8c"],
         offset: 12,

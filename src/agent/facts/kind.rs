@@ -4,7 +4,7 @@ use super::formats::{self, Format};
 
 /// Kinds of files that are looked into, each in a way of its own.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     /// Text with columns, which this byte probably parts.
     Table(u8),
     Json,
@@ -19,6 +19,8 @@ pub(super) enum Kind {
     Parquet,
     Arrow,
     Sqlite,
+    Stata,
+    Spss,
     Pdf,
     Picture,
     /// One of which we know the name and how it is loaded.
@@ -27,48 +29,52 @@ pub(super) enum Kind {
 }
 
 /// The kind of a file with this name that begins with `first`.
-pub(super) fn of(first: &[u8], name: &str) -> Kind {
+pub(super) fn of(first: &[u8], name: &str) -> FileKind {
     let name = name.to_ascii_lowercase();
     let extension = name.rsplit_once('.').map_or("", |(_, it)| it);
     let starts = |magic: &[u8]| first.starts_with(magic);
     if starts(b"\x1f\x8b") {
-        Kind::Gzip
+        FileKind::Gzip
     } else if starts(b"PK\x03\x04") || starts(b"PK\x05\x06") {
-        Kind::Zip
+        FileKind::Zip
     } else if starts(b"PAR1") || starts(b"PARE") {
-        Kind::Parquet
+        FileKind::Parquet
     } else if starts(b"ARROW1\0\0") || starts(b"\xff\xff\xff\xff") && is_stream(first) {
-        Kind::Arrow
+        FileKind::Arrow
     } else if starts(b"SQLite format 3\0") {
-        Kind::Sqlite
+        FileKind::Sqlite
+    } else if starts(b"<stata_dta>") || extension == "dta" && is_old_stata(first) {
+        FileKind::Stata
+    } else if starts(b"$FL2") || starts(b"$FL3") {
+        FileKind::Spss
     } else if starts(b"%PDF-") {
-        Kind::Pdf
+        FileKind::Pdf
     } else if starts(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1") && matches!(extension, "xls" | "xlt" | "")
     {
-        Kind::OldExcel
+        FileKind::OldExcel
     } else if is_picture(first) {
-        Kind::Picture
+        FileKind::Picture
     } else if let Some(format) = formats::find(first, extension) {
-        Kind::Known(format)
+        FileKind::Known(format)
     } else {
         by_name(first, extension)
     }
 }
 
-fn by_name(first: &[u8], extension: &str) -> Kind {
+fn by_name(first: &[u8], extension: &str) -> FileKind {
     match extension {
-        "csv" => Kind::Table(b','),
-        "tsv" | "tab" => Kind::Table(b'\t'),
-        "psv" => Kind::Table(b'|'),
-        "json" | "geojson" | "topojson" => Kind::Json,
-        "jsonl" | "ndjson" | "jsonlines" => Kind::JsonLines,
-        "ipynb" => Kind::Notebook,
-        _ if !is_text(first) => Kind::Unknown,
-        _ => Kind::Text,
+        "csv" => FileKind::Table(b','),
+        "tsv" | "tab" => FileKind::Table(b'\t'),
+        "psv" => FileKind::Table(b'|'),
+        "json" | "geojson" | "topojson" => FileKind::Json,
+        "jsonl" | "ndjson" | "jsonlines" => FileKind::JsonLines,
+        "ipynb" => FileKind::Notebook,
+        _ if !is_text(first) => FileKind::Unknown,
+        _ => FileKind::Text,
     }
 }
 
-impl Kind {
+impl FileKind {
     /// As a noun.
     pub(super) fn what(self) -> &'static str {
         match self {
@@ -83,6 +89,8 @@ impl Kind {
             Self::Parquet => "Parquet",
             Self::Arrow => "Arrow",
             Self::Sqlite => "an SQLite database",
+            Self::Stata => "Stata data",
+            Self::Spss => "SPSS data",
             Self::Pdf => "PDF",
             Self::Picture => "a picture",
             Self::Known(format) => format.name,
@@ -94,6 +102,11 @@ impl Kind {
     pub(super) fn in_words(self) -> String {
         format!("begins like {}", self.what())
     }
+}
+
+/// Stata 8 to 12: release, byte order, and what is always 1.
+fn is_old_stata(first: &[u8]) -> bool {
+    matches!(first, [113..=115, 1 | 2, 1, 0, ..])
 }
 
 /// Arrow's stream: a mark, the length of the schema's message, and that begins with an offset into itself.

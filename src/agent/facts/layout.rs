@@ -2,7 +2,7 @@
 //!
 //! Judged by the first lines, by the rules of pandas' `read_csv`, which is told what it would not find by itself.
 
-use super::column::{self, Kind, Numerals};
+use super::column::{self, ColumnKind, Numerals};
 
 /// Lines that are looked at, and their bytes: lines can be long.
 const SAMPLE: usize = 1000;
@@ -81,7 +81,7 @@ impl Layout {
                 .iter()
                 .map(|name| column::kind_of(name, Numerals::Point));
             kinds
-                .filter(|kind| !matches!(kind, Kind::Text | Kind::Empty))
+                .filter(|kind| !matches!(kind, ColumnKind::Text | ColumnKind::Empty))
                 .count()
         };
         let mut no_header = has_values(&names) == names.len();

@@ -5,11 +5,13 @@ use std::io::{self, Read as _};
 
 use super::content::of_text;
 use super::input::{self, Packing};
-use super::kind::{self, Kind};
+use super::kind::{self, FileKind};
 use super::names::shown_path;
 use super::sketch::Part;
 use super::target::{Found, Source, Target};
-use super::{archive, arrow, folder, formats, parquet, pdf, picture, sheet, size, sqlite};
+use super::{
+    archive, arrow, folder, formats, parquet, pdf, picture, sheet, size, spss, sqlite, stata,
+};
 
 /// Bytes that tell the kind.
 const FIRST: u64 = 8 << 10;
@@ -51,19 +53,23 @@ pub(super) fn into(target: &Target<'_>) -> io::Result<Vec<Part>> {
             "File {}: empty",
             shown_path(target.inner)
         ))]),
-        Kind::Table(_) | Kind::Json | Kind::JsonLines | Kind::Notebook | Kind::Text => {
-            from_text(target, kind, &mut file, bytes, Packing::Plain)
-        }
-        Kind::Gzip => packed(target, &mut file, bytes),
-        Kind::Zip => archive::describe(target, file, bytes),
-        Kind::OldExcel => sheet::xls::describe(target, file, bytes),
-        Kind::Parquet => parquet::describe(target, &mut file, bytes),
-        Kind::Arrow => arrow::describe(target, &mut file, bytes),
-        Kind::Sqlite => sqlite::describe(target, &mut file, bytes),
-        Kind::Pdf => pdf::describe(target, &mut file, bytes),
-        Kind::Picture => picture::describe(target, file, bytes, &first),
-        Kind::Known(format) => Ok(vec![formats::describe(target, format, bytes, &first)]),
-        Kind::Unknown => Ok(vec![formats::unknown(target, bytes, &first)]),
+        FileKind::Table(_)
+        | FileKind::Json
+        | FileKind::JsonLines
+        | FileKind::Notebook
+        | FileKind::Text => from_text(target, kind, &mut file, bytes, Packing::Plain),
+        FileKind::Gzip => packed(target, &mut file, bytes),
+        FileKind::Zip => archive::describe(target, file, bytes),
+        FileKind::OldExcel => sheet::xls::describe(target, file, bytes),
+        FileKind::Parquet => parquet::describe(target, &mut file, bytes),
+        FileKind::Arrow => arrow::describe(target, &mut file, bytes),
+        FileKind::Sqlite => sqlite::describe(target, &mut file, bytes),
+        FileKind::Stata => stata::describe(target, &mut file, bytes),
+        FileKind::Spss => spss::describe(target, &mut file, bytes),
+        FileKind::Pdf => pdf::describe(target, &mut file, bytes),
+        FileKind::Picture => picture::describe(target, file, bytes, &first),
+        FileKind::Known(format) => Ok(vec![formats::describe(target, format, bytes, &first)]),
+        FileKind::Unknown => Ok(vec![formats::unknown(target, bytes, &first)]),
     };
     Ok(found.unwrap_or_else(|broken| {
         vec![Part::line(format!(
@@ -79,7 +85,7 @@ pub(super) fn into(target: &Target<'_>) -> io::Result<Vec<Part>> {
 /// A text of some kind.
 fn from_text(
     target: &Target<'_>,
-    kind: Kind,
+    kind: FileKind,
     file: &mut File,
     bytes: u64,
     packing: Packing,
@@ -114,9 +120,11 @@ fn packed(target: &Target<'_>, file: &mut File, bytes: u64) -> Found {
     let name = target.path.file_stem().unwrap_or_default();
     let inner = kind::of(&first, &name.to_string_lossy());
     let parts = match inner {
-        Kind::Table(_) | Kind::Json | Kind::JsonLines | Kind::Notebook | Kind::Text => {
-            from_text(target, inner, file, bytes, Packing::Gzip)?
-        }
+        FileKind::Table(_)
+        | FileKind::Json
+        | FileKind::JsonLines
+        | FileKind::Notebook
+        | FileKind::Text => from_text(target, inner, file, bytes, Packing::Gzip)?,
         inner => vec![Part::line(format!(
             "File {}: {}, gzip of {}; what is in it was not read",
             shown_path(target.inner),

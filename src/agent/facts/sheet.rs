@@ -12,7 +12,7 @@ mod xml;
 
 use std::fmt::Write as _;
 
-use super::column::{Column, Kind, Numerals, Value};
+use super::column::{Column, ColumnKind, Numerals, Value};
 use super::names::{python_string, r_string, shown, shown_path};
 use super::sketch::Part;
 use super::table::named;
@@ -182,7 +182,7 @@ impl Sheet {
             head.push_str("The header has two rows, so a column's name is a pair. ");
         }
         let texts: Vec<String> = (header.names.iter().zip(&self.columns).take(COLUMNS))
-            .filter(|(_, column)| column.kind() == Kind::Text && column.needs_text())
+            .filter(|(_, column)| column.kind() == ColumnKind::Text && column.needs_text())
             .map(|(name, _)| format!("{}: str", python_string(name)))
             .collect();
         let python = |path: &str| {

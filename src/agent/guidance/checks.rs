@@ -19,6 +19,36 @@ pub(super) fn unfounded(answer: &str, sources: &str) -> Vec<String> {
         .collect()
 }
 
+/// Numbers that an answer claims and that no source has: for models that need no coach, so that a doubt is worth a line.
+///
+/// Small whole numbers and years are words more than figures; a figure may be rounded to the digits that it has, and said
+/// in per cent, thousands, millions or billions.
+pub(super) fn doubtful(answer: &str, sources: &str) -> Vec<String> {
+    const SCALES: [f64; 5] = [1.0, 100.0, 1e-3, 1e-6, 1e-9];
+    let known: Vec<f64> = numbers(sources)
+        .into_iter()
+        .map(|number| number.value.abs())
+        .collect();
+    let mut doubtful: Vec<String> = Vec::new();
+    for number in numbers(answer) {
+        let value = number.value.abs();
+        let is_whole = number.decimals == 0;
+        let is_year = is_whole && (1900.0..=2100.0).contains(&value);
+        if is_year || (is_whole && value < 100.0) || doubtful.contains(&number.text) {
+            continue;
+        }
+        let tolerance = 0.51 * 10_f64.powi(number.zeros() - number.decimals);
+        let is_known = |known: &f64| {
+            let mut scaled = SCALES.iter().map(|scale| known * scale);
+            scaled.any(|known| (value - known).abs() <= tolerance)
+        };
+        if !known.iter().any(is_known) {
+            doubtful.push(number.text);
+        }
+    }
+    doubtful
+}
+
 /// A sentence like "fell from 3 to 5", said back.
 pub(super) fn contradiction(answer: &str) -> Option<String> {
     const DOWN: [&str; 6] = ["fell", "fallen", "dropped", "decreased", "declined", "down"];
@@ -70,6 +100,17 @@ struct Number {
     text: String,
     value: f64,
     decimals: i32,
+}
+
+impl Number {
+    /// Zeros at the end of a whole number: it may be rounded to them.
+    fn zeros(&self) -> i32 {
+        if self.decimals > 0 {
+            return 0;
+        }
+        let zeros = self.text.chars().rev().filter(|c| *c != ',');
+        i32::try_from(zeros.take_while(|c| *c == '0').count()).unwrap_or(0)
+    }
 }
 
 /// The numbers in a text; commas between thousands are left out, and digits that are part of a word are none.
@@ -138,6 +179,27 @@ mod tests {
             ("in Q3 of v2x", vec![]),
         ] {
             assert_eq!(unfounded(answer, sources), expected, "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_figure_without_a_source_is_doubtful() {
+        let sources = "mean 26.1137\nshare 0.4567\nn 1461 rows\npeople 7345678901\nfares 26113";
+        for (answer, expected) in [
+            ("It is 26.11, of 1,461 rows, in 2023.", vec![]),
+            (
+                "45.7 % of the 12 months, about 26,000 or 26.1 thousand",
+                vec![],
+            ),
+            ("7.35 billion people, 7346 million", vec![]),
+            ("1. first 2. second, 27 of them", vec![]),
+            (
+                "It is 27.11, and 27.11 again, of 1,462 rows",
+                vec!["27.11", "1,462"],
+            ),
+            ("about 30,000", vec!["30,000"]),
+        ] {
+            assert_eq!(doubtful(answer, sources), expected, "{answer}");
         }
     }
 

@@ -21,7 +21,7 @@ fn line_breaks(code: &str) -> String {
     };
     let mut repaired = String::with_capacity(code.len());
     for (kind, text) in pieces {
-        if kind != Kind::Literal {
+        if kind != Lexeme::Literal {
             repaired.push_str(text);
             continue;
         }
@@ -43,15 +43,15 @@ fn without_last_brace(code: &str) -> Option<&str> {
     let pieces = pieces(code)?;
     let (last, _) = pieces.last()?;
     let braces = |brace: char| -> usize {
-        let code = pieces.iter().filter(|(kind, _)| *kind == Kind::Code);
+        let code = pieces.iter().filter(|(kind, _)| *kind == Lexeme::Code);
         code.map(|(_, text)| text.matches(brace).count()).sum()
     };
-    (*last == Kind::Code && braces('}') == braces('{') + 1).then_some(shorter)
+    (*last == Lexeme::Code && braces('}') == braces('{') + 1).then_some(shorter)
 }
 
 /// What a piece of Python is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Lexeme {
     Code,
     Comment,
     /// Within one line.
@@ -60,23 +60,23 @@ enum Kind {
 }
 
 /// `code` in pieces; `None` if a literal has no end.
-fn pieces(code: &str) -> Option<Vec<(Kind, &str)>> {
+fn pieces(code: &str) -> Option<Vec<(Lexeme, &str)>> {
     let mut pieces = Vec::new();
     let mut rest = code;
     while let Some(first) = rest.chars().next() {
         let (kind, length) = match first {
-            '#' => (Kind::Comment, rest.find('\n').unwrap_or(rest.len())),
+            '#' => (Lexeme::Comment, rest.find('\n').unwrap_or(rest.len())),
             '\'' | '"' => {
                 let long = ["'''", "\"\"\""]
                     .into_iter()
                     .find(|&long| rest.starts_with(long));
                 match long {
-                    Some(quotes) => (Kind::LongLiteral, end_of_literal(rest, quotes)?),
-                    None => (Kind::Literal, end_of_literal(rest, rest.get(..1)?)?),
+                    Some(quotes) => (Lexeme::LongLiteral, end_of_literal(rest, quotes)?),
+                    None => (Lexeme::Literal, end_of_literal(rest, rest.get(..1)?)?),
                 }
             }
             _ => (
-                Kind::Code,
+                Lexeme::Code,
                 rest.find(['#', '\'', '"']).unwrap_or(rest.len()),
             ),
         };

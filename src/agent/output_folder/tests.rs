@@ -33,17 +33,17 @@ fn display(data: MimeBundle, id: Option<&str>) -> OutputEvent {
 /// A cell and its files.
 struct Bench {
     dir: tempfile::TempDir,
-    spill: OutputFolder,
+    folder: OutputFolder,
     outputs: Outputs,
 }
 
 impl Bench {
     fn new(files: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let spill = OutputFolder::beside(&dir.path().join("a.ipynb"), dir.path(), files);
+        let folder = OutputFolder::beside(&dir.path().join("a.ipynb"), dir.path(), files);
         Self {
             dir,
-            spill,
+            folder,
             outputs: Outputs::default(),
         }
     }
@@ -53,7 +53,7 @@ impl Bench {
         self.outputs.apply(event);
         let over = self.outputs.is_over(&limits);
         let (is_cut, all) = (self.outputs.is_cut(), over.then_some(&self.outputs));
-        if let Some(whole) = self.spill.take("c/1", is_cut, all, event) {
+        if let Some(whole) = self.folder.take("c/1", is_cut, all, event) {
             self.outputs.cut(&limits, whole);
         }
     }
@@ -92,7 +92,7 @@ fn a_cell_under_its_limits_writes_nothing() {
     let mut bench = Bench::new(10_000);
     bench.take(&text("a\n"));
     bench.take(&display(MimeBundle::text("b"), None));
-    bench.spill.close("c/1");
+    bench.folder.close("c/1");
     assert_eq!(std::fs::read_dir(bench.dir.path()).unwrap().count(), 0);
     assert_eq!(bench.outputs.whole(), &Whole::Here);
 }
@@ -130,7 +130,7 @@ fn everything_from_the_first_byte_is_in_the_files() {
         evalue: "v".to_owned(),
         traceback: vec!["t1".to_owned(), "t2".to_owned()],
     }));
-    bench.spill.close("c/1");
+    bench.folder.close("c/1");
     bench.files_are(&[
         ("1.html", "<b>"),
         ("1.png", "new"),
@@ -138,12 +138,12 @@ fn everything_from_the_first_byte_is_in_the_files() {
         ("error.txt", "t1\nt2\n"),
         ("stdout.txt", &all),
     ]);
-    let place = Place {
+    let place = OutputFolderPath {
         beside_notebook: "a.outputs/c1".to_owned(),
         for_code: "a.outputs/c1".to_owned(),
     };
     assert_eq!(bench.outputs.whole(), &Whole::Files(place));
-    assert_eq!(bench.spill.trouble(), None);
+    assert_eq!(bench.folder.trouble(), None);
 }
 
 #[test]
@@ -154,9 +154,9 @@ fn cleared_outputs_take_their_files_with_them() {
         bench.take(&OutputEvent::Clear { wait: true });
     }
     bench.take(&text("end\n"));
-    bench.spill.close("c/1");
+    bench.folder.close("c/1");
     assert_eq!(std::fs::read_dir(bench.dir.path()).unwrap().count(), 0);
-    assert_eq!((bench.spill.left, bench.spill.trouble()), (10_000, None));
+    assert_eq!((bench.folder.left, bench.folder.trouble()), (10_000, None));
 }
 
 #[test]
@@ -166,13 +166,13 @@ fn files_are_bounded_and_what_is_missing_is_told_once() {
         bench.take(&text(&("x".repeat(499) + "\n")));
     }
     assert_eq!(
-        bench.spill.trouble().as_deref(),
+        bench.folder.trouble().as_deref(),
         Some(
             "large outputs are not kept whole in `a.outputs/c1`: the limit for files of a session is reached"
         )
     );
     bench.take(&text("more\n"));
-    assert_eq!(bench.spill.trouble(), None);
+    assert_eq!(bench.folder.trouble(), None);
     assert!(matches!(bench.outputs.whole(), Whole::Partly(..)));
     assert_eq!(bench.files()[0].1.len(), 10_000);
 }
@@ -188,7 +188,7 @@ fn a_link_in_the_way_is_not_followed() {
         bench.outputs.whole(),
         &Whole::Nowhere(Some("the folder is a link or a file".to_owned()))
     );
-    assert!(bench.spill.trouble().is_some());
+    assert!(bench.folder.trouble().is_some());
     // A link to a file.
     let mut bench = Bench::new(10_000);
     let dir = bench.dir.path().join("a.outputs/c1");
@@ -211,17 +211,17 @@ fn files_are_not_removed_through_a_link() {
     assert!(dir.join("c1/stdout.txt").is_file());
     std::fs::rename(&dir, bench.dir.path().join("old")).unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), &dir).unwrap();
-    bench.spill.cells.remove("c/1").unwrap().remove(&mut 0);
+    bench.folder.cells.remove("c/1").unwrap().remove(&mut 0);
     assert!(theirs.exists());
 }
 
 #[test]
 fn without_a_notebook_nothing_is_written() {
-    let mut spill = OutputFolder::none();
+    let mut folder = OutputFolder::none();
     let mut outputs = Outputs::default();
     outputs.apply(&text(&"x".repeat(5000)));
     assert_eq!(
-        spill.take("c", outputs.is_cut(), Some(&outputs), &text("")),
+        folder.take("c", outputs.is_cut(), Some(&outputs), &text("")),
         Some(Whole::Nowhere(None))
     );
 }

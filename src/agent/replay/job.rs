@@ -2,8 +2,9 @@
 
 use tokio::sync::mpsc;
 
-use super::{Control, Files, OtherKernels, ReplayOptions, Report, replay};
-use crate::agent::event::EventKind;
+use super::{Files, OtherKernels, ReplayOptions, Report, replay};
+use crate::agent::event::{Command, EventKind};
+use crate::agent::sql::SqlOptions;
 use crate::jupyter::nbformat::Notebook;
 use crate::kernel::{Kernel, KernelError};
 
@@ -15,6 +16,8 @@ pub struct Job {
     pub kernel: Kernel,
     /// Those of cells of other languages.
     pub others: OtherKernels,
+    /// What SQL cells have in the notebook's kernel; without it they have what the notebook itself brings.
+    pub sql: Option<SqlOptions>,
 }
 
 impl Job {
@@ -29,24 +32,10 @@ impl Job {
         mut self,
         options: ReplayOptions,
         files: Files,
-        mut control: mpsc::Receiver<Control>,
+        mut control: mpsc::Receiver<Command>,
         events: mpsc::Sender<EventKind>,
     ) -> (Self, Result<Report, KernelError>) {
-        let Self {
-            notebook,
-            kernel,
-            others,
-        } = &mut self;
-        let report = replay(
-            notebook,
-            kernel,
-            others,
-            options,
-            files,
-            &mut control,
-            events,
-        );
-        let report = report.await;
+        let report = replay(&mut self, options, files, &mut control, events).await;
         (self, report)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tokio::sync::mpsc;
 
-use super::Control;
+use crate::agent::event::Command;
 use crate::jupyter::nbformat::{Cell, Notebook};
 use crate::kernel::{Kernel, KernelError, LaunchOptions};
 use crate::session::notebook::{Foreign, foreign};
@@ -17,7 +17,7 @@ pub struct OtherKernels {
 }
 
 /// Where a cell runs.
-pub(super) enum Found {
+pub(super) enum KernelForCell {
     /// In the notebook's kernel.
     Main,
     /// In this one, or why it cannot.
@@ -45,28 +45,32 @@ impl OtherKernels {
     }
 
     /// The kernel for `cell`, started if it is the first of its language.
-    pub(super) async fn of(&mut self, cell: &Cell, control: &mut mpsc::Receiver<Control>) -> Found {
+    pub(super) async fn of(
+        &mut self,
+        cell: &Cell,
+        control: &mut mpsc::Receiver<Command>,
+    ) -> KernelForCell {
         let Some(Foreign { language, .. }) = foreign(cell) else {
-            return Found::Main;
+            return KernelForCell::Main;
         };
         let options = match self.starts.remove(language) {
             Some(Ok(options)) => options,
-            Some(Err(error)) => return Found::Other(Err(error)),
+            Some(Err(error)) => return KernelForCell::Other(Err(error)),
             None => {
                 let live = self.live.iter().find(|(name, _)| name == language);
                 // One that could not start has ended the run.
                 let live = live.map(|(_, kernel)| kernel.clone());
-                return Found::Other(live.ok_or(KernelError::Closed));
+                return KernelForCell::Other(live.ok_or(KernelError::Closed));
             }
         };
         let launched = tokio::select! {
             launched = Kernel::launch(options) => launched,
-            Some(Control::Interrupt | Control::End) = control.recv() => return Found::Stopped,
+            Some(Command::Interrupt | Command::RestartKernel | Command::Shutdown) = control.recv() => return KernelForCell::Stopped,
         };
         if let Ok(kernel) = &launched {
             self.live.push((language.to_owned(), kernel.clone()));
         }
-        Found::Other(launched)
+        KernelForCell::Other(launched)
     }
 
     /// Ends them all.

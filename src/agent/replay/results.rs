@@ -114,7 +114,7 @@ impl Results {
             over.then(|| outputs.whole().clone())
         } else {
             let all = over.then_some(&*outputs);
-            self.files.spill.take(id, outputs.is_cut(), all, output)
+            self.files.folder.take(id, outputs.is_cut(), all, output)
         };
         let Some(whole) = whole else {
             return Vec::new();
@@ -124,7 +124,7 @@ impl Results {
         let place = outputs.whole().notice().filter(|_| !said);
         place
             .into_iter()
-            .chain(self.files.spill.trouble())
+            .chain(self.files.folder.trouble())
             .collect()
     }
 }

@@ -1,4 +1,4 @@
-//! The notebook's file while a run goes on: whoever looks, or finds it after a crash, sees every cell that has finished,
+//! The notebook's file while a run goes on: anyone who looks, or finds it after a crash, sees every cell that has finished,
 //! and what the running one has put out.
 //!
 //! Saving writes all of it, so it is done at most twice a second and takes at most a twentieth of the time, and while the

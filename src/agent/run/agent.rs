@@ -6,9 +6,9 @@ use tokio_util::sync::CancellationToken;
 use super::auditing::Auditing;
 use super::{AgentOptions, Session};
 use crate::agent::audit::{self, Audit};
-use crate::agent::stream::client::INBOX;
+use crate::agent::stream::handle::{INBOX, SessionPlace};
 use crate::agent::stream::{Client, Log, SessionHandle};
-use crate::kernel::task::{self, Task};
+use crate::task::{self, Task};
 
 /// A running session. Dropping it ends the session and its kernel.
 #[derive(Debug)]
@@ -26,7 +26,12 @@ impl Agent {
         let (commands, inbox) = mpsc::channel(INBOX);
         let (joining, joins) = mpsc::channel(INBOX);
         let log = Log::new(jiff::Timestamp::now().as_millisecond().unsigned_abs());
-        let handle = SessionHandle::new(commands, joining, log.clone());
+        let place = SessionPlace::new(
+            options.kernel.kernel.spec.language.clone(),
+            options.kernel.cwd.clone(),
+            options.notebook.clone(),
+        );
+        let handle = SessionHandle::new(commands, joining, log.clone(), place);
         let end = CancellationToken::new();
         let audit = options.audit.clone();
         let mut session = Session::new(options, log.clone(), joins);

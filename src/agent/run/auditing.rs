@@ -90,7 +90,7 @@ impl Session {
         }
     }
 
-    /// The same for what the turn decided, whoever it went by.
+    /// The same for what the turn decided, whatever it went by.
     pub(super) fn approve_for_turn(&mut self, cell: &str) {
         let code = self.transcript.code(cell);
         let is_own = code.is_some_and(|code| code.author == Author::Person);

@@ -13,8 +13,8 @@ use super::watching::own_files;
 use super::{AgentOptions, MAIN, Session, TurnEnd, now};
 use crate::agent::undo::{Moment, Point, SAVED_BYTES, UndoOptions, Way, Workspace, surplus};
 use crate::kernel::checkpoint::{CheckpointId, Checkpoints};
-use crate::kernel::task::{self, Task};
 use crate::kernel::{Kernel, NoCheckpoint};
+use crate::task::{self, Task};
 
 /// Points that are remembered.
 const POINTS: usize = 50;

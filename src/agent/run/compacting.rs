@@ -18,7 +18,8 @@ use crate::kernel::OutputEvent;
 use crate::llm::tokens::{self, Meter};
 use crate::llm::types::{Message, Part, Usage};
 use crate::session::compaction::{
-    self, Compaction, Inventory, Kind, Measure, Need, Parts, Plan, Scale, SentResults, Writer,
+    self, Compaction, CompactionKind, Inventory, Measure, Need, Parts, Plan, Scale, SentResults,
+    Writer,
 };
 use crate::session::summarize::{self, Budget, head_and_tail};
 use crate::session::{Cell, context};
@@ -125,7 +126,7 @@ impl Session {
     pub(super) fn model_budget(&self) -> Budget<'_> {
         Budget {
             text: self.text_budget(),
-            eye: self.asking.image_preparer.as_deref(),
+            preparer: self.asking.image_preparer.as_deref(),
             brief: self.options.coaching == Coaching::Small,
             reads: self.reads(),
             said: Some(&self.asking.budget.said),
@@ -358,8 +359,8 @@ impl Session {
         });
         let kernels = self.kernels.all_ready();
         let mut request = match plan.kind {
-            Kind::Outputs => None,
-            Kind::Summary => self.summary_request(&plan, prompt),
+            CompactionKind::Outputs => None,
+            CompactionKind::Summary => self.summary_request(&plan, prompt),
         };
         let dear = request.as_ref().and_then(|request| request.prompts.first());
         let trouble = dear.and_then(|prompt| self.too_dear_aside(prompt));
@@ -390,14 +391,14 @@ impl Session {
         let cells = self.cells_through(&plan.through);
         let inventory = self.inventory(&draft.inventories, bytes(limit) / 4);
         let (text, measure, words, shortened, files) = match plan.kind {
-            Kind::Outputs => (
+            CompactionKind::Outputs => (
                 compaction::outputs_note(&inventory),
                 Measure::Outputs,
                 0,
                 0,
                 vec![],
             ),
-            Kind::Summary => {
+            CompactionKind::Summary => {
                 let words = compaction::person_words(cells, bytes(limit));
                 let files = compaction::files_written(cells);
                 let most = bytes(limit) / 3;

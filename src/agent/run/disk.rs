@@ -152,7 +152,7 @@ impl Disk {
 }
 
 /// What the file has become.
-enum Found {
+enum ChangedFile {
     /// The notebook, with changes or without.
     Changed(Box<Notebook>),
     /// Something else, in words.
@@ -170,8 +170,8 @@ impl Session {
         self.disk.stamp = now;
         let read = tokio::task::spawn_blocking(move || read(&path)).await;
         match read {
-            Ok(Found::Changed(notebook)) => self.take_over(notebook),
-            Ok(Found::Other(what)) => self.go_on_beside(&what),
+            Ok(ChangedFile::Changed(notebook)) => self.take_over(notebook),
+            Ok(ChangedFile::Other(what)) => self.go_on_beside(&what),
             Err(error) => self.go_on_beside(&error.to_string()),
         }
     }
@@ -216,7 +216,7 @@ impl Session {
     }
 }
 
-fn read(path: &Path) -> Found {
+fn read(path: &Path) -> ChangedFile {
     // A link would show the model a file that code in its kernel cannot read.
     let bytes = open_file(path).and_then(|mut file| {
         let mut bytes = Vec::new();
@@ -230,10 +230,10 @@ fn read(path: &Path) -> Found {
         });
     match notebook {
         Ok(loaded) if open::is_marked(&loaded.notebook) => {
-            Found::Changed(Box::new(loaded.notebook))
+            ChangedFile::Changed(Box::new(loaded.notebook))
         }
-        Ok(_) => Found::Other("is not this session's notebook any more".to_owned()),
-        Err(error) => Found::Other(format!("is no notebook any more ({error})")),
+        Ok(_) => ChangedFile::Other("is not this session's notebook any more".to_owned()),
+        Err(error) => ChangedFile::Other(format!("is no notebook any more ({error})")),
     }
 }
 

@@ -98,7 +98,7 @@ impl Session {
     pub(super) fn sample(&mut self) -> Option<Input> {
         let Some(provider) = self.options.provider.clone() else {
             return Some(Input::ModelFailed {
-                message: "no model is configured".to_owned(),
+                message: "there is no model to ask: choose one, or run code of your own".to_owned(),
                 key_variable: None,
             });
         };
@@ -159,7 +159,7 @@ impl Session {
                         running.execution = Some(execution);
                         let cell = running.cell.clone();
                         self.edit(Edit::Start { cell, at: now() });
-                        // Whoever finds the session after a crash is to know that the kernel has it.
+                        // Anyone who finds the session after a crash is to know that the kernel has it.
                         self.keep().await;
                     }
                     // It died between two cells: start it again, the cell waits.
@@ -457,6 +457,9 @@ impl Session {
 
     pub(super) async fn finish_turn(&mut self, end: TurnEnd) {
         self.after_turn().await;
+        if end == TurnEnd::Done {
+            self.doubt_numbers();
+        }
         let turn = self.account();
         let saved = self.save(true).await;
         let session = self.transcript.spent();

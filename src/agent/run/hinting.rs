@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{ExecuteOptions, Session, Verdict};
+use super::{Coaching, Edit, ExecuteOptions, Session, Verdict, guidance, random_cell_id};
 use crate::kernel::stdout_of;
 use crate::session::sql;
 
@@ -14,7 +14,33 @@ const WITHIN: Duration = Duration::from_secs(3);
 /// Bytes of it that a model gets.
 const MOST: usize = 800;
 
+/// Numbers without a source that are named.
+const DOUBTS: usize = 8;
+
 impl Session {
+    /// Numbers of the answer that come from nowhere are pointed out to the person, and to the model with the next
+    /// question. A small model was told before ([`Session::check_answer`]).
+    pub(super) fn doubt_numbers(&mut self) {
+        if self.options.coaching != Coaching::Off {
+            return;
+        }
+        let mut numbers = guidance::doubtful_numbers(&self.turn_cells(), self.transcript.cells());
+        if numbers.is_empty() {
+            return;
+        }
+        numbers.truncate(DOUBTS);
+        let numbers = numbers.join(", ");
+        self.notice(&format!(
+            "numbers of this answer that stand in no output: {numbers}"
+        ));
+        self.edit(Edit::Note {
+            cell: random_cell_id(),
+            text: format!(
+                "Numbers of your last answer stand in no output so far: {numbers}. Compute and print them before you use them again, or say where they are from."
+            ),
+        });
+    }
+
     /// What the kernel of the latest cell can say about it.
     pub(super) async fn live_hint(&mut self, cell: &str, verdict: &Verdict) -> Option<String> {
         let source = self.transcript.cell(cell)?.source.clone();

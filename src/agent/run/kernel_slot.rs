@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 
 use crate::agent::event::KernelOffer;
 use crate::agent::tools;
-use crate::kernel::task::{self, Task};
 use crate::kernel::{Kernel, KernelError, LaunchOptions, Pool};
+use crate::task::{self, Task};
 
 /// The main kernel among the [`Slots`].
 pub(super) const MAIN: usize = 0;

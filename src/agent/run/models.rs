@@ -91,7 +91,7 @@ impl Session {
         self.options.system = system;
         self.options.coaching = coaching;
         self.options.output_budget = output_budget;
-        self.asking.image_preparer = Self::eye_of(&self.options);
+        self.asking.image_preparer = Self::preparer_of(&self.options);
         self.edit(Edit::SetModel(info.name.clone()));
         self.publish(EventKind::ModelChanged {
             model: info.name,

@@ -18,7 +18,7 @@ const BATCH: usize = 256 << 10;
 /// The files of a session's large outputs, and what waits for them.
 pub(super) struct OutputFiles {
     /// Elsewhere while it writes.
-    spill: Option<OutputFolder>,
+    folder: Option<OutputFolder>,
     waiting: Vec<Work>,
     bytes: usize,
     /// Where the outputs of cells with files are.
@@ -42,9 +42,9 @@ enum What {
 }
 
 impl OutputFiles {
-    pub(super) fn new(spill: OutputFolder) -> Self {
+    pub(super) fn new(folder: OutputFolder) -> Self {
         Self {
-            spill: Some(spill),
+            folder: Some(folder),
             waiting: Vec::new(),
             bytes: 0,
             wholes: HashMap::new(),
@@ -52,7 +52,7 @@ impl OutputFiles {
     }
 
     fn keep_nothing(&self) -> bool {
-        self.spill.as_ref().is_none_or(OutputFolder::is_none)
+        self.folder.as_ref().is_none_or(OutputFolder::is_none)
     }
 
     /// Whether an output changes files.
@@ -89,7 +89,7 @@ impl OutputFiles {
         if work.is_empty() {
             return (Vec::new(), Vec::new());
         }
-        let mut spill = self.spill.take().unwrap_or_else(OutputFolder::none);
+        let mut folder = self.folder.take().unwrap_or_else(OutputFolder::none);
         let written = tokio::task::spawn_blocking(move || {
             let mut wholes = BTreeMap::new();
             let mut trouble = Vec::new();
@@ -99,19 +99,19 @@ impl OutputFiles {
                         event,
                         is_cut,
                         over,
-                    } => spill.take(&cell, is_cut, over.as_deref(), &event),
-                    What::Close => spill.close(&cell),
+                    } => folder.take(&cell, is_cut, over.as_deref(), &event),
+                    What::Close => folder.close(&cell),
                 };
-                trouble.extend(spill.trouble());
+                trouble.extend(folder.trouble());
                 wholes.insert(cell, whole);
             }
-            (spill, wholes, trouble)
+            (folder, wholes, trouble)
         });
         // A panic has been logged; nothing more goes to files then.
-        let Ok((spill, wholes, trouble)) = written.await else {
+        let Ok((folder, wholes, trouble)) = written.await else {
             return (Vec::new(), Vec::new());
         };
-        self.spill = Some(spill);
+        self.folder = Some(folder);
         let mut moved = Vec::new();
         for (cell, whole) in wholes {
             match whole {

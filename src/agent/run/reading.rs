@@ -71,13 +71,13 @@ impl Session {
             return;
         }
         let mut files = self.cells.pictures.clone();
-        let eye = self.asking.image_preparer.clone();
+        let preparer = self.asking.image_preparer.clone();
         let written = tokio::task::spawn_blocking(move || {
             let written: Vec<_> = encoded
                 .iter()
                 .map(|(extension, bytes)| {
-                    if let Some(eye) = &eye {
-                        eye.see(bytes);
+                    if let Some(preparer) = &preparer {
+                        preparer.see(bytes);
                     }
                     files.write(extension, bytes)
                 })
@@ -105,8 +105,8 @@ impl Session {
         }
     }
 
-    /// The eye of a model that sees.
-    pub(super) fn eye_of(
+    /// The preparer of a model that sees.
+    pub(super) fn preparer_of(
         options: &super::AgentOptions,
     ) -> Option<Arc<crate::session::summarize::ImagePreparer>> {
         let info = options.provider.as_ref()?.info();

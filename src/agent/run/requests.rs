@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 use super::restoring::{HELD, RESTORE, Restoring};
 use super::{Command, EventKind, Session, State};
 use crate::agent::event::Decision;
-use crate::agent::stream::client::{Joining, Request};
+use crate::agent::stream::handle::{Joining, Request};
 use crate::agent::stream::snapshot::{TurnPhase, Writing};
 use crate::agent::stream::{PendingRequest, Rejection, SessionState, Snapshot, VERSION};
 

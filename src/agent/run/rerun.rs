@@ -4,10 +4,8 @@ use tokio::sync::mpsc;
 
 use super::{ExecuteOptions, Session, Verdict};
 use crate::agent::approval::Grounds;
-use crate::agent::event::Command;
-use crate::agent::stream::Rejection;
-use crate::agent::stream::client::Request;
-use crate::kernel::{ExecutionEvent, Kernel};
+use crate::agent::stream::handle::Request;
+use crate::kernel::{Kernel, KernelError};
 use crate::session::{Cell, CellKind};
 
 /// How a replay ended.
@@ -55,31 +53,18 @@ impl Session {
                     "the variables are those after {index} of {all} cells, for {why}"
                 ))
             };
-            let mut execution = match kernel.execute(options).await {
+            let execution = match kernel.execute(options).await {
                 Ok(execution) => execution,
                 Err(error) => return Ok(part(&error.to_string())),
             };
-            let verdict = loop {
-                tokio::select! {
-                    event = execution.next() => match event {
-                        Some(ExecutionEvent::Finished(outcome)) => break outcome.verdict,
-                        Some(_) => {}
-                        None => break Verdict::Aborted,
-                    },
-                    request = inbox.recv() => match request {
-                        None => return Ok(Replayed::Ending),
-                        Some(request) => match request.command {
-                            Command::Shutdown => return Ok(Replayed::Ending),
-                            Command::Interrupt => {
-                                request.accept(self.subscribers.log.appended());
-                                // One that is gone finishes its execution.
-                                let _ = kernel.interrupt().await;
-                            }
-                            _ => request.reject(Rejection::Busy),
-                        },
-                    },
-                }
+            let mut verdict = Verdict::Aborted;
+            let ended = async {
+                verdict = execution.outcome().await.verdict;
+                Ok::<(), KernelError>(())
             };
+            if let Some(stopped) = self.unless_stopped(kernel, ended, inbox).await? {
+                return Ok(stopped);
+            }
             match verdict {
                 // It may have failed the first time as well.
                 Verdict::Ok | Verdict::Error { .. } => {}

@@ -9,15 +9,15 @@ use std::fmt::Write as _;
 
 use super::{
     AgentOptions, Edit, EventKind, ExecuteOptions, Execution, Instant, MAIN, Session, Verdict,
-    random_cell_id, verdict_name,
+    random_cell_id,
 };
 use crate::agent::approval::Grounds;
 use crate::agent::store::Opened;
-use crate::agent::stream::client::Wanted;
+use crate::agent::stream::handle::Wanted;
 use crate::agent::{KernelMemory, RestoredBy};
 use crate::kernel::{ExecutionEvent, Extent, Variable};
 use crate::session::check::{self, CheckOptions, Difference};
-use crate::session::{CellKind, CodeStatus, Outputs};
+use crate::session::{CellKind, CellStatus, CodeStatus, Outputs};
 
 /// Stands for the question whether code runs again, which is about no cell.
 pub(super) const RESTORE: &str = "restore";
@@ -233,7 +233,7 @@ impl Session {
                 Some(super::kernel_slot::KernelSlot::Ready(kernel)) => kernel.clone(),
                 Some(super::kernel_slot::KernelSlot::Failed(error)) => {
                     let why = format!("not run: {error}");
-                    self.tell_replayed(&step, "not run", vec![why]);
+                    self.tell_replayed(&step, CellStatus::NotRun, vec![why]);
                     continue;
                 }
                 // It is told when it is there.
@@ -244,7 +244,7 @@ impl Session {
             };
             if !std::mem::replace(&mut step.approved, true) {
                 if let Some(why) = self.not_again(&step.cell).await {
-                    self.tell_replayed(&step, "not run", vec![format!("not run: {why}")]);
+                    self.tell_replayed(&step, CellStatus::NotRun, vec![format!("not run: {why}")]);
                     continue;
                 }
                 self.approve(&step.cell, Grounds::Replay, Some(by));
@@ -270,7 +270,7 @@ impl Session {
                 }
                 Err(error) => {
                     let why = format!("not run: {error}");
-                    self.tell_replayed(&step, "not run", vec![why]);
+                    self.tell_replayed(&step, CellStatus::NotRun, vec![why]);
                 }
             }
         }
@@ -298,7 +298,7 @@ impl Session {
                 };
                 let died = matches!(outcome.verdict, Verdict::KernelDied(_));
                 let differences = self.compare(&step.cell, outputs, &outcome.verdict);
-                self.tell_replayed(&step, verdict_name(&outcome.verdict), differences);
+                self.tell_replayed(&step, (&outcome.verdict).into(), differences);
                 if died {
                     if let Some(Restoring::Replaying(replay)) = &mut self.resuming.restoring {
                         replay.stopped = true;
@@ -329,12 +329,9 @@ impl Session {
         let mut words = Vec::new();
         let now = CodeStatus::Finished(verdict.clone());
         if code.status != now {
-            let was = match &code.status {
-                CodeStatus::Finished(verdict) => verdict_name(verdict),
-                _ => "not run",
-            };
-            if was != verdict_name(verdict) {
-                words.push(format!("it was `{was}` and is `{}`", verdict_name(verdict)));
+            let (was, is) = (CellStatus::from(&code.status), CellStatus::from(verdict));
+            if was != is {
+                words.push(format!("it was `{was}` and is `{is}`"));
             }
         }
         let differences = check::compare(
@@ -346,7 +343,7 @@ impl Session {
         words
     }
 
-    fn tell_replayed(&mut self, step: &Step, status: &str, differences: Vec<String>) {
+    fn tell_replayed(&mut self, step: &Step, status: CellStatus, differences: Vec<String>) {
         let Some(Restoring::Replaying(replay)) = &mut self.resuming.restoring else {
             return;
         };
@@ -356,7 +353,7 @@ impl Session {
             cell: step.cell.clone(),
             number: replay.ran,
             of: replay.of,
-            status: status.to_owned(),
+            status,
             differences,
         };
         self.publish(event);

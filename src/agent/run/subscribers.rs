@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use tokio::sync::mpsc;
 
 use super::{EventKind, Instant};
-use crate::agent::stream::client::Joining;
+use crate::agent::stream::handle::Joining;
 use crate::agent::stream::log::Log;
 use crate::agent::stream::{Body, Rejection};
 

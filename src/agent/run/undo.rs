@@ -10,7 +10,7 @@ use super::rerun::{Replayed, ran_in_main};
 use super::{Edit, EventKind, MAIN, Session, random_cell_id};
 use crate::agent::event::{CheckpointInfo, Command, Undone};
 use crate::agent::save::write_beside_code;
-use crate::agent::stream::client::{Request, Wanted};
+use crate::agent::stream::handle::{Request, Wanted};
 use crate::agent::turn::State;
 use crate::agent::undo::{FilePlan, FilesUndone, Span, UndoTo, Way, Workspace, attic};
 use crate::kernel::folder::make_dirs;

@@ -5,8 +5,9 @@ use tokio::sync::mpsc;
 use super::rerun::Replayed;
 use super::{MAIN, Session};
 use crate::agent::event::Command;
-use crate::agent::stream::client::{Request, Wanted};
-use crate::kernel::{Kernel, task};
+use crate::agent::stream::handle::{Request, Wanted};
+use crate::kernel::Kernel;
+use crate::task;
 
 impl Session {
     /// A command that comes while the end of a turn waits for its last point.

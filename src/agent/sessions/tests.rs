@@ -17,6 +17,7 @@ fn make(dir: &Path, id: &str, question: &str, closed: bool) {
         kernel: KernelChoice::default(),
         forked_from: None,
         sandbox: None,
+        databases: Vec::new(),
     };
     let mut opened = Opened::new(dir, begin, OutputLimits::default());
     let edit = Edit::Say {

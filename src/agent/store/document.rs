@@ -59,7 +59,7 @@ pub(super) struct Written {
 
 /// How a file that is there compares to what we know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum OnDisk {
     /// None is there.
     Nothing,
     /// As we left it.
@@ -108,15 +108,15 @@ impl Document {
     }
 
     /// What is at the path.
-    pub(super) fn look(&self) -> io::Result<Found> {
+    pub(super) fn look(&self) -> io::Result<OnDisk> {
         // A link is something else, wherever it leads.
         match std::fs::symlink_metadata(&self.path) {
             Ok(found) => Ok(match &self.state {
-                State::Known(known) if stamp(&found) == stamp_of(&known.saved) => Found::Ours,
-                State::Torn => Found::Ours,
-                State::Known(_) | State::Absent => Found::Other,
+                State::Known(known) if stamp(&found) == stamp_of(&known.saved) => OnDisk::Ours,
+                State::Torn => OnDisk::Ours,
+                State::Known(_) | State::Absent => OnDisk::Other,
             }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(OnDisk::Nothing),
             Err(error) => Err(error),
         }
     }
@@ -200,8 +200,8 @@ impl Document {
     /// Writes all of it, atomically.
     pub(super) fn write(&mut self, notebook: &Notebook) -> io::Result<Written> {
         let set_aside = match self.look()? {
-            Found::Other => Some(set_aside(&self.path)?),
-            Found::Ours | Found::Nothing => None,
+            OnDisk::Other => Some(set_aside(&self.path)?),
+            OnDisk::Ours | OnDisk::Nothing => None,
         };
         let mut known = Known {
             saved: Saved {

@@ -83,7 +83,7 @@ impl Lock {
                     tracing::warn!(path = %path.display(), %error, "the session is not locked");
                 }
             }
-            // Whoever had it removes the file at its end: one that is no longer there locks nothing.
+            // Its holder removes the file at its end: one that is no longer there locks nothing.
             if !is_at(&file, path) {
                 removals += 1;
                 if removals > REMOVALS {

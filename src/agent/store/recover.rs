@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use super::document::{Document, Found, is_the_same};
+use super::document::{Document, OnDisk, is_the_same};
 use super::journal_file::JournalFile;
 use super::{Journal, Lock, OpenError, Store, journal_path, mark};
 use crate::jupyter::nbformat::{Notebook, random_cell_id};
@@ -335,6 +335,7 @@ impl Entries {
                 kernel: KernelChoice::default(),
                 forked_from: None,
                 sandbox: None,
+                databases: Vec::new(),
             },
             transcript: Transcript::new(limits),
             summary: Summary::default(),
@@ -389,13 +390,13 @@ fn look(
     extending: bool,
 ) -> io::Result<(bool, bool)> {
     match document.look()? {
-        Found::Ours => return Ok((false, false)),
-        Found::Nothing => {
+        OnDisk::Ours => return Ok((false, false)),
+        OnDisk::Nothing => {
             let path = document.path().to_owned();
             *document = Document::new(path);
             return Ok((!transcript.cells().is_empty(), false)); // It may never have been written.
         }
-        Found::Other => {}
+        OnDisk::Other => {}
     }
     // We may have been killed between writing the file and saying so.
     let mut notebook = render(transcript);

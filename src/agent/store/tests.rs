@@ -34,6 +34,7 @@ fn begin(dir: &Path, id: &str) -> Begin {
         kernel: KernelChoice::default(),
         forked_from: None,
         sandbox: None,
+        databases: Vec::new(),
     }
 }
 

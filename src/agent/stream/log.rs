@@ -1,8 +1,8 @@
 //! The newest items of a session, for any number of subscribers at their own pace.
 //!
 //! The session appends and never waits. Edits that continue the one before (text of a reply, of an output stream) are
-//! joined while nobody has seen that one: what is appended is *announced* at most every [`ANNOUNCE_EVERY`], unless it is of
-//! a kind that cannot be joined. Old items go when the log is over its bound; a subscriber that still wanted them is
+//! joined while nobody has seen that one: such output is *announced* at most every [`ANNOUNCE_EVERY`], the first after a pause at
+//! once, and every other item at once. Old items go when the log is over its bound; a subscriber that still wanted them is
 //! [behind](Next::Behind).
 
 use std::collections::VecDeque;
@@ -49,7 +49,10 @@ struct Items {
     bytes: usize,
     /// The sequence of the newest item.
     newest: u64,
-    announced_at: Instant,
+    /// When output was announced last; `None` before the first.
+    output_at: Option<Instant>,
+    /// Whether output is among what nobody has seen.
+    has_output: bool,
 }
 
 /// What a subscriber at some position gets next.
@@ -70,7 +73,8 @@ impl Log {
             kept: VecDeque::new(),
             bytes: 0,
             newest: 0,
-            announced_at: Instant::now(),
+            output_at: None,
+            has_output: false,
         };
         Self {
             shared: Arc::new(Shared {
@@ -88,6 +92,7 @@ impl Log {
     pub fn append_quietly(&self, body: Body) {
         let mut items = self.items();
         let announced = self.shared.announced.borrow().sequence;
+        items.has_output |= can_be_joined(&body);
         if let Some(body) = items.join(body, announced) {
             items.push(self.shared.epoch, body);
         }
@@ -98,16 +103,18 @@ impl Log {
         let mut items = self.items();
         let announced = self.shared.announced.borrow().sequence;
         let can_wait = can_be_joined(&body);
-        let Some(body) = items.join(body, announced) else {
-            return Some(items.announced_at + ANNOUNCE_EVERY);
-        };
-        items.push(self.shared.epoch, body);
-        let due = items.announced_at + ANNOUNCE_EVERY;
-        if can_wait && Instant::now() < due {
-            return Some(due);
+        items.has_output |= can_wait;
+        if let Some(body) = items.join(body, announced) {
+            items.push(self.shared.epoch, body);
         }
-        self.announce_all(items);
-        None
+        let due = items.output_at.map(|at| at + ANNOUNCE_EVERY);
+        match due {
+            Some(due) if can_wait && Instant::now() < due => Some(due),
+            _ => {
+                self.announce_all(items);
+                None
+            }
+        }
     }
 
     /// Lets subscribers read all that was appended.
@@ -164,7 +171,9 @@ impl Log {
     }
 
     fn announce_all(&self, mut items: MutexGuard<'_, Items>) {
-        items.announced_at = Instant::now();
+        if std::mem::take(&mut items.has_output) {
+            items.output_at = Some(Instant::now());
+        }
         let newest = items.newest;
         drop(items);
         self.shared.announced.send_if_modified(|it| {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::{Body, Client, PendingRequest, Received, Rejection, Snapshot};
 use crate::agent::event::{Command, Event, EventKind, KernelOffer, OutputChange};
 use crate::agent::stream::snapshot::TurnPhase;
-use crate::session::limits::Place;
-use crate::session::notebook::status_name;
+use crate::session::CellStatus;
+use crate::session::limits::OutputFolderPath;
 use crate::session::sql;
 use crate::session::transcript::Author;
 use crate::session::{CodeStatus, Edit, Transcript};
@@ -116,6 +116,13 @@ impl View {
         }
     }
 
+    /// Receives until the session has ended; all of it is still to be shown. Can be cancelled without loss.
+    pub async fn until_over(&mut self) {
+        while self.is_live() {
+            self.until(|_| false).await;
+        }
+    }
+
     /// The place of a cell in the session, from 1, where that is known.
     pub async fn number_of(&self, cell: &str) -> Option<usize> {
         self.client.number_of(cell).await
@@ -178,9 +185,9 @@ impl View {
                             self.streamed.insert(cell.clone());
                         }
                         EventKind::TurnFinished { .. } => self.in_turn = false,
-                        // For whoever keeps the books.
+                        // For those who keep the books.
                         EventKind::CodeApproved { .. } | EventKind::ModelAsked { .. } => return,
-                        // Whoever decided knows.
+                        // The client that decided knows.
                         EventKind::ApprovalResolved { by, .. }
                         | EventKind::ApprovalChanged { by, .. }
                         | EventKind::ContinueResolved { by, .. }
@@ -269,7 +276,7 @@ impl View {
             },
             Edit::Pictures { cell, places } => {
                 let files = places.iter().flatten();
-                let file = |place: &Place| self.beside(&place.beside_notebook);
+                let file = |place: &OutputFolderPath| self.beside(&place.beside_notebook);
                 let files: Vec<String> = files.map(file).collect();
                 if files.is_empty() {
                     return;
@@ -294,7 +301,7 @@ impl View {
             },
             Edit::Finish { cell, status, .. } => EventKind::CodeFinished {
                 cell: cell.clone(),
-                status: status_name(status).to_owned(),
+                status: CellStatus::from(status),
                 count: self.counts.remove(cell),
             },
             _ => return,
@@ -315,7 +322,7 @@ impl View {
             if let Some(status) = shown.1 {
                 self.ready.push_back(EventKind::CodeFinished {
                     cell,
-                    status: status_name(&status).to_owned(),
+                    status: CellStatus::from(&status),
                     count: None,
                 });
             }
@@ -373,7 +380,7 @@ impl View {
                     password,
                 },
                 PendingRequest::Continue { end } => EventKind::ContinueRequested { end },
-                // Whoever brings the session back is asked.
+                // Anyone who brings the session back is asked.
                 PendingRequest::Restore { .. } => continue,
             });
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{Effect, Input};
 
-/// A turn and whoever performs its effects.
+/// A turn and what performs its effects.
 pub(in crate::agent) trait Drive {
     /// What `input` asks for.
     fn step(&mut self, input: Input) -> Vec<Effect>;

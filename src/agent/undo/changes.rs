@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::scan::{Bounds, Found, Scan};
+use super::scan::{Bounds, DirEntry, Scan};
 use super::workspace::belongs_to;
 use crate::session::changes::{ChangedFile, FilesChanged, runs_later};
 
@@ -83,7 +83,7 @@ impl Look {
             .iter()
             .filter(|path| !is_below(path, |above| deleted.contains(above)));
         let gone = gone.map(|path| match before.entries.get(*path) {
-            Some(Found::Dir { .. }) => format!("{}/", path.display()),
+            Some(DirEntry::Dir { .. }) => format!("{}/", path.display()),
             _ => path.display().to_string(),
         });
         let mut deleted: Vec<String> = gone.collect();
@@ -100,8 +100,8 @@ impl Look {
 }
 
 /// New directories stand for what is in them, but for what runs later.
-fn folded(created: &BTreeMap<&Path, &Found>) -> Vec<ChangedFile> {
-    let is_dir = |path: &Path| matches!(created.get(path), Some(Found::Dir { .. }));
+fn folded(created: &BTreeMap<&Path, &DirEntry>) -> Vec<ChangedFile> {
+    let is_dir = |path: &Path| matches!(created.get(path), Some(DirEntry::Dir { .. }));
     let mut folded: BTreeMap<PathBuf, ChangedFile> = BTreeMap::new();
     for (path, found) in created {
         let above = path.ancestors().filter(|above| is_dir(above)).last();
@@ -114,12 +114,12 @@ fn folded(created: &BTreeMap<&Path, &Found>) -> Vec<ChangedFile> {
             .or_insert_with(|| ChangedFile {
                 bytes: Some(0),
                 files: Some(0),
-                ..named(above, &Found::Dir { mode: 0 })
+                ..named(above, &DirEntry::Dir { mode: 0 })
             });
-        if let Found::File { stamp, .. } = found {
+        if let DirEntry::File { stamp, .. } = found {
             dir.bytes = dir.bytes.map(|bytes| bytes.saturating_add(stamp.size));
         }
-        if !matches!(found, Found::Dir { .. }) {
+        if !matches!(found, DirEntry::Dir { .. }) {
             dir.files = dir.files.map(|files| files + 1);
             let file = named(path, found);
             // The directory says it already.
@@ -131,12 +131,12 @@ fn folded(created: &BTreeMap<&Path, &Found>) -> Vec<ChangedFile> {
     folded.into_values().collect()
 }
 
-fn named(path: &Path, found: &Found) -> ChangedFile {
+fn named(path: &Path, found: &DirEntry) -> ChangedFile {
     let shown = path.display();
     let (path, bytes) = match found {
-        Found::Dir { .. } => (format!("{shown}/"), None),
-        Found::File { stamp, .. } => (shown.to_string(), Some(stamp.size)),
-        Found::Link { .. } => (shown.to_string(), None),
+        DirEntry::Dir { .. } => (format!("{shown}/"), None),
+        DirEntry::File { stamp, .. } => (shown.to_string(), Some(stamp.size)),
+        DirEntry::Link { .. } => (shown.to_string(), None),
     };
     pointed_out(ChangedFile {
         path,

@@ -20,7 +20,7 @@ pub(super) struct ConfinedDir {
 }
 
 /// Where an entry is: its directory, and its name there.
-struct Place<'a> {
+struct EntryPath<'a> {
     dir: OwnedFd,
     name: &'a OsStr,
 }
@@ -45,10 +45,10 @@ impl ConfinedDir {
     }
 
     /// Goes down to the directory of `path` (relative).
-    fn place<'a>(&self, path: &'a Path) -> io::Result<Place<'a>> {
+    fn place<'a>(&self, path: &'a Path) -> io::Result<EntryPath<'a>> {
         let name = path.file_name().ok_or_else(outside)?;
         let dir = self.dir(path.parent().unwrap_or(Path::new("")))?;
-        Ok(Place { dir, name })
+        Ok(EntryPath { dir, name })
     }
 
     /// Opens a directory; that with an empty path is the root.
@@ -69,7 +69,7 @@ impl ConfinedDir {
 
     /// Whether a directory is there, or something else; `None` is nothing.
     pub(super) fn is_dir(&self, path: &Path) -> Option<bool> {
-        let Place { dir, name } = self.place(path).ok()?;
+        let EntryPath { dir, name } = self.place(path).ok()?;
         let found = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some(FileType::from_raw_mode(found.st_mode) == FileType::Directory)
     }
@@ -79,7 +79,7 @@ impl ConfinedDir {
     /// # Errors
     /// What the operating system said.
     pub(super) fn read(&self, path: &Path) -> io::Result<File> {
-        let Place { dir, name } = self.place(path)?;
+        let EntryPath { dir, name } = self.place(path)?;
         // A named pipe would keep us waiting.
         let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY | OFlags::NONBLOCK;
         let file = File::from(openat(&dir, name, flags, Mode::empty())?);
@@ -99,7 +99,7 @@ impl ConfinedDir {
         path: &Path,
         write: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> io::Result<()> {
-        let Place { dir, name } = self.place(path)?;
+        let EntryPath { dir, name } = self.place(path)?;
         let temporary = format!(".sponde-{}.tmp", uuid::Uuid::new_v4().simple());
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::WRONLY;
         let mut file = File::from(openat(&dir, &temporary, flags, Mode::RUSR | Mode::WUSR)?);
@@ -114,7 +114,7 @@ impl ConfinedDir {
     /// # Errors
     /// What the operating system said.
     pub(super) fn make_dir(&self, path: &Path) -> io::Result<()> {
-        let Place { dir, name } = self.place(path)?;
+        let EntryPath { dir, name } = self.place(path)?;
         Ok(mkdirat(&dir, name, Mode::RWXU)?)
     }
 
@@ -138,7 +138,7 @@ impl ConfinedDir {
     /// # Errors
     /// What the operating system said.
     pub(super) fn link(&self, path: &Path, target: &Path) -> io::Result<()> {
-        let Place { dir, name } = self.place(path)?;
+        let EntryPath { dir, name } = self.place(path)?;
         Ok(symlinkat(target, &dir, name)?)
     }
 
@@ -147,7 +147,7 @@ impl ConfinedDir {
     /// # Errors
     /// What the operating system said.
     pub(super) fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()> {
-        let Place { dir, name } = self.place(path)?;
+        let EntryPath { dir, name } = self.place(path)?;
         let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY | OFlags::NONBLOCK;
         match openat(&dir, name, flags, Mode::empty()) {
             Ok(file) => Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?),
@@ -167,7 +167,7 @@ impl ConfinedDir {
     /// # Errors
     /// What the operating system said.
     pub(super) fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        let Place { dir, name } = self.place(path)?;
+        let EntryPath { dir, name } = self.place(path)?;
         Ok(unlinkat(&dir, name, AtFlags::REMOVEDIR)?)
     }
 
@@ -176,7 +176,7 @@ impl ConfinedDir {
     /// # Errors
     /// What the operating system said; then it is where it was.
     pub(super) fn take_out(&self, path: &Path, attic: &Self) -> io::Result<()> {
-        let Place { dir, name } = self.place(path)?;
+        let EntryPath { dir, name } = self.place(path)?;
         attic.make_dirs(path.parent().unwrap_or(Path::new("")))?;
         let to = attic.place(path)?.dir;
         match renameat(&dir, name, &to, name) {

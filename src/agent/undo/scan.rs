@@ -32,7 +32,7 @@ const CACHE: &str = "CACHEDIR.TAG";
 /// What there was at one moment; paths are relative.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Scan {
-    pub(super) entries: BTreeMap<PathBuf, Found>,
+    pub(super) entries: BTreeMap<PathBuf, DirEntry>,
     /// Directories that were not looked into, because there is too much or they cannot be read.
     pub(super) unseen: Vec<PathBuf>,
     /// Directories that are a tool's and no cache: repositories, environments, packages.
@@ -50,7 +50,7 @@ pub(super) struct Bounds {
 
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum DirEntry {
     /// A directory, and its permissions.
     Dir { mode: u32 },
     /// A file.
@@ -128,16 +128,16 @@ impl Scan {
                         }
                         None => {}
                     }
-                    scan.entries.insert(path.clone(), Found::Dir { mode });
+                    scan.entries.insert(path.clone(), DirEntry::Dir { mode });
                     dirs.push_back(path);
                 } else if kind.is_symlink() {
                     if let Ok(target) = std::fs::read_link(path_of(&opened).join(entry.file_name()))
                     {
-                        scan.entries.insert(path, Found::Link { target });
+                        scan.entries.insert(path, DirEntry::Link { target });
                     }
                 } else if kind.is_file() {
                     let stamp = Stamp::of(&metadata);
-                    scan.entries.insert(path, Found::File { stamp, mode });
+                    scan.entries.insert(path, DirEntry::File { stamp, mode });
                 }
                 // A clock is looked at less often than a file.
                 let seen = scan.entries.len();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::confined_dir::ConfinedDir;
-use super::scan::{Bounds, Found, Scan, Stamp};
+use super::scan::{Bounds, DirEntry, Scan, Stamp};
 use super::store::{Hash, Store, hash_of};
 
 /// A file system's clock goes in steps: what changed less than this before it was looked at may have changed after as
@@ -137,7 +137,7 @@ impl Workspace {
         let mut moment = Moment::default();
         let mut new = Vec::new();
         for (path, found) in &scan.entries {
-            let Found::File { stamp, .. } = found else {
+            let DirEntry::File { stamp, .. } = found else {
                 continue;
             };
             match self.last.known(path, stamp) {
@@ -217,12 +217,14 @@ impl Workspace {
             let there = now.scan.entries.get(path);
             match (there, target) {
                 (None, None) => false,
-                (Some(Found::Dir { mode }), Some(Target::Dir { mode: wanted })) => mode != wanted,
-                (Some(Found::Link { target: is }), Some(Target::Link { target: wanted })) => {
+                (Some(DirEntry::Dir { mode }), Some(Target::Dir { mode: wanted })) => {
+                    mode != wanted
+                }
+                (Some(DirEntry::Link { target: is }), Some(Target::Link { target: wanted })) => {
                     is != wanted
                 }
                 (
-                    Some(Found::File {
+                    Some(DirEntry::File {
                         stamp: is,
                         mode: is_mode,
                     }),
@@ -314,7 +316,7 @@ fn is_settled(stamp: &Stamp, now: SystemTime) -> bool {
 impl Moment {
     /// What is known of a file that had this stamp.
     fn known(&self, path: &Path, stamp: &Stamp) -> Option<Copy> {
-        let Some(Found::File { stamp: before, .. }) = self.scan.entries.get(path) else {
+        let Some(DirEntry::File { stamp: before, .. }) = self.scan.entries.get(path) else {
             return None;
         };
         self.copies
@@ -347,11 +349,11 @@ impl Moment {
 
     fn target(&self, path: &Path) -> Option<Target> {
         Some(match self.scan.entries.get(path)? {
-            Found::Dir { mode } => Target::Dir { mode: *mode },
-            Found::Link { target } => Target::Link {
+            DirEntry::Dir { mode } => Target::Dir { mode: *mode },
+            DirEntry::Link { target } => Target::Link {
                 target: target.clone(),
             },
-            Found::File { stamp, mode } => Target::File {
+            DirEntry::File { stamp, mode } => Target::File {
                 hash: self.copies.get(path).and_then(|copy| copy.hash),
                 stamp: *stamp,
                 mode: *mode,

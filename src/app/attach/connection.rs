@@ -6,15 +6,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
+use super::lines::Lines;
 use super::{FromClient, FromServer, socket_of, token_of};
-use crate::agent::stream::client::{Answer, RemoteCommand};
+use crate::agent::query::{QueryAnswer, QueryError};
+use crate::agent::stream::client::RemoteRequest;
+use crate::agent::stream::handle::Answer;
 use crate::agent::stream::{Client, ItemId, Received, Snapshot, VERSION};
-use crate::kernel::task::{self, Task};
+use crate::task::{self, Task};
 
 /// How long the other process may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -89,14 +92,13 @@ pub async fn attach(
     };
     let sent = write.write_all(&line_of(&hello)).await;
     sent.map_err(|error| broken(error.to_string()))?;
-    let mut lines = Lines {
-        read: BufReader::new(read),
-        line: Vec::new(),
-    };
+    // We trust the session's process as ourselves.
+    let mut lines = Lines::new(read, usize::MAX);
     let mut first = async || -> Result<FromServer, AttachError> {
         let line = tokio::time::timeout(ANSWER_WITHIN, lines.next()).await;
         match line {
-            Ok(Ok(Some(line))) => Ok(line),
+            Ok(Ok(Some(Ok(line)))) => Ok(line),
+            Ok(Ok(Some(Err(error)))) => Err(broken(error.to_string())),
             Ok(Ok(None)) => Err(broken("it hung up".to_owned())),
             Ok(Err(error)) => Err(broken(error.to_string())),
             Err(_) => Err(broken("it takes too long".to_owned())),
@@ -111,7 +113,7 @@ pub async fn attach(
         }
         _ => return Err(broken("its first line is no welcome".to_owned())),
     };
-    // Whoever goes on where they were may wait long for the next line.
+    // Anyone who goes on where they were may wait long for the next line.
     let snapshot = match after {
         Some(_) => None,
         None => match first().await? {
@@ -120,7 +122,7 @@ pub async fn attach(
         },
     };
     let (items, received) = mpsc::channel(WAITING);
-    let (commands, wanted) = mpsc::channel::<RemoteCommand>(WAITING);
+    let (requests, wanted) = mpsc::channel(WAITING);
     let (asked, answers) = mpsc::channel(WAITING);
     let relay = async move {
         tokio::select! {
@@ -130,28 +132,34 @@ pub async fn attach(
     };
     Ok(Attached {
         snapshot,
-        client: Client::remote(&name, received, commands),
+        client: Client::remote(&name, received, requests),
         _task: task::spawn("attached session", relay),
     })
 }
 
+/// Who waits for an answer.
+enum Waits {
+    Command(Answer),
+    Query(oneshot::Sender<Result<QueryAnswer, QueryError>>),
+}
+
 /// Hands over what comes until the session ends or nobody wants more.
 async fn receive(
-    mut lines: Lines,
+    mut lines: Lines<OwnedReadHalf>,
     items: mpsc::Sender<Received>,
-    mut asked: mpsc::Receiver<(u64, Answer)>,
+    mut asked: mpsc::Receiver<(u64, Waits)>,
 ) {
-    let mut waiting: HashMap<u64, Answer> = HashMap::new();
+    let mut waiting: HashMap<u64, Waits> = HashMap::new();
     loop {
         let line = tokio::select! {
             biased;
-            Some((id, answer)) = asked.recv() => {
-                waiting.insert(id, answer);
+            Some((id, waits)) = asked.recv() => {
+                waiting.insert(id, waits);
                 continue;
             }
             line = lines.next() => line,
         };
-        let (id, answer) = match line {
+        let line = match line.and_then(|line| line.transpose().map_err(io::Error::from)) {
             Ok(Some(FromServer::Item(item))) => {
                 if items.send(Received::Item(Arc::new(*item))).await.is_err() {
                     return;
@@ -164,9 +172,7 @@ async fn receive(
                 }
                 continue;
             }
-            Ok(Some(FromServer::Welcome { .. })) => continue,
-            Ok(Some(FromServer::Accepted { id, after })) => (id, Ok(after)),
-            Ok(Some(FromServer::Rejected { id, rejection })) => (id, Err(rejection)),
+            Ok(Some(line)) => line,
             Ok(None) => return,
             Err(error) => {
                 tracing::warn!(%error, "the connection to the session broke");
@@ -174,30 +180,55 @@ async fn receive(
             }
         };
         // The caller may not have been entered yet.
-        while let Ok((id, answer)) = asked.try_recv() {
-            waiting.insert(id, answer);
+        while let Ok((id, waits)) = asked.try_recv() {
+            waiting.insert(id, waits);
         }
-        if let Some(waits) = waiting.remove(&id) {
-            let _ = waits.send(answer);
-        }
+        hand_over(line, &mut waiting);
     }
 }
 
-/// Sends commands until nobody has any more.
-async fn send(
-    mut write: tokio::net::unix::OwnedWriteHalf,
-    mut wanted: mpsc::Receiver<RemoteCommand>,
-    asked: mpsc::Sender<(u64, Answer)>,
-) {
-    let mut id = 0;
-    while let Some(RemoteCommand { command, answer }) = wanted.recv().await {
-        id += 1;
-        // Before the command: the answer may be there at once.
-        if asked.send((id, answer)).await.is_err() {
+/// Gives an answer to the task that waits for it, if it still does.
+fn hand_over(line: FromServer, waiting: &mut HashMap<u64, Waits>) {
+    let (id, command, query) = match line {
+        FromServer::Accepted { id, after } => (id, Some(Ok(after)), None),
+        FromServer::Rejected { id, rejection } => (id, Some(Err(rejection)), None),
+        FromServer::Answer { id, answer } => (id, None, Some(Ok(answer))),
+        FromServer::Refused { id, error } => (id, None, Some(Err(error))),
+        FromServer::Unreadable { message } => {
+            tracing::warn!(message, "the session did not understand a line of ours");
             return;
         }
-        let line = line_of(&FromClient::Command { id, command });
-        if write.write_all(&line).await.is_err() {
+        FromServer::Welcome { .. } | FromServer::Snapshot(_) | FromServer::Item(_) => return,
+    };
+    match (waiting.remove(&id), command, query) {
+        (Some(Waits::Command(waits)), Some(answer), _) => drop(waits.send(answer)),
+        (Some(Waits::Query(waits)), _, Some(answer)) => drop(waits.send(answer)),
+        _ => {}
+    }
+}
+
+/// Sends commands and queries until nobody has any more.
+async fn send(
+    mut write: tokio::net::unix::OwnedWriteHalf,
+    mut wanted: mpsc::Receiver<RemoteRequest>,
+    asked: mpsc::Sender<(u64, Waits)>,
+) {
+    let mut id = 0;
+    while let Some(request) = wanted.recv().await {
+        id += 1;
+        let (waits, line) = match request {
+            RemoteRequest::Command(command, answer) => {
+                (Waits::Command(answer), FromClient::Command { id, command })
+            }
+            RemoteRequest::Query(query, answer) => {
+                (Waits::Query(answer), FromClient::Query { id, query })
+            }
+        };
+        // Before the request: the answer may be there at once.
+        if asked.send((id, waits)).await.is_err() {
+            return;
+        }
+        if write.write_all(&line_of(&line)).await.is_err() {
             return;
         }
     }
@@ -208,22 +239,4 @@ fn line_of(line: &FromClient) -> Vec<u8> {
     let mut text = serde_json::to_vec(line).unwrap_or_default();
     text.push(b'\n');
     text
-}
-
-/// Lines of the session's process, which we trust as ourselves. Reading can be cancelled without loss.
-struct Lines {
-    read: BufReader<OwnedReadHalf>,
-    line: Vec<u8>,
-}
-
-impl Lines {
-    async fn next(&mut self) -> io::Result<Option<FromServer>> {
-        self.read.read_until(b'\n', &mut self.line).await?;
-        if self.line.last() != Some(&b'\n') {
-            return Ok(None);
-        }
-        let parsed = serde_json::from_slice(&self.line);
-        self.line.clear();
-        Ok(Some(parsed?))
-    }
 }

@@ -5,13 +5,17 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::{FromClient, FromServer, LARGEST_LINE, socket_of, token_of};
+use super::lines::{FROM_CLIENT, Lines};
+use super::{FromClient, FromServer, socket_of, token_of};
+use crate::agent::query::QueryError;
 use crate::agent::stream::{Client, Received, SessionHandle, VERSION};
-use crate::kernel::task::{self, Task};
+use crate::task::{self, Task};
 
 /// A connection that takes no line for so long is cut.
 pub const STALLED: Duration = Duration::from_secs(30);
@@ -19,6 +23,10 @@ pub const STALLED: Duration = Duration::from_secs(30);
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
 /// Connections at a time.
 const CONNECTIONS: usize = 64;
+/// Queries of one client that may wait.
+const QUERIES: usize = 8;
+/// Bytes of an answer.
+const LARGEST_ANSWER: usize = 8 << 20;
 /// Bytes of a client's name.
 const NAME: usize = 64;
 
@@ -136,15 +144,15 @@ async fn serve(stream: UnixStream, served: Served, number: u64) -> io::Result<()
         secret,
     } = served;
     let (read, write) = stream.into_split();
-    let mut lines = Lines::new(read);
+    let mut lines = Lines::new(read, FROM_CLIENT);
     let mut writer = Writer { write };
     let hello = tokio::time::timeout(HELLO_WITHIN, lines.next()).await;
-    let Ok(Some(FromClient::Hello {
+    let Ok(Some(Ok(FromClient::Hello {
         version,
         name,
         token,
         after,
-    })) = hello.map_err(io::Error::other)?
+    }))) = hello.map_err(io::Error::other)?
     else {
         return Err(io::Error::other("the first line is no hello"));
     };
@@ -183,9 +191,12 @@ async fn relay(
     mut client: Client,
     handle: &SessionHandle,
     name: &str,
-    mut lines: Lines,
+    mut lines: Lines<OwnedReadHalf>,
     mut writer: Writer,
 ) -> io::Result<()> {
+    let queries = client.queries();
+    // They are answered in any order, and go with the connection.
+    let mut asked = FuturesUnordered::new();
     loop {
         let line = tokio::select! {
             received = client.next() => match received {
@@ -193,13 +204,22 @@ async fn relay(
                 Some(Received::Item(item)) => FromServer::Item(Box::new((*item).clone())),
                 Some(Received::Snapshot(snapshot)) => FromServer::Snapshot(snapshot),
             },
+            Some((id, answer)) = asked.next() => FromServer::answered(id, answer),
             line = lines.next() => match line? {
                 None => return Ok(()),
-                Some(FromClient::Hello { .. }) => continue,
-                Some(FromClient::Command { id, command }) => match handle.send(name, command).await {
-                    Ok(after) => FromServer::Accepted { id, after },
-                    Err(rejection) => FromServer::Rejected { id, rejection },
-                },
+                Some(Err(error)) => FromServer::Unreadable { message: error.to_string() },
+                Some(Ok(FromClient::Hello { .. })) => continue,
+                Some(Ok(FromClient::Command { id, command })) => {
+                    FromServer::decided(id, handle.send(name, command).await)
+                }
+                Some(Ok(FromClient::Query { id, .. })) if asked.len() >= QUERIES => {
+                    FromServer::answered(id, Err(QueryError::too_many()))
+                }
+                Some(Ok(FromClient::Query { id, query })) => {
+                    let queries = queries.clone();
+                    asked.push(async move { (id, queries.ask(query).await) });
+                    continue;
+                }
             },
         };
         writer.write(&line).await?;
@@ -213,46 +233,15 @@ struct Writer {
 impl Writer {
     async fn write(&mut self, line: &FromServer) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
+        if let FromServer::Answer { id, .. } = line
+            && text.len() > LARGEST_ANSWER
+        {
+            let error = QueryError::too_large(text.len());
+            text = serde_json::to_vec(&FromServer::Refused { id: *id, error })?;
+        }
         text.push(b'\n');
         tokio::time::timeout(STALLED, self.write.write_all(&text))
             .await
             .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "it takes nothing"))?
-    }
-}
-
-/// Lines of bounded length. Reading can be cancelled without loss.
-struct Lines {
-    read: BufReader<OwnedReadHalf>,
-    line: Vec<u8>,
-}
-
-impl Lines {
-    fn new(read: OwnedReadHalf) -> Self {
-        Self {
-            read: BufReader::new(read),
-            line: Vec::new(),
-        }
-    }
-
-    /// `None` at the end.
-    async fn next(&mut self) -> io::Result<Option<FromClient>> {
-        let room = (LARGEST_LINE + 1).saturating_sub(self.line.len()) as u64;
-        // What was read before this was cancelled is still in `line`.
-        (&mut self.read)
-            .take(room)
-            .read_until(b'\n', &mut self.line)
-            .await?;
-        if self.line.last() != Some(&b'\n') {
-            let what = "a line without an end, or too long";
-            let is_end = self.line.is_empty();
-            return if is_end {
-                Ok(None)
-            } else {
-                Err(io::Error::other(what))
-            };
-        }
-        let parsed = serde_json::from_slice(&self.line);
-        self.line.clear();
-        Ok(Some(parsed?))
     }
 }

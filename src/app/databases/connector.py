@@ -660,7 +660,7 @@ def main():
             threading.Thread(target=answer, args=(client, databases), daemon=True).start()
 
     threading.Thread(target=serve, daemon=True).start()
-    # Whoever started this is gone when nothing more can come.
+    # The program that started this is gone when nothing more can come.
     while sys.stdin.readline():
         pass
     try:

@@ -23,9 +23,9 @@ const PICTURES: PictureRules = PictureRules {
 
 /// Makes pictures small, and remembers those that it has made.
 #[derive(Debug, Clone)]
-pub struct Eye(Arc<ImagePreparer>);
+pub struct SharedPreparer(Arc<ImagePreparer>);
 
-impl Default for Eye {
+impl Default for SharedPreparer {
     fn default() -> Self {
         Self(Arc::new(ImagePreparer::new(PICTURES)))
     }
@@ -68,18 +68,23 @@ pub struct OutputFile {
 
 impl ProgramSession {
     /// What a model gets of the cell `id`, with at most so many bytes of text. `None`: there is no such cell.
-    pub async fn result(&self, id: &str, most: usize, eye: &Eye) -> Option<CellResult> {
+    pub async fn result(
+        &self,
+        id: &str,
+        most: usize,
+        preparer: &SharedPreparer,
+    ) -> Option<CellResult> {
         let cell = self.cell(id).await?;
-        let (id, eye) = (id.to_owned(), eye.clone());
-        let made = tokio::task::spawn_blocking(move || of_cell(&id, &cell, most, &eye));
+        let (id, preparer) = (id.to_owned(), preparer.clone());
+        let made = tokio::task::spawn_blocking(move || of_cell(&id, &cell, most, &preparer));
         made.await.ok()
     }
 }
 
-fn of_cell(id: &str, cell: &CodeCell, most: usize, eye: &Eye) -> CellResult {
+fn of_cell(id: &str, cell: &CodeCell, most: usize, preparer: &SharedPreparer) -> CellResult {
     let budget = Budget {
         text: most,
-        eye: Some(&eye.0),
+        preparer: Some(&preparer.0),
         brief: false,
         reads: false,
         said: None,

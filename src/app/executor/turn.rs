@@ -12,7 +12,7 @@ use super::{Executor, ExecutorError, ProgramSession};
 use crate::agent::stream::{Rejection, SessionHandle, View};
 use crate::agent::{Command, EventKind, TurnEnd};
 use crate::app::registry::ClientGuard;
-use crate::kernel::task;
+use crate::task;
 
 /// How long a turn waits for those before it.
 const QUEUE: Duration = Duration::from_mins(30);
@@ -254,7 +254,7 @@ impl TurnOutcome {
                 count,
             } => {
                 self.saw(cell);
-                self.status = Some(status.clone());
+                self.status = Some(status.to_string());
                 self.count = *count;
             }
             EventKind::CodeForbidden { cell, .. } => {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use crate::app::files;
-pub use crate::app::files::Entry;
+use crate::app::files::FileEntry;
 use crate::kernel::{Level, LevelChoice};
 
 /// Bytes of a file that is read or written whole.
@@ -87,7 +87,7 @@ impl Workspace {
     ///
     /// # Errors
     /// [`FileError`].
-    pub fn list(&self, path: &str) -> Result<Vec<Entry>, FileError> {
+    pub fn list(&self, path: &str) -> Result<Vec<FileEntry>, FileError> {
         let place = self.place(path)?;
         files::entries(&place).map_err(|error| failed(path, "listed", error))
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::local::OwnServer;
-use super::{Chosen, Wanted, choose};
+use super::{Chosen, Wanted, choose, none};
 use crate::agent::prompt::{self, Instructions};
 use crate::agent::{ModelSetup, Models, Opening};
 use crate::app::Context;
@@ -39,10 +39,24 @@ impl Switchboard {
     }
 
     /// The model that a session begins with: the named one, or the best there is.
+    ///
+    /// # Errors
+    /// It cannot be had, or there is none.
     pub async fn first(&self, name: Option<&str>) -> Result<ModelSetup, Failure> {
+        self.if_any(name).await?.ok_or_else(none)
+    }
+
+    /// The same; `None` if there is none and none is named.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    pub async fn if_any(&self, name: Option<&str>) -> Result<Option<ModelSetup>, Failure> {
         let wanted = Wanted {
             mode: self.mode,
             language: &self.language,
+        };
+        let Some(chosen) = choose(name, &wanted, &self.context).await? else {
+            return Ok(None);
         };
         let Chosen {
             provider,
@@ -50,14 +64,14 @@ impl Switchboard {
             output_budget,
             system,
             own,
-        } = choose(name, &wanted, &self.context).await?;
+        } = chosen;
         self.end_with(own).await;
-        Ok(ModelSetup {
+        Ok(Some(ModelSetup {
             provider,
             system: prompt::with_instructions(system, &self.instructions),
             coaching,
             output_budget,
-        })
+        }))
     }
 
     /// Whether the model is in a server of ours.

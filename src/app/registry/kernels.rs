@@ -20,8 +20,9 @@ use crate::app::{Context, SessionSettings};
 use crate::error::Failure;
 use crate::kernel::{
     Hub, HubActivity, HubClient, HubOwner, Kernel, KernelError, KernelSource, LaunchOptions,
-    Sandbox, task,
+    Sandbox,
 };
+use crate::task;
 
 /// Kernels that programs can connect to; clones share them.
 #[derive(Clone)]
@@ -38,10 +39,10 @@ pub struct SharedKernel {
     /// Its kernelspec.
     pub name: String,
     hub: Hub,
-    kind: Kind,
+    kind: KernelOf,
 }
 
-enum Kind {
+enum KernelOf {
     Alone { kernel: Kernel, _slot: Slot },
     OfSession(SessionKernel),
 }
@@ -133,7 +134,7 @@ impl KernelRegistry {
             id: uuid::Uuid::new_v4().to_string(),
             name,
             hub,
-            kind: Kind::Alone {
+            kind: KernelOf::Alone {
                 kernel,
                 _slot: slot,
             },
@@ -227,7 +228,7 @@ impl KernelRegistry {
                         id,
                         name: offer.kernel.clone(),
                         hub,
-                        kind: Kind::OfSession(kernel),
+                        kind: KernelOf::OfSession(kernel),
                     })
                 });
             }
@@ -288,22 +289,22 @@ impl SharedKernel {
     /// The session that it belongs to.
     pub fn session(&self) -> Option<&LiveSession> {
         match &self.kind {
-            Kind::Alone { .. } => None,
-            Kind::OfSession(kernel) => Some(kernel.session()),
+            KernelOf::Alone { .. } => None,
+            KernelOf::OfSession(kernel) => Some(kernel.session()),
         }
     }
 
     /// What it is doing, and for how many.
     pub fn activity(&self) -> HubActivity {
         match &self.kind {
-            Kind::Alone { .. } => self.hub.activity(),
-            Kind::OfSession(kernel) => kernel.activity(&self.hub),
+            KernelOf::Alone { .. } => self.hub.activity(),
+            KernelOf::OfSession(kernel) => kernel.activity(&self.hub),
         }
     }
 
     /// A client, named by its own session. `None` if the kernel is gone for good.
     pub async fn connect(&self, session: &str) -> Option<HubClient> {
-        if let Kind::OfSession(kernel) = &self.kind {
+        if let KernelOf::OfSession(kernel) = &self.kind {
             kernel.share(&self.hub);
         }
         self.hub.join(session).await
@@ -315,11 +316,11 @@ impl SharedKernel {
     /// It is dead, or its session has ended.
     pub async fn interrupt(&self) -> Result<(), KernelError> {
         match &self.kind {
-            Kind::Alone { kernel, .. } => {
+            KernelOf::Alone { kernel, .. } => {
                 // The code of clients is not among our executions.
                 kernel.tap_sender().interrupt().await
             }
-            Kind::OfSession(kernel) => kernel.command(Command::Interrupt).await,
+            KernelOf::OfSession(kernel) => kernel.command(Command::Interrupt).await,
         }
     }
 
@@ -329,18 +330,18 @@ impl SharedKernel {
     /// As [`Kernel::restart`].
     pub async fn restart(&self) -> Result<(), KernelError> {
         match &self.kind {
-            Kind::Alone { kernel, .. } => {
+            KernelOf::Alone { kernel, .. } => {
                 self.hub.restarting().await;
                 kernel.restart().await?;
                 self.hub.attach(kernel.clone()).await;
                 Ok(())
             }
-            Kind::OfSession(kernel) => kernel.command(Command::RestartKernel).await,
+            KernelOf::OfSession(kernel) => kernel.command(Command::RestartKernel).await,
         }
     }
 
     async fn shut_down(&self) {
-        if let Kind::Alone { kernel, .. } = &self.kind {
+        if let KernelOf::Alone { kernel, .. } = &self.kind {
             kernel.shutdown().await;
         }
         self.hub.close().await;

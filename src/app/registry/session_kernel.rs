@@ -16,7 +16,8 @@ use crate::agent::stream::snapshot::PendingRequest;
 use crate::agent::stream::{Body, ItemId, Received, Rejection};
 use crate::agent::{Command, EventKind};
 use crate::jupyter::raw::RawMessage;
-use crate::kernel::{Hub, HubActivity, HubOwner, Kernel, KernelError, OwnerRequest, task};
+use crate::kernel::{Hub, HubActivity, HubOwner, Kernel, KernelError, OwnerRequest};
+use crate::task;
 
 /// Names the sessions' client in what others see.
 const CLIENT: &str = "jupyter";

@@ -56,6 +56,9 @@ pub struct RunArgs {
     /// What it may do.
     #[command(flatten)]
     pub sandbox: SandboxArgs,
+    /// A database of config.toml that SQL cells can use (docs/sql.md); can be given several times.
+    #[arg(long = "database", value_name = "NAME")]
+    pub databases: Vec<String>,
     /// How far it is, on stderr.
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     pub progress: ProgressArg,

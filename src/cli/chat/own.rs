@@ -11,6 +11,7 @@ use crate::cli::style::{DIM, paint, stderr_colours};
 use crate::cli::tint::tinted;
 use crate::cli::{filter, human};
 use crate::error::Failure;
+use crate::session::CellStatus;
 
 /// The session of this terminal.
 pub(in crate::cli) struct OwnSession {
@@ -125,7 +126,10 @@ pub(super) fn text(cell: &ShownCell) -> String {
     let colours = stderr_colours();
     let language = cell.language.as_deref();
     let mut head = format!("cell {}", cell.number);
-    for more in [language, cell.status].into_iter().flatten() {
+    for more in [language, cell.status.map(CellStatus::as_str)]
+        .into_iter()
+        .flatten()
+    {
         head.push_str(" · ");
         head.push_str(more);
     }

@@ -6,52 +6,40 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::agent::asides::{AsideError, Asides, Rows};
+use crate::agent::query::{
+    ColumnProfile, FrameWindow, Query, QueryAnswer, QueryError, QueryReason, Rows, VariableInfo,
+    VariableList,
+};
+use crate::agent::stream::Queries;
 use crate::cli::human;
 use crate::cli::look::{Look, TABLE, TableWish};
 use crate::cli::render::grid::{GridColumn, grid};
 use crate::cli::style::{columns, rows};
-use crate::kernel::Variable;
 
 /// Where a chat looks.
 pub(in crate::cli) struct Looker {
-    /// Of the session of this process; another's cannot be asked.
-    asides: Option<Asides>,
+    queries: Queries,
     /// Where the outputs of the session are as files.
-    files: Option<PathBuf>,
+    files: PathBuf,
     /// The table that was shown last.
     last: Option<TableWish>,
 }
 
 impl Looker {
-    /// Of a session of this process.
-    pub(in crate::cli) fn of(asides: Asides, files: PathBuf) -> Self {
+    /// Of a session of this process or another, whose outputs are in `files`.
+    pub(in crate::cli) fn of(queries: Queries, files: PathBuf) -> Self {
         Self {
-            asides: Some(asides),
-            files: Some(files),
-            last: None,
-        }
-    }
-
-    /// Of a session that another terminal runs.
-    pub(in crate::cli) fn elsewhere() -> Self {
-        Self {
-            asides: None,
-            files: None,
+            queries,
+            files,
             last: None,
         }
     }
 
     /// The words that answer it; `Err` what is wrong.
     pub(super) async fn look(&mut self, wish: Look) -> Result<String, String> {
-        let Some(asides) = self.asides.clone() else {
-            return Err(
-                "the session runs in another terminal, and only that can show this".to_owned(),
-            );
-        };
         let told = match wish {
-            Look::Variables => asides.variables(None).await.map(|all| variables(&all)),
-            Look::Open(number) => return open(self.files.as_deref(), number),
+            Look::Variables => self.variables().await,
+            Look::Open(number) => return open(&self.files, number),
             Look::Table(wish) => {
                 let last = self.last.take();
                 let wish = wish.or_else(|| {
@@ -61,7 +49,7 @@ impl Looker {
                     })
                 });
                 let wish = wish.ok_or_else(|| format!("which table? {TABLE}"))?;
-                let told = table(&asides, &wish).await;
+                let told = self.table(&wish).await;
                 if told.is_ok() {
                     self.last = Some(wish);
                 }
@@ -70,10 +58,53 @@ impl Looker {
         };
         told.map_err(|error| words_of(&error))
     }
+
+    async fn variables(&self) -> Result<String, QueryError> {
+        match self
+            .queries
+            .ask(Query::Variables { language: None })
+            .await?
+        {
+            QueryAnswer::Variables(list) => Ok(variables(&list)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn table(&self, wish: &TableWish) -> Result<String, QueryError> {
+        let name = wish.name.clone();
+        if let Some(column) = wish.profile.clone() {
+            let shown = column.clone();
+            let query = Query::Profile { name, column };
+            return match self.queries.ask(query).await? {
+                QueryAnswer::Profile(told) => Ok(profile(&shown, &told)),
+                other => Err(unexpected(&other)),
+            };
+        }
+        // Names, the line below and the next prompt have to have room.
+        let limit = u64::from(rows()).saturating_sub(6).clamp(5, 200);
+        let rows = Rows {
+            offset: (wish.page - 1).saturating_mul(limit),
+            limit: Some(limit),
+            sort: wish.sort.clone(),
+            descending: wish.descending,
+            filter: wish.filter.clone(),
+        };
+        match self.queries.ask(Query::Frame { name, rows }).await? {
+            QueryAnswer::Frame(window) => Ok(page(&window, wish.page, limit)),
+            other => Err(unexpected(&other)),
+        }
+    }
 }
 
-fn words_of(error: &AsideError) -> String {
-    match error.hint() {
+/// The process of the session answers something else than was asked.
+fn unexpected(answer: &QueryAnswer) -> QueryError {
+    tracing::debug!(?answer, "not what was asked");
+    let message = "the session gave another answer than was asked for";
+    QueryError::new(QueryReason::NoAnswer, message)
+}
+
+fn words_of(error: &QueryError) -> String {
+    match &error.hint {
         Some(hint) => format!("{error}: {hint}"),
         None => error.to_string(),
     }
@@ -83,11 +114,12 @@ fn width() -> usize {
     usize::try_from(columns()).unwrap_or(80)
 }
 
-fn variables(all: &[Variable]) -> String {
+fn variables(list: &VariableList) -> String {
+    let all = &list.variables;
     if all.is_empty() {
         return "there are no variables yet\n".to_owned();
     }
-    let column = |name: &str, is_number, cell: fn(&Variable) -> String| GridColumn {
+    let column = |name: &str, is_number, cell: fn(&VariableInfo) -> String| GridColumn {
         name: name.to_owned(),
         cells: all.iter().map(cell).collect(),
         is_number,
@@ -100,72 +132,41 @@ fn variables(all: &[Variable]) -> String {
     let mut shown = vec![
         column("name", false, |it| it.name.clone()),
         column("type", false, |it| it.kind.clone()),
-        column("shape", true, |it| it.shape.clone()),
+        column("shape", true, VariableInfo::extent),
         column("size", true, |it| {
             it.bytes.map(human::bytes).unwrap_or_default()
         }),
-        column("value", false, |it| it.head.clone()),
+        column("value", false, |it| it.preview.clone()),
     ];
     for column in &mut shown {
         for cell in &mut column.cells {
             *cell = plain(cell);
         }
     }
-    grid(&shown, width())
-}
-
-async fn table(asides: &Asides, wish: &TableWish) -> Result<String, AsideError> {
-    if let Some(column) = &wish.profile {
-        return Ok(profile(column, &asides.profile(&wish.name, column).await?));
+    let mut text = grid(&shown, width());
+    if list.more > 0 {
+        let _ = writeln!(text, "and {} more", list.more);
     }
-    // Names, the line below and the next prompt have to have room.
-    let limit = u64::from(rows()).saturating_sub(6).clamp(5, 200);
-    let rows = Rows {
-        offset: (wish.page - 1).saturating_mul(limit),
-        limit,
-        sort: wish.sort.clone(),
-        descending: wish.descending,
-        filter: wish.filter.clone(),
-    };
-    let window = asides.window(&wish.name, &rows).await?;
-    Ok(page(&window, wish.page, limit))
+    text
 }
 
 /// A window as it is shown.
-fn page(window: &Value, page: u64, limit: u64) -> String {
-    let list = |value: &Value, key: &str| {
-        value
-            .get(key)
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default()
-    };
-    let number = |key: &str| window.get(key).and_then(Value::as_u64).unwrap_or(0);
-    let rows = list(window, "rows");
-    let columns: Vec<GridColumn> = list(window, "columns")
-        .iter()
-        .enumerate()
+fn page(window: &FrameWindow, page: u64, limit: u64) -> String {
+    let columns = window.columns.iter().enumerate();
+    let columns: Vec<GridColumn> = columns
         .map(|(at, column)| {
-            let name = column
-                .get("name")
-                .and_then(Value::as_str)
-                .unwrap_or_default();
+            let rows = window.rows.iter();
             let values: Vec<&Value> = rows
-                .iter()
                 .map(|row| row.get(at).unwrap_or(&Value::Null))
                 .collect();
-            let kind = column
-                .get("type")
-                .and_then(Value::as_str)
-                .unwrap_or_default();
-            let mut column = GridColumn::of(name, &values);
-            column.is_number |= is_number(kind);
-            column
+            let mut shown = GridColumn::of(&column.name, &values);
+            shown.is_number |= is_number(&column.kind);
+            shown
         })
         .collect();
-    let (total, offset) = (number("total"), number("offset"));
+    let (total, offset, rows) = (window.total, window.offset, &window.rows);
     let mut text = grid(&columns, width());
-    let end = offset + u64::try_from(rows.len()).unwrap_or(0);
+    let end = offset.saturating_add(rows.len() as u64);
     let pages = total.div_ceil(limit).max(1);
     let first = if rows.is_empty() { offset } else { offset + 1 };
     let _ = write!(
@@ -188,43 +189,34 @@ fn is_number(kind: &str) -> bool {
     NAMES.iter().any(|name| kind.starts_with(name))
 }
 
-fn profile(column: &str, told: &Value) -> String {
+fn profile(column: &str, told: &ColumnProfile) -> String {
     let mut text = format!("{}\n", column.replace(char::is_control, " "));
     let shown = |value: &Value| match value {
         Value::String(text) => text.replace(char::is_control, " "),
         other => other.to_string(),
     };
-    let facts: Vec<String> = ["count", "missing", "distinct", "min", "max", "mean"]
-        .into_iter()
-        .filter_map(|key| {
-            told.get(key)
-                .filter(|it| !it.is_null())
-                .map(|it| format!("{key} {}", shown(it)))
-        })
-        .collect();
+    let facts: Vec<String> = [
+        ("count", Some(told.count.to_string())),
+        ("missing", Some(told.missing.to_string())),
+        ("distinct", told.distinct.map(|it| it.to_string())),
+        ("min", told.min.as_ref().map(shown)),
+        ("max", told.max.as_ref().map(shown)),
+        ("mean", told.mean.map(|it| Value::from(it).to_string())),
+    ]
+    .into_iter()
+    .filter_map(|(key, value)| Some(format!("{key} {}", value?)))
+    .collect();
     let _ = writeln!(text, "{}", facts.join(", "));
-    let list = |key: &str| {
-        told.get(key)
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default()
-    };
-    let bars: Vec<(String, u64)> = if told.get("histogram").is_some() {
-        let bar = |it: &Value| {
-            let edge = |key: &str| it.get(key).and_then(Value::as_f64).unwrap_or(0.0);
-            let count = it.get("count").and_then(Value::as_u64).unwrap_or(0);
-            (format!("{:.4} to {:.4}", edge("from"), edge("to")), count)
-        };
-        list("histogram").iter().map(bar).collect()
-    } else {
-        let bar = |it: &Value| {
-            let count = it.get("count").and_then(Value::as_u64).unwrap_or(0);
-            (
-                human::shortened(&it.get("value").map(shown).unwrap_or_default(), 30),
-                count,
-            )
-        };
-        list("top").iter().map(bar).collect()
+    let bars: Vec<(String, u64)> = match &told.histogram {
+        Some(bins) => bins
+            .iter()
+            .map(|it| (format!("{:.4} to {:.4}", it.from, it.to), it.count))
+            .collect(),
+        None => told
+            .top
+            .iter()
+            .map(|it| (human::shortened(&shown(&it.value), 30), it.count))
+            .collect(),
     };
     let most = bars
         .iter()
@@ -235,7 +227,7 @@ fn profile(column: &str, told: &Value) -> String {
     let names = GridColumn {
         name: "value".to_owned(),
         cells: bars.iter().map(|(name, _)| name.clone()).collect(),
-        is_number: told.get("histogram").is_some(),
+        is_number: told.histogram.is_some(),
     };
     let counts = GridColumn {
         name: "count".to_owned(),
@@ -254,8 +246,8 @@ fn profile(column: &str, told: &Value) -> String {
 }
 
 /// Opens an output file of the session.
-fn open(files: Option<&Path>, number: Option<u32>) -> Result<String, String> {
-    let found = files.map(outputs).unwrap_or_default();
+fn open(files: &Path, number: Option<u32>) -> Result<String, String> {
+    let found = outputs(files);
     let known = || match (found.first(), found.last()) {
         (Some((first, _)), Some((last, _))) => format!("there are {first} to {last}"),
         _ => "this session has no plots or pages yet".to_owned(),
@@ -316,6 +308,7 @@ mod tests {
     #[test]
     fn a_page_says_where_it_is() {
         let window = json!({"columns": [{"name": "n", "type": "int64"}], "rows": [[1], [2]], "total": 5, "offset": 2});
+        let window: FrameWindow = serde_json::from_value(window).unwrap();
         assert_eq!(
             page(&window, 2, 2),
             "n\n1\n2\nrows 3 to 4 of 5, 1 columns, page 2 of 3; /table for the next one\n"
@@ -335,11 +328,11 @@ mod tests {
             .collect();
         assert_eq!(numbers, [2, 3, 10]);
         assert_eq!(
-            open(Some(dir.path()), Some(7)),
+            open(dir.path(), Some(7)),
             Err("there is no output 7: there are 2 to 10".to_owned())
         );
         assert_eq!(
-            open(None, None),
+            open(&dir.path().join("none"), None),
             Err("this session has no plots or pages yet".to_owned())
         );
     }

@@ -41,7 +41,7 @@ impl Completion {
         let found = kernels.complete(language, code);
         let start = code
             .char_indices()
-            .nth(found.cursor_start)
+            .nth(found.start)
             .map_or(code.len(), |(at, _)| at);
         let pair = |text: &String| {
             let text = filter::plain(text);

@@ -56,7 +56,7 @@ pub(in crate::cli) fn restore() {
     }
 }
 
-/// The same without waiting for whoever asks for a line: for a panic.
+/// The same without waiting for the task that asks for a line: for a panic.
 pub(in crate::cli) fn restore_now() {
     let held = match BEFORE.try_lock() {
         Ok(held) => held,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::agent::asides::Asides;
-use crate::kernel::{Completeness, Completions};
+use crate::agent::query::{CodeAt, CodeState, CompletionList, Query, QueryAnswer};
+use crate::agent::stream::Queries;
 
 /// The first completion of a Python kernel can take seconds.
 const COMPLETES_WITHIN: Duration = Duration::from_secs(3);
@@ -17,43 +17,56 @@ const TELLS_WITHIN: Duration = Duration::from_millis(300);
 /// The kernels of a session, for the thread of the line editor.
 #[derive(Clone)]
 pub(in crate::cli) struct KernelLines {
-    asides: Asides,
+    queries: Queries,
     runtime: Handle,
     /// Names of kernels, which `/kernel` takes.
     pub(super) names: Vec<String>,
 }
 
 impl KernelLines {
-    /// Of a session of this process. To be called where its runtime is.
-    pub(in crate::cli) fn of(asides: Asides, names: Vec<String>) -> Self {
+    /// Of a session of this process or another. To be called where the runtime is.
+    pub(in crate::cli) fn of(queries: Queries, names: Vec<String>) -> Self {
         Self {
-            asides,
+            queries,
             runtime: Handle::current(),
             names,
         }
     }
 
     /// What could stand at the end of `code`.
-    pub(super) fn complete(&self, language: Option<&str>, code: &str) -> Completions {
-        let answer = self.asides.complete(language, code, None);
-        let answer = async { tokio::time::timeout(COMPLETES_WITHIN, answer).await };
-        match self.runtime.block_on(answer) {
-            Ok(Ok(completions)) => completions,
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "no completions");
-                Completions::default()
-            }
-            Err(_) => Completions::default(),
+    pub(super) fn complete(&self, language: Option<&str>, code: &str) -> CompletionList {
+        let query = Query::Complete(CodeAt {
+            code: code.to_owned(),
+            cursor: None,
+            language: language.map(str::to_owned),
+        });
+        match self.ask(query, COMPLETES_WITHIN) {
+            Some(QueryAnswer::Completions(completions)) => completions,
+            _ => CompletionList::default(),
         }
     }
 
     /// Whether more lines have to follow `code`.
     pub(super) fn is_incomplete(&self, language: Option<&str>, code: &str) -> bool {
-        let answer = self.asides.is_complete(language, code);
-        let answer = async { tokio::time::timeout(TELLS_WITHIN, answer).await };
+        let query = Query::IsComplete {
+            code: code.to_owned(),
+            language: language.map(str::to_owned),
+        };
         matches!(
-            self.runtime.block_on(answer),
-            Ok(Ok(Completeness::Incomplete { .. }))
+            self.ask(query, TELLS_WITHIN),
+            Some(QueryAnswer::Completeness(CodeState::Incomplete { .. }))
         )
+    }
+
+    fn ask(&self, query: Query, within: Duration) -> Option<QueryAnswer> {
+        let answer = self.queries.ask(query);
+        let answer = async { tokio::time::timeout(within, answer).await };
+        match self.runtime.block_on(answer).ok()? {
+            Ok(answer) => Some(answer),
+            Err(error) => {
+                tracing::debug!(%error, "the kernel has nothing to say about the line");
+                None
+            }
+        }
     }
 }

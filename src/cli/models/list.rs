@@ -20,7 +20,7 @@ use crate::llm::endpoint::ProviderKind;
 use crate::llm::http;
 use crate::llm::listing::{self, ListError, Listed};
 use crate::llm::local::{KNOWN_MODELS, KnownModel, LocalModel, installed_models};
-use crate::llm::providers::Place;
+use crate::llm::providers::ProviderChoice;
 use crate::llm::types::{ModelInfo, Price};
 
 /// How long a provider far away may take.
@@ -52,7 +52,7 @@ pub(super) async fn list(args: &ModelListArgs, context: &Context) -> Result<Exit
         providers: &context.config.providers,
     };
     let places = if args.providers.is_empty() {
-        Place::all(setup)
+        ProviderChoice::all(setup)
     } else {
         named(&args.providers, setup)?
     };
@@ -99,9 +99,9 @@ pub(super) async fn list(args: &ModelListArgs, context: &Context) -> Result<Exit
 fn named<'a>(
     names: &[String],
     setup: Setup<'a>,
-) -> Result<Vec<Result<Place<'a>, CatalogError>>, Failure> {
+) -> Result<Vec<Result<ProviderChoice<'a>, CatalogError>>, Failure> {
     let find = |name: &String| {
-        let place = Place::named(name, setup).map_err(|error| catalog_failure(&error))?;
+        let place = ProviderChoice::named(name, setup).map_err(|error| catalog_failure(&error))?;
         place
             .map(Ok)
             .ok_or_else(|| Failure::usage(format!("there is no provider `{name}`")))
@@ -111,7 +111,7 @@ fn named<'a>(
 
 /// Asks one; `None` if there is nothing to say of it. `wanted` is whether it was named.
 async fn ask(
-    place: Result<Place<'_>, CatalogError>,
+    place: Result<ProviderChoice<'_>, CatalogError>,
     setup: Setup<'_>,
     wanted: bool,
 ) -> Result<Option<Asked>, CatalogError> {
@@ -160,9 +160,9 @@ async fn ask(
         Some(listed) => {
             let mut models: Vec<ModelInfo> = listed
                 .iter()
-                .map(|Listed { name, said }| {
+                .map(|Listed { name, facts }| {
                     let mut info = info(name);
-                    said.fill(&mut info);
+                    facts.fill(&mut info);
                     info
                 })
                 .collect();

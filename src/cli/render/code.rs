@@ -3,6 +3,7 @@
 
 use super::super::tint::{Tinted, tinted};
 use super::{DIM, EventKind, Renderer, Section, filter};
+use crate::session::CellStatus;
 
 /// Stands above code that is not what was shown while it was written.
 const CHANGED: &str = "the code, as it will run";
@@ -63,12 +64,12 @@ impl Renderer {
     }
 
     /// A cell has ended so. Code that did not do what it was to do may be revised.
-    pub(super) fn code_ended(&mut self, cell: &str, status: &str) {
+    pub(super) fn code_ended(&mut self, cell: &str, status: CellStatus) {
         let proposal = self.code.at(cell);
         let proposal = proposal.and_then(|at| self.code.proposals.get(at));
         if let Some(proposal) = proposal {
             let failed = (proposal.language.clone(), proposal.source.clone());
-            self.failed = (status != "ok").then_some(failed);
+            self.failed = (status != CellStatus::Ok).then_some(failed);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::cli::render::Renderer;
 use crate::cli::style::{DIM, HINT, paint, stderr_colours};
 use crate::cli::{eprint, filter, human};
 use crate::session::transcript::Author;
-use crate::session::{Cell, CellKind, Transcript};
+use crate::session::{Cell, CellKind, CellStatus, Transcript};
 
 /// Turns that are shown.
 const TURNS: usize = 2;
@@ -92,7 +92,7 @@ fn show_cell(cell: &Cell, main: Option<&str>, renderer: &mut Renderer) {
             }));
             events.push(EventKind::CodeFinished {
                 cell: id,
-                status: "ok".to_owned(),
+                status: CellStatus::Ok,
                 count: code.count,
             });
             events

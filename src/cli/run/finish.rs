@@ -2,8 +2,8 @@
 
 use super::super::filter;
 use super::super::style::{self, BAD, paint};
-use super::job::Ran;
-use super::kernel_failure;
+use crate::app::kernels::kernel_failure;
+use crate::app::run::Ran;
 use crate::error::{Failure, FailureKind};
 use crate::jupyter::nbformat::{Cell, CellType};
 use crate::kernel::Verdict;

@@ -12,15 +12,14 @@ use super::super::signals;
 use super::super::stop::Ask;
 use super::super::style::{self, BAD, GOOD, HINT, paint};
 use super::super::{eprint, filter, print};
-use super::check::{self, Check};
-use super::conclude;
+use super::Settings;
 use super::finish;
-use super::job::{Ran, Settings, prepare};
-use super::plan::Job;
 use super::progress::{Line, Mode, TICK, bar, clock, seconds};
-use super::watch::wish;
-use crate::agent::replay::{self, Control};
-use crate::agent::{EventKind, OutputChange};
+use super::watch::Stops;
+use super::{check_settings, conclude};
+use crate::agent::replay;
+use crate::agent::{Command, EventKind, OutputChange};
+use crate::app::run::{Check, Job, Ran, prepare};
 use crate::cli::exit::Exit;
 use crate::error::{Failure, FailureKind};
 use crate::jupyter::nbformat::Output;
@@ -35,7 +34,7 @@ pub(super) async fn run(jobs: &[Job], settings: &Settings<'_>) -> Result<Exit, F
         return Err(Failure::usage("--json is for one notebook at a time"));
     }
     let options = if settings.args.check {
-        Some(check::options(settings.args)?)
+        Some(check_settings(settings.args).options()?)
     } else {
         None
     };
@@ -140,13 +139,13 @@ async fn one(
         return End::failed(Failure::new(FailureKind::Interrupted, "not run"));
     }
     let begun = Instant::now();
-    let mut prepared = match prepare(job, settings).await {
+    let mut prepared = match prepare(job, &settings.run).await {
         Ok(prepared) => prepared,
         Err(failure) => return End::failed(failure),
     };
     let check = check.map(|options| Check::new(&mut prepared.notebook, options));
     let kernel = tokio::select! {
-        kernel = prepared.start(job, settings) => match kernel {
+        kernel = prepared.start(job, &settings.run) => match kernel {
             Ok(kernel) => kernel,
             Err(failure) => return End::failed(failure),
         },
@@ -156,7 +155,7 @@ async fn one(
     };
     let cells = replay::runnable(&prepared.notebook).count();
     let ran = prepared
-        .run(job, kernel, settings, async |events, control| {
+        .run(job, kernel, &settings.run, async |events, control| {
             board.follow(job, cells, events, control).await
         })
         .await;
@@ -214,7 +213,8 @@ struct Entry {
     shown: String,
     done: usize,
     cells: usize,
-    control: mpsc::Sender<Control>,
+    control: mpsc::Sender<Command>,
+    stops: Stops,
 }
 
 impl Board {
@@ -224,7 +224,7 @@ impl Board {
         job: &Job,
         cells: usize,
         mut events: mpsc::Receiver<EventKind>,
-        control: mpsc::Sender<Control>,
+        control: mpsc::Sender<Command>,
     ) -> String {
         self.with(|running| {
             running.push(Entry {
@@ -232,10 +232,18 @@ impl Board {
                 done: 0,
                 cells,
                 control,
+                stops: Stops::default(),
             });
         });
         let mut traceback = String::new();
         while let Some(event) = events.recv().await {
+            if matches!(event, EventKind::CodeStarted { .. }) {
+                self.with(|running| {
+                    if let Some(entry) = running.iter_mut().find(|entry| entry.shown == job.shown) {
+                        entry.stops.event(&event);
+                    }
+                });
+            }
             match event {
                 EventKind::CodeFinished { .. } => self.with(|running| {
                     if let Some(entry) = running.iter_mut().find(|entry| entry.shown == job.shown) {
@@ -274,7 +282,8 @@ impl Board {
         // One that takes no more has enough of them already.
         self.with(|running| {
             for entry in running {
-                let _ = entry.control.try_send(wish(ask));
+                let command = entry.stops.command(ask);
+                let _ = entry.control.try_send(command);
             }
         });
     }

@@ -1,4 +1,4 @@
-//! Whoever watches one notebook run: output to the screen, questions to the person, Ctrl-C to the run.
+//! Watches one notebook run: output to the screen, questions to the person, Ctrl-C to the run.
 
 use std::path::Path;
 
@@ -9,13 +9,12 @@ use super::super::screen::Screen;
 use super::super::stop::Ask;
 use super::super::{Context, eprint, print};
 use super::progress::{Progress, TICK};
-use crate::agent::replay::Control;
-use crate::agent::{Event, EventKind, OutputChange};
+use crate::agent::{Command, Event, EventKind, OutputChange};
 use crate::app::place;
 use crate::error::Failure;
 use crate::jupyter::nbformat::Output;
 
-/// How a run went for whoever watched it.
+/// How a run went for its watcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Watched {
     /// To its end.
@@ -42,7 +41,7 @@ pub(super) enum Shown {
 /// Shows events until there are no more.
 pub(super) async fn watch(
     mut events: mpsc::Receiver<EventKind>,
-    control: mpsc::Sender<Control>,
+    control: mpsc::Sender<Command>,
     signals: &mut mpsc::Receiver<Ask>,
     mut progress: Progress,
     shown: Shown,
@@ -53,6 +52,7 @@ pub(super) async fn watch(
     let mut screen = Screen::new(pictures);
     let mut typed = LineSource::of_a_person(None, None);
     let mut watched = Watched::Whole;
+    let mut stops = Stops::default();
     let mut sequence = 0;
     let mut clock = tokio::time::interval(TICK);
     loop {
@@ -64,6 +64,7 @@ pub(super) async fn watch(
                 }
                 sequence += 1;
                 progress.event(&event);
+                stops.event(&event);
                 let read = if shown.wants(&event) {
                     progress.hide();
                     if shown == Shown::Json {
@@ -76,25 +77,26 @@ pub(super) async fn watch(
                 };
                 if let Err(failure) = read {
                     watched = Watched::Unread(failure);
-                    let _ = control.send(Control::End).await;
-                } else if let EventKind::InputRequested { prompt, password, .. } = event {
+                    let _ = control.send(Command::Shutdown).await;
+                } else if let EventKind::InputRequested { cell, prompt, password } = event {
                     progress.hide();
                     if typed.draws_lines() && !screen.at_line_start() {
                         eprint("\n");
                     }
-                    let wish = match typed.input(&prompt, password, signals).await {
-                        Ok(line) => line.map_or(Control::Interrupt, Control::Reply),
-                        Err(ask) => wish(ask),
+                    let command = match typed.input(&prompt, password, signals).await {
+                        Ok(Some(value)) => Command::Reply { cell, value },
+                        Ok(None) => stops.command(Ask::Interrupt),
+                        Err(ask) => stops.command(ask),
                     };
                     screen.line_was_typed();
-                    let _ = control.send(wish).await;
+                    let _ = control.send(command).await;
                 }
                 progress.show(screen.at_line_start());
             }
             _ = clock.tick(), if progress.ticks() => progress.show(screen.at_line_start()),
             Some(ask) = signals.recv() => {
                 watched = Watched::Stopped;
-                let _ = control.send(wish(ask)).await;
+                let _ = control.send(stops.command(ask)).await;
             }
         }
     }
@@ -124,10 +126,33 @@ impl Shown {
     }
 }
 
-pub(super) fn wish(ask: Ask) -> Control {
-    match ask {
-        Ask::Interrupt => Control::Interrupt,
-        Ask::End => Control::End,
+/// What signals mean for a run: the first Ctrl-C of a cell interrupts it, another one starts the kernel anew.
+#[derive(Debug, Default)]
+pub(super) struct Stops {
+    interrupts: u32,
+}
+
+impl Stops {
+    /// Something happened in the run.
+    pub(super) fn event(&mut self, event: &EventKind) {
+        if matches!(event, EventKind::CodeStarted { .. }) {
+            self.interrupts = 0;
+        }
+    }
+
+    /// What a signal commands.
+    pub(super) fn command(&mut self, ask: Ask) -> Command {
+        match ask {
+            Ask::End => Command::Shutdown,
+            Ask::Interrupt => {
+                self.interrupts += 1;
+                if self.interrupts > 1 {
+                    Command::RestartKernel
+                } else {
+                    Command::Interrupt
+                }
+            }
+        }
     }
 }
 

@@ -63,7 +63,7 @@ impl fmt::Display for Problem {
 
 /// Everything in `notebook` that a strict reader would refuse and the types allow. Empty is good.
 pub fn validate(notebook: &Notebook) -> Vec<Problem> {
-    let mut found = Found {
+    let mut found = Validation {
         // What 4.5 does not have may well be right in a file from the future.
         newer: notebook.nbformat_minor > MINOR,
         problems: Vec::new(),
@@ -90,12 +90,12 @@ pub fn is_cell_id(id: &str) -> bool {
     (1..=64).contains(&id.len()) && id.bytes().all(allowed)
 }
 
-struct Found {
+struct Validation {
     newer: bool,
     problems: Vec<Problem>,
 }
 
-impl Found {
+impl Validation {
     fn add(&mut self, path: String, rule: Rule) {
         self.problems.push(Problem { path, rule });
     }

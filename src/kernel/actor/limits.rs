@@ -14,7 +14,7 @@ use crate::kernel::Sandbox;
 use crate::kernel::host::ExitReason;
 use crate::kernel::sandbox::cgroup::Group;
 use crate::kernel::sandbox::limits::{Hit, Limits};
-use crate::kernel::task;
+use crate::task;
 
 /// After an interrupt because of the disk, until the kernel is ended.
 const DISK_GRACE: Duration = Duration::from_secs(5);

@@ -1,6 +1,6 @@
 //! The dormant processes: where they connect to, who is expected, who is there.
 //!
-//! Whoever connects says the token that it was given through its kernel; the operating system says which process it is.
+//! A client that connects says the token that it was given through its kernel; the operating system says which process it is.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use super::CheckpointId;
 use crate::kernel::files::{KernelFiles, PrivateDir, SocketDir};
 use crate::kernel::host::{Adopted, Host, adopt_orphans};
 use crate::kernel::sandbox::Cage;
-use crate::kernel::task::{self, Task};
+use crate::task::{self, Task};
 
 /// How long a process that has connected may take to say its token.
 const TOKEN_WITHIN: Duration = Duration::from_secs(2);

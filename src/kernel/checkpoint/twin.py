@@ -2,7 +2,7 @@
 #
 # A request only stops the event loop: the fork happens at the top of the stack, in the thread of the loop, with no frame
 # of the code and no running loop. The copy lets go of all that is its original's (sockets, event loops), connects to
-# whoever asked for it and waits for an order; when the connection ends it exits. Ordered to wake, it forks again, so that
+# the process that asked for it and waits for an order; when the connection ends it exits. Ordered to wake, it forks again, so that
 # it can wake another time, and the new process becomes a kernel on another connection file, with the same shell: the
 # variables, the history and the numbers of its cells, imported modules, open figures.
 import asyncio
@@ -34,6 +34,8 @@ NATIVE = re.compile(r"polars|tokio|async-executor|async-std|rayon|cuda|grpc|ray"
 # Modules whose processes or devices are lost to a copy.
 MODULES = ("dask.distributed", "distributed", "grpc", "jax", "pyspark", "ray", "tensorflow")
 DATABASE = re.compile(r"\.(db|duckdb|sqlite3?)(-wal|-journal)?$")
+# IPython's own, with the files that SQLite has beside it for a moment.
+HISTORY = re.compile(r"history\.sqlite(-journal|-wal|-shm)?$")
 PR_SET_PDEATHSIG = 1
 
 _libc = ctypes.CDLL(None)
@@ -188,7 +190,7 @@ def _notes(app, in_thread):
             if path.startswith("socket:"):
                 connections += _is_connection(int(fd), app)
                 continue
-            if path.endswith("history.sqlite") or not stat.S_ISREG(os.stat(int(fd)).st_mode):
+            if HISTORY.search(path) or not stat.S_ISREG(os.stat(int(fd)).st_mode):
                 continue
             with open(f"/proc/self/fdinfo/{fd}") as file:
                 flags = int(re.search(r"flags:\s*(\d+)", file.read())[1], 8)

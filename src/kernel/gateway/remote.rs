@@ -8,7 +8,7 @@ use super::{Gateway, GatewayError, connect};
 use crate::kernel::ExitReason;
 use crate::kernel::host::Watch;
 use crate::kernel::link::Link;
-use crate::kernel::task;
+use crate::task;
 
 /// How often we ask whether the kernel is still there. The websocket tells of most ends; culling it does not.
 const LOOK_EVERY: Duration = Duration::from_secs(15);

@@ -1,6 +1,6 @@
 //! The websocket of a remote kernel as a [`Link`]: all four channels over one connection, made again when it breaks.
 //!
-//! A Jupyter server keeps what a kernel sends while nobody is connected, and sends it to whoever comes back with the
+//! A Jupyter server keeps what a kernel sends while nobody is connected, and sends it to the client that comes back with the
 //! same session id. So a broken connection costs time and no message, unless it broke without the server's knowledge:
 //! what was on its way then is lost, and the actor finds out with a fence ([`Incoming::Reconnected`]).
 //!
@@ -30,7 +30,7 @@ use crate::jupyter::content::{Content, ExecutionState};
 use crate::jupyter::message::{Channel, Message};
 use crate::jupyter::wire;
 use crate::kernel::link::{HEAVIEST, IN_FLIGHT_BYTES, Incoming, Link, LinkLoss, QUEUE};
-use crate::kernel::task;
+use crate::task;
 
 /// Most bytes of one message, as the guard of a local kernel has it. `tungstenite` sets a frame's length aside before
 /// the bytes come.
@@ -76,7 +76,7 @@ pub(super) async fn connect(
     id: &str,
     session: &str,
 ) -> Result<Link, GatewayError> {
-    let at = Place::of(gateway, id, session)?;
+    let at = ChannelsUrl::of(gateway, id, session)?;
     let (at, socket) = at.find(gateway).await?;
     let (incoming_tx, incoming) = mpsc::channel(QUEUE);
     let (outgoing, requests) = mpsc::channel(QUEUE);
@@ -94,14 +94,14 @@ pub(super) async fn connect(
 }
 
 /// Where a kernel's websocket is, and what is spoken there.
-struct Place {
+struct ChannelsUrl {
     url: Url,
     dialect: Dialect,
 }
 
 const DOING: &str = "connect to the kernel";
 
-impl Place {
+impl ChannelsUrl {
     fn of(gateway: &Gateway, id: &str, session: &str) -> Result<Self, GatewayError> {
         let bad = |reason: &str| GatewayError::BadUrl {
             reason: reason.to_owned(),
@@ -212,7 +212,7 @@ async fn shake_hands(gateway: &Gateway, url: &Url, dialect: Dialect) -> Result<S
 /// Moves messages between the websocket and the link's queues.
 struct Pump {
     gateway: Gateway,
-    at: Place,
+    at: ChannelsUrl,
     incoming: mpsc::Sender<Incoming>,
     requests: mpsc::Receiver<(Channel, Message)>,
     /// Taken from the queue and not all written yet.
@@ -511,7 +511,7 @@ mod tests {
             let url = options.url.clone();
             Gateway::new(options).map(|gateway| {
                 assert_eq!(gateway.base(), &url);
-                let place = Place::of(&gateway, "id-1", "s 1").unwrap();
+                let place = ChannelsUrl::of(&gateway, "id-1", "s 1").unwrap();
                 place.url.to_string()
             })
         };

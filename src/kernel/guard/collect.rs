@@ -33,7 +33,7 @@ pub(super) struct Collector<W> {
     client: W,
     queue: mpsc::Sender<Batch>,
     room: QueueSpace,
-    place: Place,
+    place: CollectState,
     /// The frames of the message so far, one after the other.
     bytes: BytesMut,
     /// Where its frames are.
@@ -49,7 +49,7 @@ enum QueueSpace {
     Reserved(Permit),
 }
 
-enum Place {
+enum CollectState {
     /// So many bytes are missing to the greeting.
     Greeting(usize),
     /// The beginning of a header is kept; `is_ready` if the handshake's command has passed.
@@ -66,7 +66,7 @@ impl<W> Collector<W> {
             client,
             queue,
             room: QueueSpace::Unknown,
-            place: Place::Greeting(GREETING),
+            place: CollectState::Greeting(GREETING),
             bytes: BytesMut::new(),
             frames: Vec::new(),
             batch: Batch::new(),
@@ -95,7 +95,7 @@ impl<W> Collector<W> {
     /// Takes what `bytes` begin with, of messages.
     fn take(&mut self, bytes: &[u8]) -> usize {
         match &mut self.place {
-            Place::Header { kept, .. } => {
+            CollectState::Header { kept, .. } => {
                 let (count, head) = match Head::read(bytes) {
                     Ok(Some(head)) if kept.is_empty() => (head.size, Some(head)),
                     _ => read_head(kept, bytes),
@@ -109,23 +109,23 @@ impl<W> Collector<W> {
                 }
                 count
             }
-            Place::Body { left, more } => {
+            CollectState::Body { left, more } => {
                 let count = bytes.len().min(*left);
                 let (left, more) = (*left - count, *more);
                 self.bytes.extend_from_slice(&bytes[..count]);
                 self.go_on(left, more);
                 count
             }
-            Place::Greeting(_) | Place::Ready(_) => 0,
+            CollectState::Greeting(_) | CollectState::Ready(_) => 0,
         }
     }
 
     fn go_on(&mut self, left: usize, more: bool) {
         if left > 0 {
-            self.place = Place::Body { left, more };
+            self.place = CollectState::Body { left, more };
             return;
         }
-        self.place = Place::Header {
+        self.place = CollectState::Header {
             kept: Vec::new(),
             is_ready: true,
         };
@@ -154,7 +154,7 @@ impl<W: AsyncWrite + Unpin> Collector<W> {
     /// Passes on what `bytes` begin with, of the handshake.
     fn poll_handshake(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let left = match &mut self.place {
-            Place::Header { kept, .. } => {
+            CollectState::Header { kept, .. } => {
                 let (count, head) = read_head(kept, bytes);
                 let Some(head) = head else {
                     return Poll::Ready(Ok(count));
@@ -164,28 +164,28 @@ impl<W: AsyncWrite + Unpin> Collector<W> {
                 if written < kept.len() {
                     return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
                 }
-                self.place = Place::Ready(length(head));
+                self.place = CollectState::Ready(length(head));
                 return Poll::Ready(Ok(count));
             }
-            Place::Greeting(left) | Place::Ready(left) => left,
-            Place::Body { .. } => return Poll::Ready(Ok(0)),
+            CollectState::Greeting(left) | CollectState::Ready(left) => left,
+            CollectState::Body { .. } => return Poll::Ready(Ok(0)),
         };
         let wanted = bytes.len().min(*left);
         let count = ready!(Pin::new(&mut self.client).poll_write(cx, &bytes[..wanted]))?;
         *left -= count;
         if *left == 0 {
-            let is_ready = matches!(self.place, Place::Ready(_));
+            let is_ready = matches!(self.place, CollectState::Ready(_));
             let kept = Vec::new();
-            self.place = Place::Header { kept, is_ready };
+            self.place = CollectState::Header { kept, is_ready };
         }
         Poll::Ready(Ok(count))
     }
 
     fn shakes_hands(&self) -> bool {
         match self.place {
-            Place::Greeting(_) | Place::Ready(_) => true,
-            Place::Header { is_ready, .. } => !is_ready,
-            Place::Body { .. } => false,
+            CollectState::Greeting(_) | CollectState::Ready(_) => true,
+            CollectState::Header { is_ready, .. } => !is_ready,
+            CollectState::Body { .. } => false,
         }
     }
 }

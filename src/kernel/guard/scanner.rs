@@ -100,7 +100,7 @@ pub(super) enum Note {
 pub(super) struct Scanner {
     limits: GuardLimits,
     pub(super) phase: Phase,
-    place: Place,
+    place: ScanState,
     /// The part that has come of a greeting, a command or a header.
     kept: Vec<u8>,
     /// Frames of the message so far, and the bytes of those that passed.
@@ -119,7 +119,7 @@ pub(super) enum Phase {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ScanState {
     Header,
     Body { fate: Fate, flags: u8, left: u64 },
 }
@@ -151,7 +151,7 @@ impl Scanner {
         Self {
             limits,
             phase: Phase::Greeting,
-            place: Place::Header,
+            place: ScanState::Header,
             kept: Vec::new(),
             frames: 0,
             bytes: 0,
@@ -162,7 +162,7 @@ impl Scanner {
 
     pub(super) fn is_between_messages(&self) -> bool {
         let nothing_begun = self.frames == 0 && self.kept.is_empty();
-        self.phase == Phase::Open && self.place == Place::Header && nothing_begun
+        self.phase == Phase::Open && self.place == ScanState::Header && nothing_begun
     }
 
     pub(super) async fn pass_on(
@@ -207,7 +207,7 @@ impl Scanner {
         let mut at = 0;
         while let Some(rest) = chunk.get(at..).filter(|rest| !rest.is_empty()) {
             at += match self.place {
-                Place::Header => match self.passable(rest) {
+                ScanState::Header => match self.passable(rest) {
                     Some(head) => {
                         self.enter_frame(head, Fate::Pass);
                         head.size
@@ -215,11 +215,11 @@ impl Scanner {
                     None if at > 0 => break,
                     None => return self.scan_kept(chunk),
                 },
-                Place::Body {
+                ScanState::Body {
                     fate: Fate::Empty(_),
                     ..
                 } if at > 0 => break,
-                Place::Body { fate, flags, left } => {
+                ScanState::Body { fate, flags, left } => {
                     let count =
                         usize::try_from(left).map_or(rest.len(), |left| left.min(rest.len()));
                     let left = left - count as u64;
@@ -229,7 +229,7 @@ impl Scanner {
                             count
                         }
                         Fate::Empty(_) => {
-                            self.place = Place::Body { fate, flags, left };
+                            self.place = ScanState::Body { fate, flags, left };
                             return Ok(Step::Divert(count));
                         }
                     }
@@ -279,10 +279,10 @@ impl Scanner {
 
     fn enter_body(&mut self, fate: Fate, flags: u8, left: u64) {
         if left > 0 {
-            self.place = Place::Body { fate, flags, left };
+            self.place = ScanState::Body { fate, flags, left };
             return;
         }
-        self.place = Place::Header;
+        self.place = ScanState::Header;
         if flags & MORE == 0 {
             self.frames = 0;
             self.bytes = 0;
@@ -388,9 +388,9 @@ impl Scanner {
     }
 
     /// Once all of a frame that is emptied has come: the empty one, and what there is to say. Not before, so that
-    /// whoever hears of it finds the file whole.
+    /// anyone who hears of it finds the file whole.
     fn end_diverted(&mut self) -> Option<(Vec<u8>, Note)> {
-        let Place::Body {
+        let ScanState::Body {
             fate: Fate::Empty(length),
             flags,
             left: 0,

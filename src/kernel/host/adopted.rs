@@ -15,7 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{ExitReason, Watch};
 use crate::kernel::sandbox::{Cage, Member};
-use crate::kernel::task;
+use crate::task;
 
 /// How often is looked where the operating system cannot tell us.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -63,7 +63,7 @@ impl Adopted {
         if adopted.is_alive() {
             return Some(adopted);
         }
-        // Whoever it is, it is not ours to kill.
+        // No matter who it is, it is not ours to kill.
         std::mem::forget(adopted);
         None
     }

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::process::{Child, ChildStderr, Command};
+use tokio::process::{ChildStderr, Command};
 
 use super::{Adopted, ExitReason};
+use crate::child::{Lifetime, Supervised};
 use crate::kernel::sandbox::{Cage, CageKind};
-use crate::kernel::spawner;
-use crate::kernel::task::{self, Task};
+use crate::task::{self, Task};
 
 /// How much of a kernel's own stderr is kept for error messages.
 const LOG_BYTES: usize = 8 * 1024;
@@ -59,7 +59,7 @@ enum Log {
 #[derive(Debug)]
 enum Running {
     /// We started it.
-    Started(Child),
+    Started(Supervised),
     /// A kernel of ours made it.
     Adopted(Adopted),
     /// The first process of its namespaces, which we started.
@@ -72,7 +72,7 @@ fn prepare(
     env: &[(String, String)],
     cwd: &Path,
     end: &EndOf,
-) -> std::io::Result<Command> {
+) -> std::io::Result<(Command, Lifetime)> {
     let [program, args @ ..] = command else {
         return Err(std::io::Error::other("empty command"));
     };
@@ -84,19 +84,17 @@ fn prepare(
         .current_dir(cwd)
         .stdin(Stdio::null())
         .stdout(Stdio::null());
-    let kept = match end {
+    let lifetime = match end {
         EndOf::Parent => {
-            command.stderr(Stdio::piped()).process_group(0);
-            false
+            command.stderr(Stdio::piped());
+            Lifetime::Parent
         }
         EndOf::Itself { log } => {
             command.stderr(std::fs::File::create(log)?);
-            true
+            Lifetime::Itself
         }
     };
-    command.kill_on_drop(!kept);
-    before_it_runs(&mut command, kept);
-    Ok(command)
+    Ok((command, lifetime))
 }
 
 impl Process {
@@ -120,15 +118,12 @@ impl Process {
         cwd: &Path,
         end: EndOf,
     ) -> std::io::Result<Self> {
-        let mut child = spawner::spawn(prepare(command, env, cwd, &end)?)?;
-        let group = child
-            .id()
-            .and_then(|id| i32::try_from(id).ok())
-            .and_then(Pid::from_raw);
-        let stderr = child.stderr.take();
+        let (command, lifetime) = prepare(command, env, cwd, &end)?;
+        let mut started = Supervised::spawn(command, lifetime)?;
+        let stderr = started.child.stderr.take();
         Ok(Self {
-            running: Running::Started(child),
-            group,
+            group: started.group().leader(),
+            running: Running::Started(started),
             kept: end != EndOf::Parent,
             log: Log::of_kernel(end, stderr),
         })
@@ -143,8 +138,8 @@ impl Process {
     ) -> std::io::Result<Self> {
         let kept = end != EndOf::Parent;
         // Where it works is among its arguments.
-        let command = prepare(command, env, Path::new("/"), &end)?;
-        let (member, pid, stderr) = Cage::start(command, kept, kind)
+        let (command, lifetime) = prepare(command, env, Path::new("/"), &end)?;
+        let (member, pid, stderr) = Cage::start(command, lifetime, kind)
             .await
             .map_err(std::io::Error::other)?;
         Ok(Self {
@@ -194,7 +189,7 @@ impl Process {
     /// Its id, while it runs.
     pub(in crate::kernel) fn id(&self) -> Option<u32> {
         match &self.running {
-            Running::Started(child) => child.id(),
+            Running::Started(process) => process.child.id(),
             Running::Adopted(process) | Running::Caged(process) => {
                 (!process.has_ended()).then(|| process.id())
             }
@@ -204,7 +199,7 @@ impl Process {
     /// Waits for the process to end. Cancel-safe.
     pub(in crate::kernel) async fn wait(&mut self) -> ExitReason {
         let reason = match &mut self.running {
-            Running::Started(child) => match child.wait().await {
+            Running::Started(process) => match process.wait().await {
                 Ok(status) => ExitReason::from(status),
                 Err(_) => return ExitReason::Unknown,
             },
@@ -282,7 +277,7 @@ impl Log {
 impl Drop for Process {
     fn drop(&mut self) {
         let runs = match &mut self.running {
-            Running::Started(child) => matches!(child.try_wait(), Ok(None)),
+            Running::Started(process) => matches!(process.child.try_wait(), Ok(None)),
             Running::Adopted(process) | Running::Caged(process) => !process.has_ended(),
         };
         if runs && !self.kept {
@@ -298,70 +293,5 @@ async fn keep_tail(mut pipe: impl AsyncRead + Unpin, log: Arc<Mutex<Vec<u8>>>) {
         log.extend_from_slice(buffer.get(..read).unwrap_or_default());
         let excess = log.len().saturating_sub(LOG_BYTES);
         log.drain(..excess);
-    }
-}
-
-/// Lets the operating system kill the kernel when we are gone, however we went. Linux only; elsewhere the
-/// kernel's own parent poll (`JPY_PARENT_PID`) has to do. One that is kept gets a session of its own instead, so that
-/// it does not go with the terminal either.
-#[expect(
-    unsafe_code,
-    reason = "pre_exec is the only way to run prctl or setsid in the child"
-)]
-fn before_it_runs(command: &mut Command, kept: bool) {
-    let parent = rustix::process::getpid();
-    // SAFETY: between fork and exec only async-signal-safe system calls are made: setsid, or prctl and getppid,
-    // through rustix, which neither allocate nor lock.
-    unsafe {
-        command.pre_exec(move || {
-            if kept {
-                rustix::process::setsid()?;
-                return Ok(());
-            }
-            #[cfg(target_os = "linux")]
-            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-            if rustix::process::getppid() == Some(parent) {
-                Ok(())
-            } else {
-                // The parent went before the call above could take effect.
-                Err(std::io::Error::from_raw_os_error(
-                    rustix::io::Errno::SRCH.raw_os_error(),
-                ))
-            }
-        });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::io::AsyncWriteExt as _;
-
-    use super::*;
-
-    /// The signal goes with the thread that forked: a child of one that has ended would be killed at once.
-    #[test]
-    fn a_process_outlives_the_thread_that_asked_for_it() {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let handle = runtime.handle().clone();
-        let asking = std::thread::spawn(move || {
-            let _runtime = handle.enter();
-            let cat = ["cat".to_owned()];
-            let mut command = prepare(&cat, &[], Path::new("/"), &EndOf::Parent).unwrap();
-            command.stdin(Stdio::piped()).stdout(Stdio::piped());
-            spawner::spawn(command).unwrap()
-        });
-        let mut child = asking.join().unwrap();
-        let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        runtime.block_on(async {
-            stdin.write_all(b"still here").await.unwrap();
-            drop(stdin);
-            let mut text = String::new();
-            stdout.read_to_string(&mut text).await.unwrap();
-            assert_eq!(text, "still here");
-            assert!(child.wait().await.unwrap().success());
-        });
     }
 }

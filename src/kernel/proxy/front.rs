@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::own::Own;
 use super::routes::{Identity, Routes};
-use super::socket::{Kind, Listening, Sealed, Welcome};
+use super::socket::{Listening, Sealed, SocketRole, Welcome};
 use crate::jupyter::connection::{ConnectionInfo, Endpoint, Socket};
 use crate::jupyter::message::{Channel, Header};
 use crate::jupyter::raw::RawMessage;
@@ -66,14 +66,14 @@ impl Front {
                 })
         };
         let router = async |channel: Channel| {
-            let kind = Kind::Router {
+            let kind = SocketRole::Router {
                 channel,
                 signer: signer.clone(),
                 requests: requests.clone(),
             };
             listen(Socket::Channel(channel), channel.name(), kind).await
         };
-        let publisher = Kind::Publisher {
+        let publisher = SocketRole::Publisher {
             welcome: welcome(own.clone(), signer.clone()),
         };
         Ok(Self {
@@ -81,7 +81,7 @@ impl Front {
             iopub: listen(Socket::Channel(Channel::IoPub), "iopub", publisher).await?,
             stdin: router(Channel::Stdin).await?,
             control: router(Channel::Control).await?,
-            _heartbeat: listen(Socket::Heartbeat, "heartbeat", Kind::Echo).await?,
+            _heartbeat: listen(Socket::Heartbeat, "heartbeat", SocketRole::Echo).await?,
             shell: router(Channel::Shell).await?,
             signer,
             own,
@@ -166,7 +166,7 @@ impl Front {
         message.prefix = identity;
         let sealed = Sealed::new(message.seal(&self.signer), None);
         if !socket.send_to(&peer, sealed).await {
-            tracing::debug!(channel = channel.name(), "whoever asked has gone");
+            tracing::debug!(channel = channel.name(), "the asker has gone");
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::jupyter::connection::Endpoint;
 use crate::jupyter::message::Channel;
 use crate::jupyter::raw::RawMessage;
 use crate::jupyter::wire::Signer;
-use crate::kernel::task::{self, Task};
+use crate::task::{self, Task};
 
 /// How long a peer may take no byte of what is sent to it.
 const STALL: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 const LINGER: Duration = Duration::from_secs(1);
 
 /// What a socket does with what it gets.
-pub(super) enum Kind {
+pub(super) enum SocketRole {
     /// Requests of front ends go to the queue, verified, with the peer's identity as first frame of the prefix.
     Router {
         channel: Channel,
@@ -78,11 +78,11 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Listens at `endpoint` and serves whoever connects.
+    /// Listens at `endpoint` and serves every client that connects.
     pub(super) async fn bind(
         name: &'static str,
         endpoint: &Endpoint,
-        kind: Kind,
+        kind: SocketRole,
     ) -> io::Result<Self> {
         let listener = Listener::bind(endpoint).await?;
         let peers = Arc::new(Peers {
@@ -136,7 +136,7 @@ impl Listening {
 
 struct Peers {
     name: &'static str,
-    kind: Kind,
+    kind: SocketRole,
     table: Mutex<BTreeMap<Bytes, Peer>>,
     serial: AtomicU64,
 }
@@ -175,8 +175,8 @@ impl Peers {
     async fn serve(&self, reader: Reading, mut writer: Writing) {
         let mut reader = BufReader::new(reader);
         let socket_type = match self.kind {
-            Kind::Router { .. } | Kind::Echo => "ROUTER",
-            Kind::Publisher { .. } => "XPUB",
+            SocketRole::Router { .. } | SocketRole::Echo => "ROUTER",
+            SocketRole::Publisher { .. } => "XPUB",
         };
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         let identity = match zmtp::shake_hands(&mut reader, &mut writer, socket_type).await {
@@ -235,7 +235,7 @@ impl Peers {
                 }
             };
             let answer = match &self.kind {
-                Kind::Router {
+                SocketRole::Router {
                     channel,
                     signer,
                     requests,
@@ -253,11 +253,13 @@ impl Peers {
                     }
                     continue;
                 }
-                Kind::Publisher { welcome } => match self.subscribe(identity, serial, &frames) {
-                    Some(topic) => welcome(&topic),
-                    None => continue,
-                },
-                Kind::Echo => frames,
+                SocketRole::Publisher { welcome } => {
+                    match self.subscribe(identity, serial, &frames) {
+                        Some(topic) => welcome(&topic),
+                        None => continue,
+                    }
+                }
+                SocketRole::Echo => frames,
             };
             let Some(queue) = queue.upgrade() else {
                 return Ok(());

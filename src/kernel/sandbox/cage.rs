@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::{oneshot, watch};
 
 use super::tier::CageKind;
+use crate::child::{Group, Lifetime, Supervised};
 use crate::kernel::host::ExitReason;
-use crate::kernel::spawner;
-use crate::kernel::task::{self, Task};
+use crate::task::{self, Task};
 
 /// How long making namespaces may take.
 const START_WITHIN: Duration = Duration::from_secs(20);
@@ -31,7 +31,7 @@ pub(in crate::kernel) struct Cage {
     orders: Option<Mutex<ChildStdin>>,
     _reader: Task,
     // Killed with the cage, and collected.
-    _bubblewrap: Child,
+    _bubblewrap: Supervised,
 }
 
 /// What has ended in there.
@@ -59,15 +59,17 @@ impl Cage {
     /// In words, with all that bubblewrap or the program inside said.
     pub(in crate::kernel) async fn start(
         mut command: Command,
-        kept: bool,
+        lifetime: Lifetime,
         kind: CageKind,
     ) -> Result<(Member, Pid, Option<ChildStderr>), String> {
         command.stdout(Stdio::piped());
         if kind == CageKind::Gvisor {
             command.stdin(Stdio::piped());
         }
-        let mut child = spawner::spawn(command).map_err(|error| error.to_string())?;
-        let mut starting = Starting(child.id());
+        let started = Supervised::spawn(command, lifetime);
+        let mut process = started.map_err(|error| error.to_string())?;
+        let mut starting = Starting(Some(process.group().clone()));
+        let child = &mut process.child;
         let mut stderr = child.stderr.take();
         let stdout = child.stdout.take().ok_or("it has no stdout")?;
         let ended = Arc::new(watch::Sender::new(Ended::default()));
@@ -75,7 +77,7 @@ impl Cage {
         let reader = task::spawn("cage", read(stdout, Arc::clone(&ended), sender));
         let started = tokio::time::timeout(START_WITHIN, started).await;
         let Ok(Ok(inside)) = started else {
-            return Err(complaint(&mut child, &mut stderr).await);
+            return Err(complaint(child, &mut stderr).await);
         };
         let (first, kernel) = match kind {
             CageKind::Namespaces => {
@@ -97,10 +99,10 @@ impl Cage {
         let cage = Arc::new(Self {
             ended,
             first,
-            kept: AtomicBool::new(kept),
+            kept: AtomicBool::new(lifetime == Lifetime::Itself),
             orders: child.stdin.take().map(Mutex::new),
             _reader: reader,
-            _bubblewrap: child,
+            _bubblewrap: process,
         });
         let member = match kind {
             CageKind::Namespaces => cage.member(kernel).ok_or("the kernel ended at once")?,
@@ -159,17 +161,13 @@ impl Drop for Cage {
 }
 
 /// bubblewrap that is not done. Its child waits for it without an end, and does not yet go with it: both are in one group.
-struct Starting(Option<u32>);
+struct Starting(Option<Group>);
 
 impl Drop for Starting {
     fn drop(&mut self) {
-        let group = self
-            .0
-            .and_then(|id| i32::try_from(id).ok())
-            .and_then(Pid::from_raw);
-        if let Some(group) = group {
+        if let Some(group) = &self.0 {
             // It may have ended by itself.
-            let _ = kill_process_group(group, Signal::KILL);
+            group.signal(Signal::KILL);
         }
     }
 }

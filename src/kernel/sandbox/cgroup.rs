@@ -1,8 +1,8 @@
-//! Control groups (cgroups(7)), version 2 or 1: memory and processes of a kernel limited together, whoever they are made
+//! Control groups (cgroups(7)), version 2 or 1: memory and processes of a kernel limited together, no matter who they are made
 //! by, and an account of what was hit.
 //!
 //! A group is made beside or below ours, where that is permitted: as root, in a container with its own, or in the
-//! services and scopes of a systemd user session. Whoever reads `/proc/PID/cgroup` finds it again, so nobody has to hold
+//! services and scopes of a systemd user session. Anyone who reads `/proc/PID/cgroup` finds it again, so nobody has to hold
 //! it: kernels that were kept and copies that woke are found as well. Empty groups of programs that are gone are removed.
 //!
 //! Deliberately not here: a tree of groups of our own. Processes would have to be moved that are not ours.

@@ -76,12 +76,12 @@ fn restrict(reach: &Reach) -> Result<RulesetStatus, landlock::RulesetError> {
     let all = AccessFs::from_all(NEWEST);
     let read = AccessFs::from_read(NEWEST);
     for path in &reach.readable {
-        created = beneath(created, path, read)?;
+        created = allow_below(created, path, read)?;
     }
-    created = beneath(created, Path::new(PROCESSES), read)?;
+    created = allow_below(created, Path::new(PROCESSES), read)?;
     for path in &reach.writable {
         // Devices in there are none that it could have made.
-        created = beneath(
+        created = allow_below(
             created,
             path,
             all & !(AccessFs::MakeChar | AccessFs::MakeBlock),
@@ -89,11 +89,11 @@ fn restrict(reach: &Reach) -> Result<RulesetStatus, landlock::RulesetError> {
     }
     for path in DEVICES {
         let device = read | AccessFs::WriteFile | AccessFs::IoctlDev;
-        created = beneath(created, Path::new(path), device)?;
+        created = allow_below(created, Path::new(path), device)?;
     }
     let memory =
         read | AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::Truncate;
-    created = beneath(created, Path::new(SHARED_MEMORY), memory)?;
+    created = allow_below(created, Path::new(SHARED_MEMORY), memory)?;
     if reach.network != Network::On {
         if let Some(port) = reach.proxy {
             created = created.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
@@ -106,7 +106,7 @@ fn restrict(reach: &Reach) -> Result<RulesetStatus, landlock::RulesetError> {
 }
 
 /// One more rule; what is not there needs none.
-fn beneath(
+fn allow_below(
     created: landlock::RulesetCreated,
     path: &Path,
     access: BitFlags<AccessFs>,

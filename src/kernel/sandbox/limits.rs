@@ -167,7 +167,7 @@ impl fmt::Display for Hit {
     }
 }
 
-/// Processes and threads of this user, which `RLIMIT_NPROC` counts whoever started them.
+/// Processes and threads of this user, which `RLIMIT_NPROC` counts no matter who started them.
 pub(super) fn processes_of_this_user() -> u64 {
     let user = rustix::process::getuid().as_raw();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -19,7 +19,7 @@ use super::trial::run;
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct WorkingTier {
     /// The best that works.
     pub tier: Option<Tier>,
     /// Why a better one does not, in words; with what helps.
@@ -82,8 +82,8 @@ pub fn probe(
     path: &str,
     workspace: &Path,
     remembered: &Path,
-) -> Found {
-    static KNOWN: Mutex<Option<(PathBuf, Found)>> = Mutex::new(None);
+) -> WorkingTier {
+    static KNOWN: Mutex<Option<(PathBuf, WorkingTier)>> = Mutex::new(None);
     let mut latest = KNOWN
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -132,18 +132,18 @@ pub fn gvisor(
     Ok(tier)
 }
 
-fn find(program: &Path, own: Option<&Path>, path: &str, workspace: &Path) -> Found {
+fn find(program: &Path, own: Option<&Path>, path: &str, workspace: &Path) -> WorkingTier {
     let mut missing = Vec::new();
     if super::seatbelt::runs() {
         let tier = Some(Tier::Seatbelt);
-        return Found { tier, missing };
+        return WorkingTier { tier, missing };
     }
     match find_program("bwrap", own, path, workspace) {
         None => missing.push(("there is no bubblewrap (`bwrap`)".to_owned(), INSTALL)),
         Some(bwrap) => match runs_bubblewrap(&bwrap, program) {
             Ok(()) => {
                 let tier = Some(Tier::Bubblewrap { program: bwrap });
-                return Found { tier, missing };
+                return WorkingTier { tier, missing };
             }
             Err(reason) => missing.push((
                 format!("`{}` does not work: {reason}", bwrap.display()),
@@ -158,7 +158,7 @@ fn find(program: &Path, own: Option<&Path>, path: &str, workspace: &Path) -> Fou
             None
         }
     };
-    Found { tier, missing }
+    WorkingTier { tier, missing }
 }
 
 /// The first program of this name that is not in the workspace.

@@ -3,7 +3,7 @@
 
 /// What is to be done with a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BlockUse {
     /// Code in this language; `None` is the main one.
     Code(Option<String>),
     /// Perhaps code; its content decides.
@@ -90,23 +90,23 @@ const SHOWN: [&str; 44] = [
 const SHELLS: [&str; 5] = ["bash", "sh", "shell", "zsh", "ksh"];
 
 /// What a block with this info string is.
-pub(super) fn kind(info: &str) -> Kind {
+pub(super) fn kind(info: &str) -> BlockUse {
     let word = word(info);
     match word.as_str() {
-        "" => Kind::Perhaps(None),
+        "" => BlockUse::Perhaps(None),
         "json" | "json5" | "jsonc" | "tool" | "tool_calls" | "function" | "function_call" => {
-            Kind::Call
+            BlockUse::Call
         }
-        MARKED_CALL => Kind::MarkedCall,
+        MARKED_CALL => BlockUse::MarkedCall,
         // Gemini's own name for code to be run.
-        "tool_code" | "code" => Kind::Code(None),
+        "tool_code" | "code" => BlockUse::Code(None),
         "ipython" | "ipython3" | "py" | "py3" | "python3" | "jupyter-python" => {
-            Kind::Code(Some("python".to_owned()))
+            BlockUse::Code(Some("python".to_owned()))
         }
-        word if OUTPUT.contains(&word) => Kind::Output,
-        word if SHOWN.contains(&word) => Kind::Show,
-        word if SHELLS.contains(&word) => Kind::Perhaps(Some(word.to_owned())),
-        word => Kind::Code(Some(word.to_owned())),
+        word if OUTPUT.contains(&word) => BlockUse::Output,
+        word if SHOWN.contains(&word) => BlockUse::Show,
+        word if SHELLS.contains(&word) => BlockUse::Perhaps(Some(word.to_owned())),
+        word => BlockUse::Code(Some(word.to_owned())),
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn an_info_string_says_what_a_block_is() {
-        let code = |language: &str| Kind::Code(Some(language.to_owned()));
+        let code = |language: &str| BlockUse::Code(Some(language.to_owned()));
         let cases = [
             ("python", code("python")),
             ("Python 3", code("python")),
@@ -145,15 +145,15 @@ mod tests {
             ("R", code("r")),
             ("c++", code("c++")),
             ("julia", code("julia")),
-            ("tool_code", Kind::Code(None)),
-            ("", Kind::Perhaps(None)),
-            ("bash", Kind::Perhaps(Some("bash".to_owned()))),
-            ("json", Kind::Call),
-            ("tool_call", Kind::MarkedCall),
-            ("output", Kind::Output),
-            ("text", Kind::Show),
-            ("console", Kind::Show),
-            ("pycon", Kind::Show),
+            ("tool_code", BlockUse::Code(None)),
+            ("", BlockUse::Perhaps(None)),
+            ("bash", BlockUse::Perhaps(Some("bash".to_owned()))),
+            ("json", BlockUse::Call),
+            ("tool_call", BlockUse::MarkedCall),
+            ("output", BlockUse::Output),
+            ("text", BlockUse::Show),
+            ("console", BlockUse::Show),
+            ("pycon", BlockUse::Show),
         ];
         for (info, expected) in cases {
             assert_eq!(kind(info), expected, "{info:?}");

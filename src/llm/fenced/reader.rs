@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use super::blocks::{self, Block, Reply};
 use super::habits::{self, Written};
-use super::info::{self, Kind};
+use super::info::{self, BlockUse};
 use crate::llm::coded::{Accept, Piece, ReadReply};
 
 /// Bytes beyond which an unsettled text is no longer searched for marks.
@@ -60,7 +60,7 @@ pub(crate) struct Reader {
 #[derive(Debug)]
 struct Open {
     start: usize,
-    kind: Kind,
+    kind: BlockUse,
     /// Import lines that stood before the fence.
     imports: String,
     /// Bytes of the code that were told.
@@ -333,9 +333,12 @@ impl Reader {
         let before = self.text.get(self.done..block.range.start);
         let next = self.fresh && before.is_none_or(|before| before.trim().is_empty());
         let output = match info::kind(&block.info) {
-            Kind::Output => true,
-            Kind::Perhaps(None) | Kind::Show => announced || next,
-            Kind::Code(_) | Kind::Perhaps(Some(_)) | Kind::Call | Kind::MarkedCall => announced,
+            BlockUse::Output => true,
+            BlockUse::Perhaps(None) | BlockUse::Show => announced || next,
+            BlockUse::Code(_)
+            | BlockUse::Perhaps(Some(_))
+            | BlockUse::Call
+            | BlockUse::MarkedCall => announced,
         };
         self.ran && output
     }
@@ -349,14 +352,14 @@ impl Reader {
             .unwrap_or_default()
             .to_owned();
         let mut kind = match (self.accept, info::kind(&block.info)) {
-            (Accept::Blocks, kind) | (_, kind @ (Kind::Call | Kind::MarkedCall)) => kind,
-            (_, _) => Kind::Show,
+            (Accept::Blocks, kind) | (_, kind @ (BlockUse::Call | BlockUse::MarkedCall)) => kind,
+            (_, _) => BlockUse::Show,
         };
-        if announced && matches!(kind, Kind::Perhaps(None)) {
-            kind = Kind::Show;
+        if announced && matches!(kind, BlockUse::Perhaps(None)) {
+            kind = BlockUse::Show;
         }
         let python = match &kind {
-            Kind::Code(language) | Kind::Perhaps(language) => language
+            BlockUse::Code(language) | BlockUse::Perhaps(language) => language
                 .as_deref()
                 .is_none_or(|language| language == "python"),
             _ => false,
@@ -395,18 +398,18 @@ impl Reader {
             return true;
         };
         let run = match &open.kind {
-            Kind::Code(language) => Some(language.clone()),
-            Kind::Perhaps(_) | Kind::Call | Kind::MarkedCall if !ended => return false,
-            Kind::Perhaps(language) => {
+            BlockUse::Code(language) => Some(language.clone()),
+            BlockUse::Perhaps(_) | BlockUse::Call | BlockUse::MarkedCall if !ended => return false,
+            BlockUse::Perhaps(language) => {
                 let is_code = match language {
                     None => habits::looks_like_code(&block.code),
                     Some(_) => habits::is_script(&block.code),
                 };
                 is_code.then(|| language.clone())
             }
-            Kind::Call | Kind::MarkedCall => {
+            BlockUse::Call | BlockUse::MarkedCall => {
                 let calls = habits::calls(&block.code);
-                let marked = open.kind == Kind::MarkedCall;
+                let marked = open.kind == BlockUse::MarkedCall;
                 let calls = calls.or_else(|| {
                     // Told to the model as broken.
                     let arguments = block.code.trim().to_owned();
@@ -426,7 +429,7 @@ impl Reader {
                 }
                 None
             }
-            Kind::Output | Kind::Show => None,
+            BlockUse::Output | BlockUse::Show => None,
         };
         if let Some(language) = run {
             self.run(language, &block.code, ended, pieces);

@@ -173,7 +173,7 @@ async fn a_made_up_output_ends_the_request() {
         "```python\nprint(1)\n```\nOutput:\n1\n\nIt is 1.",
         StopReason::Done,
     );
-    // Whoever waits for more waits for ever.
+    // Anyone who waits for more waits for ever.
     let at = steps.len() - 1;
     steps.insert(at, Step::Hang);
     let (told, _) = ask(prompt(vec![user("q")]), steps).await;

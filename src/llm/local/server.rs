@@ -6,7 +6,7 @@
 //! - the key never appears in an argument list, a log or a `Debug` output;
 //! - no orphan: it is killed when [`LocalServer`] is dropped and ends by itself when Sponde dies. The
 //!   Python engine has `PR_SET_PDEATHSIG` and watches its stdin; `llama-server`, which knows neither,
-//!   runs under a shell that watches stdin for it (`pre_exec` would need unsafe code).
+//!   runs under a shell that watches stdin for it.
 //!
 //! Deliberately not here: talking to the model (any provider for the OpenAI wire does that), and
 //! keeping a server warm between runs.
@@ -303,9 +303,8 @@ impl LocalServer {
             path: options.log.clone(),
             error,
         })?;
-        let mut running = engine::launch(options, &api_key, log)
-            .await
-            .map_err(|error| LocalServerError::Spawn {
+        let mut running =
+            engine::launch(options, &api_key, log).map_err(|error| LocalServerError::Spawn {
                 engine: options.engine.clone(),
                 error,
             })?;

@@ -136,7 +136,7 @@ pub const PROVIDERS: [Provider; 16] = [
         default_model: None,
         vendor: "",
     },
-    // The same servers by wire, for whoever wants to choose it.
+    // The same servers by wire, for anyone who wants to choose it.
     Provider {
         kind: Kind::OpenAiResponses,
         name: "openai-responses",

@@ -30,7 +30,7 @@ const MAKERS: [&str; 6] = [
 ];
 
 /// What is known of `model` as served by `vendor` (the catalog's name for it), or else of a model of
-/// that name by whoever makes it. The first call reads the catalog, some milliseconds.
+/// that name by its maker. The first call reads the catalog, some milliseconds.
 pub(in super::super) fn facts(vendor: &str, model: &str) -> Option<Facts> {
     let catalog = Catalog::builtin();
     if let Some(spec) = catalog.resolve(&format!("{vendor}/{model}")) {
@@ -44,7 +44,7 @@ pub(in super::super) fn facts(vendor: &str, model: &str) -> Option<Facts> {
                 .or_else(|| catalog.resolve(&format!("{maker}/{name}")))
         })
     };
-    // Whoever serves it elsewhere sets their own price.
+    // Anyone who serves it elsewhere sets their own price.
     Some(Facts {
         price: None,
         ..facts_of(by_maker()?)

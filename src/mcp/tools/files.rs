@@ -13,7 +13,7 @@ use super::super::resources::file_uri;
 use super::super::state::McpServer;
 use super::{Arguments, Failed, said};
 use crate::app::executor::{FileError, FileKind};
-use crate::app::files::iso;
+use crate::app::files::EntryKind;
 
 /// Lines of a file unless told otherwise.
 const LINES: usize = 1000;
@@ -79,12 +79,13 @@ pub(super) async fn list(
     let mut text = format!("{root}\n");
     let mut fields = Vec::new();
     for it in entries {
-        let end = if it.kind == "directory" { "/" } else { "" };
+        let end = if it.kind == EntryKind::Directory {
+            "/"
+        } else {
+            ""
+        };
         let _ = writeln!(text, "{}{end}\t{} bytes", it.name, it.bytes);
-        let modified = it.modified.and_then(iso);
-        fields.push(
-            json!({ "name": it.name, "kind": it.kind, "bytes": it.bytes, "modified": modified }),
-        );
+        fields.push(json!(it));
     }
     if fields.is_empty() {
         text.push_str("nothing is there");

@@ -303,7 +303,7 @@ impl Follow {
         server.changed(Change::Updated(notebook_uri(&session.name)));
         let cell = outcome.cells.last().cloned();
         let result = match &cell {
-            Some(cell) => session.result(cell, most, server.eye()).await,
+            Some(cell) => session.result(cell, most, server.preparer()).await,
             None => None,
         };
         match answer {

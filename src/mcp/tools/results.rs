@@ -124,7 +124,7 @@ pub(super) async fn of_answer(
 ) -> Value {
     let mut pictures = Vec::new();
     for cell in &outcome.cells {
-        if let Some(result) = session.result(cell, TEXT, server.eye()).await {
+        if let Some(result) = session.result(cell, TEXT, server.preparer()).await {
             pictures.extend(result.images);
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::state::McpServer;
 use super::{Arguments, Failed, default_session, said};
-use crate::agent::asides::{AsideError, Rows};
+use crate::agent::query::{FrameWindow, QueryError, QueryReason, Rows, VariableInfo};
 use crate::app::executor::ProgramSession;
 
 /// Rows of a window unless told otherwise.
@@ -59,18 +59,14 @@ pub(super) async fn list(
     let ListVariables { session, language } = arguments?;
     let session = server.executor().running(&session)?;
     let found = session.live.asides.variables(language.as_deref()).await;
-    let mut variables = found.map_err(Failed::from)?;
-    let more = variables.len().saturating_sub(VARIABLES);
+    let list = found.map_err(Failed::from)?;
+    let (mut variables, more) = (list.variables, list.more);
+    let more = more + variables.len().saturating_sub(VARIABLES);
     variables.truncate(VARIABLES);
     let mut text = String::new();
     for it in &variables {
-        let shape = if it.shape.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", it.shape)
-        };
-        let head = short(&it.head);
-        let _ = writeln!(text, "{}: {}{shape} = {head}", it.name, it.kind);
+        let (extent, head) = (extent(it), short(&it.preview));
+        let _ = writeln!(text, "{}: {}{extent} = {head}", it.name, it.kind);
     }
     if more > 0 {
         let _ = writeln!(text, "[{more} more]");
@@ -78,12 +74,7 @@ pub(super) async fn list(
     if variables.is_empty() {
         text.push_str("there are no variables yet");
     }
-    let fields: Vec<Value> = variables
-        .iter()
-        .map(|it| {
-            json!({ "name": it.name, "type": it.kind, "shape": it.shape, "bytes": it.bytes, "preview": it.head })
-        })
-        .collect();
+    let fields: Vec<Value> = variables.iter().map(fields_of).collect();
     Ok(said(text, json!({ "variables": fields, "more": more })))
 }
 
@@ -95,18 +86,17 @@ pub(super) async fn read(
     let session = server.executor().running(&wanted.session)?;
     let rows = Rows {
         offset: wanted.offset,
-        limit: wanted.limit.unwrap_or(ROWS),
+        limit: Some(wanted.limit.unwrap_or(ROWS)),
         sort: wanted.sort,
         descending: wanted.descending,
         filter: wanted.filter,
     };
     match session.live.asides.window(&wanted.name, &rows).await {
-        Ok(window) => Ok(said(table(&window), window)),
+        Ok(window) => Ok(said(table(&window), json!(window))),
         // The variable has no rows.
-        Err(AsideError::Refused { kind, .. }) if kind == "no_frame" => {
+        Err(error) if matches!(error.reason, QueryReason::NoFrame | QueryReason::NoKernel) => {
             beginning(&session, &wanted.name).await
         }
-        Err(AsideError::NoKernel { .. }) => beginning(&session, &wanted.name).await,
         Err(error) => Err(error.into()),
     }
 }
@@ -115,60 +105,53 @@ pub(super) async fn read(
 async fn beginning(session: &ProgramSession, name: &str) -> Result<Value, Failed> {
     let variables = session.live.asides.variables(None).await;
     let variables = variables.map_err(Failed::from)?;
-    let found = variables.into_iter().find(|it| it.name == name);
+    let found = variables.variables.into_iter().find(|it| it.name == name);
     let it = found.ok_or_else(|| {
         Failed::new(format!("there is no variable `{name}`"))
             .hint("`list_variables` says which there are")
     })?;
-    let shape = if it.shape.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", it.shape)
-    };
     Ok(said(
         format!(
-            "{}{shape}: {}\n[run code to see more of it]",
-            it.kind, it.head
+            "{}{}: {}\n[run code to see more of it]",
+            it.kind,
+            extent(&it),
+            it.preview
         ),
-        json!({ "name": it.name, "type": it.kind, "shape": it.shape, "bytes": it.bytes, "preview": it.head }),
+        fields_of(&it),
     ))
 }
 
+fn fields_of(it: &VariableInfo) -> Value {
+    json!({ "name": it.name, "type": it.kind, "shape": it.extent(), "bytes": it.bytes, "preview": it.preview })
+}
+
+/// Its shape in brackets.
+fn extent(it: &VariableInfo) -> String {
+    match it.extent() {
+        none if none.is_empty() => none,
+        extent => format!(" ({extent})"),
+    }
+}
+
 /// A window as tab-separated lines, which cost a model least.
-fn table(window: &Value) -> String {
-    let list = |key: &str| {
-        window
-            .get(key)
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default()
-    };
-    let number = |key: &str| window.get(key).and_then(Value::as_u64).unwrap_or(0);
-    let (columns, rows) = (list("columns"), list("rows"));
+fn table(window: &FrameWindow) -> String {
+    let columns = window.columns.iter();
     let names: Vec<String> = columns
-        .iter()
-        .map(|column| {
-            let text = |key: &str| column.get(key).and_then(Value::as_str).unwrap_or_default();
-            format!("{} ({})", text("name"), text("type"))
-        })
+        .map(|column| format!("{} ({})", column.name, column.kind))
         .collect();
     let mut text = names.join("\t");
-    for row in &rows {
-        let fields = row
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|field| match field {
-                Value::Null => String::new(),
-                Value::String(text) => short(text),
-                other => other.to_string(),
-            });
+    for row in &window.rows {
+        let fields = row.iter().map(|field| match field {
+            Value::Null => String::new(),
+            Value::String(text) => short(text),
+            other => other.to_string(),
+        });
         text.push('\n');
         text.push_str(&fields.collect::<Vec<_>>().join("\t"));
     }
-    let (offset, total) = (number("offset"), number("total"));
-    let end = offset + rows.len() as u64;
-    let _ = if rows.is_empty() {
+    let (offset, total) = (window.offset, window.total);
+    let end = offset.saturating_add(window.rows.len() as u64);
+    let _ = if window.rows.is_empty() {
         write!(text, "\n[no rows of {total}]")
     } else {
         write!(text, "\n[rows {offset} to {} of {total}]", end - 1)
@@ -190,15 +173,13 @@ fn short(text: &str) -> String {
     }
 }
 
-impl From<AsideError> for Failed {
-    fn from(error: AsideError) -> Self {
-        let hint = match &error {
-            AsideError::NoKernel { .. } => {
-                Some("it starts with the first code that runs".to_owned())
-            }
-            other => other.hint().map(str::to_owned),
+impl From<QueryError> for Failed {
+    fn from(error: QueryError) -> Self {
+        let hint = match error.reason {
+            QueryReason::NoKernel => Some("it starts with the first code that runs".to_owned()),
+            _ => error.hint,
         };
-        Self::new(error.to_string()).or_hint(hint)
+        Self::new(error.message).or_hint(hint)
     }
 }
 
@@ -208,18 +189,21 @@ mod tests {
 
     #[test]
     fn a_window_is_lines() {
-        let window = json!({
+        let window = |value| serde_json::from_value::<FrameWindow>(value).unwrap();
+        let shown = window(json!({
             "columns": [{"name": "city", "type": "object"}, {"name": "rain", "type": "float64"}],
             "rows": [["A\tB", 1.5], ["C", null]],
             "total": 9,
             "offset": 3,
-        });
+        }));
         assert_eq!(
-            table(&window),
+            table(&shown),
             "city (object)\train (float64)\nA B\t1.5\nC\t\n[rows 3 to 4 of 9]"
         );
         assert_eq!(
-            table(&json!({"columns": [], "rows": [], "total": 0})),
+            table(&window(
+                json!({"columns": [], "rows": [], "total": 0, "offset": 0})
+            )),
             "\n[no rows of 0]"
         );
     }

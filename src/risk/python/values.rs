@@ -1,6 +1,6 @@
 //! What expressions stand for, as far as the code says: dotted names of functions, and texts, most of which are paths.
 //!
-//! Names count for the whole cell, whatever the scope: whoever reads `r` where `r = shutil.rmtree` stands somewhere is on
+//! Names count for the whole cell, whatever the scope: anyone who reads `r` where `r = shutil.rmtree` stands somewhere is on
 //! the safe side.
 
 use std::collections::BTreeSet;

@@ -18,8 +18,8 @@ use super::super::problem::Problem;
 use super::super::state::Shared;
 use super::upgrade::{Socket, Upgrade};
 use super::{Answer, kernels};
-use crate::kernel::task;
 use crate::kernel::{Dialect, Frame, HubClient, HubSender};
+use crate::task;
 
 /// So that what lies between does not take a quiet connection for a dead one.
 const PING: Duration = Duration::from_secs(30);

@@ -81,7 +81,7 @@ function Elapsed({ since }) {
   return html`<span class="quiet">${seconds} s</span>`;
 }
 
-const CodeCell = memo(({ live, cell, pending, language, first, view, onEdit }) => {
+const CodeCell = memo(({ live, cell, pending, language, first, view, onEdit, onFork }) => {
   const [open, setOpen] = useState(null);
   const lines = cell.source.split("\n").length;
   const approval = pending?.request === "approval" ? pending : null;
@@ -100,6 +100,7 @@ const CodeCell = memo(({ live, cell, pending, language, first, view, onEdit }) =
       <span class="space"></span>
       ${lines > FOLD && !approval && html`<button type="button" class="link" aria-expanded=${!isFolded} onClick=${() => setOpen(isFolded)}>${isFolded ? plural(lines, "line") : "Fold"}</button>`}
       <${Tool} icon="edit" label="Edit a copy and run it" onClick=${() => onEdit(cell.source)} />
+      <${Tool} icon="fork" label="Fork: another session up to here" onClick=${() => onFork(cell.id)} />
       <${Tool} icon="copy" label="Copy code" onClick=${copy} />
     </header>
     <${Code} source=${cell.source} language=${own} />
@@ -221,7 +222,7 @@ const Said = memo(({ cell, isLive, step }) => {
 
 const Notice = ({ notice }) => html`<p class=${`notice ${notice.kind}`} role=${notice.kind === "bad" ? "alert" : undefined}>${notice.message}</p>`;
 
-export function Conversation({ live, view, onEdit }) {
+export function Conversation({ live, view, onEdit, onFork }) {
   const { session } = live;
   const language = session.kernel?.language ?? session.kernels[0]?.language ?? "python";
   // What is told of cells that were taken back stands at the end.
@@ -237,7 +238,7 @@ export function Conversation({ live, view, onEdit }) {
     const isLast = at === session.cells.length - 1;
     // What only the model reads is in the notebook.
     const made = cell.kind === "note" && view === "chat" ? null : cell.kind === "code"
-      ? html`<${CodeCell} key=${cell.id} live=${live} cell=${cell} pending=${pending} language=${language} first=${plots} view=${view} onEdit=${onEdit} />`
+      ? html`<${CodeCell} key=${cell.id} live=${live} cell=${cell} pending=${pending} language=${language} first=${plots} view=${view} onEdit=${onEdit} onFork=${onFork} />`
       : html`<${Said} key=${cell.id} cell=${cell} isLive=${isLast && isSampling} />`;
     plots += cell.outputs?.filter((it) => it.output?.data && ["image/png", "image/jpeg", "image/svg+xml"].some((mime) => mime in it.output.data)).length ?? 0;
     return html`${made}${noticesAt.get(cell.id)?.map((notice) => html`<${Notice} key=${notice.id} notice=${notice} />`)}`;

@@ -5,7 +5,7 @@ import { Conversation } from "./cells.js";
 import { Composer } from "./composer.js";
 import { Live } from "./live.js";
 import { Panel, UndoAsks, undo } from "./panels.js";
-import { Home, Sidebar, open, resume, useSessions } from "./sessions.js";
+import { Home, NoModel, Sidebar, fork, open, resume, useSessions } from "./sessions.js";
 import { Icon, Menu, Toasts, Tool, attempt, html, render, toast, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./ui.js";
 
 const kept = (name, fallback) => localStorage.getItem(`sponde.${name}`) ?? fallback;
@@ -65,8 +65,9 @@ function Session({ id, facts, onMenu, onGone, dropped }) {
     if (isAtEnd.current) box.scrollTop = box.scrollHeight;
   });
   useEffect(() => {
-    const watch = new ResizeObserver(() => { if (isAtEnd.current) scroller.current.scrollTop = scroller.current.scrollHeight; });
-    watch.observe(scroller.current.firstChild);
+    const box = scroller.current;
+    const watch = new ResizeObserver(() => { if (isAtEnd.current) box.scrollTop = box.scrollHeight; });
+    watch.observe(box.firstChild);
     return () => watch.disconnect();
   }, [live]);
   const scrolled = (event) => {
@@ -117,6 +118,7 @@ function Session({ id, facts, onMenu, onGone, dropped }) {
       <${Menu} label="More" icon="more" items=${[
         { text: view === "chat" ? "Notebook view" : "Chat view", act: () => change(view === "chat" ? "notebook" : "chat") },
         { text: "Go back to…", act: () => setPanel("history") },
+        { text: "Fork this session", act: () => fork(id) },
         { text: "Restart kernel", act: () => confirm("Start the kernel anew? All its variables are lost.") && attempt(() => live.to.command({ command: "restart_kernel" })) },
         ...[["ipynb", "Save notebook (.ipynb)"], ["html", "Save page (.html)"], ["md", "Save Markdown (.md)"], ["py", "Save script (.py)"]].map(([ending, text]) => ({ text, href: live.to.notebook(ending) }))]} />
       <${Tool} icon="panel" label="Variables, files, kernels, cost" aria-pressed=${Boolean(panel)} onClick=${() => setPanel(panel ? "" : "variables")} />
@@ -124,7 +126,8 @@ function Session({ id, facts, onMenu, onGone, dropped }) {
     ${live.state === "lost" && html`<p class="lost" role="alert">The connection is lost. Trying again…</p>`}
     <div class="scroller" ref=${scroller} onScroll=${scrolled}><div class="column">
       ${live.state === "opening" && html`<p class="notice" aria-busy="true">Opening…</p>`}
-      <${Conversation} live=${live} view=${view} onEdit=${edit} />
+      <${Conversation} live=${live} view=${view} onEdit=${edit} onFork=${(cell) => fork(id, cell)} />
+      ${live.state === "live" && !session.model && html`<${NoModel} />`}
     </div></div>
     ${!isAtEnd.current && html`<button type="button" class="to-end" aria-label="Scroll to the newest" onClick=${() => { isAtEnd.current = true; draw(); }}><${Icon} name="down" /></button>`}
     <div class="foot"><${Composer} draft=${draft} mode=${mode} setMode=${setMode} isBusy=${isBusy} placeholder=${isBusy ? "Wait for the answer, or stop it" : "Ask a question"} onSend=${send} onStop=${stop} onFiles=${take} complete=${live.to.complete} /></div>

@@ -7,6 +7,17 @@ import { Icon, Tool, attempt, html, size, toast, useEffect, useRef, useState, wh
 export const open = (id) => { location.hash = id ? `#/s/${encodeURIComponent(id)}` : "#/"; };
 export const resume = (id) => attempt(async () => open((await post("sessions", { resume: id })).id));
 
+/** Another session that begins as this one did, up to a cell. */
+export const fork = (id, at) => attempt(async () => {
+  const made = await post(`sessions/${encodeURIComponent(id)}/fork`, at ? { at } : {});
+  open(made.id);
+  toast("This is the copy; the first session goes on unchanged");
+});
+
+/** What to do where no model answers. */
+export const NoModel = () => html`<section class="card no-model" aria-label="No model"><p><b>There is no model to ask.</b> Your own code runs without one: choose <i>Code</i> below.</p>
+  <p class="quiet">To ask questions, set <code>OPENAI_API_KEY</code>, <code>ANTHROPIC_API_KEY</code> or <code>GEMINI_API_KEY</code> where <code>sponde serve</code> starts, start Ollama or another local server, or get a small model for this machine with <code>sponde models pull</code>. Then start the server again, or choose the model at the top.</p></section>`;
+
 /** The sessions there are, asked for now and then while somebody looks. */
 export function useSessions(now) {
   const [list, setList] = useState({ live: [], stored: [], isLoading: true });
@@ -59,7 +70,7 @@ const EXAMPLES = [
 
 /** Where a session begins, and what tells a newcomer what this is. */
 export function Home({ dropped, onDropped, isFirst }) {
-  const [models, setModels] = useState([]);
+  const [models, setModels] = useState(null);
   const [kernels, setKernels] = useState([]);
   const [model, setModel] = useState(localStorage.getItem("sponde.model") ?? "");
   const [kernel, setKernel] = useState("");
@@ -67,7 +78,7 @@ export function Home({ dropped, onDropped, isFirst }) {
   const [mode, setMode] = useState("ask");
   const picker = useRef();
   useEffect(() => {
-    read("models").then((it) => setModels(it.models ?? it), () => {});
+    read("models").then((it) => { setModels(it); if (it.length === 0) setMode("code"); }, () => {});
     read("kernels").then((it) => setKernels(it.kernels ?? it), () => {});
   }, []);
   const start = async (text, what) => {
@@ -91,11 +102,12 @@ export function Home({ dropped, onDropped, isFirst }) {
     <h1>What would you like to find out?</h1>
     <p class="lead">Ask in plain words. A model writes code, a Jupyter kernel on this machine runs it in a sandbox, and the conversation is a notebook that you keep.</p>
     <${Composer} draft=${draft} mode=${mode} setMode=${setMode} placeholder="Ask about your data, or drop a file" onSend=${start} onFiles=${onDropped.add} isBusy=${false}>
-      ${chooser("Model", model, choose, models)}${chooser("Kernel", kernel, setKernel, kernels)}
+      ${chooser("Model", model, choose, models ?? [])}${chooser("Kernel", kernel, setKernel, kernels)}
     <//>
+    ${models?.length === 0 && html`<${NoModel} />`}
     ${dropped.length > 0 && html`<ul class="chips" aria-label="Files to add">${dropped.map((it) => html`<li><${Icon} name="file" />${it.name}<span class="quiet">${size(it.size)}</span>
       <${Tool} icon="close" label=${`Remove ${it.name}`} onClick=${() => onDropped(dropped.filter((other) => other !== it))} /></li>`)}</ul>`}
-    <div class="examples">${EXAMPLES.map(([name, text]) => html`<button type="button" onClick=${() => { setMode("ask"); setDraft({ text }); }}><b>${name}</b><span>${text}</span></button>`)}</div>
+    <div class="examples" hidden=${models?.length === 0}>${EXAMPLES.map(([name, text]) => html`<button type="button" onClick=${() => { setMode("ask"); setDraft({ text }); }}><b>${name}</b><span>${text}</span></button>`)}</div>
     <button type="button" class="drop" onClick=${() => picker.current.click()}><${Icon} name="up" /><span>Drop files here, or choose them. They are copied into the session's workspace.</span></button>
     <input ref=${picker} type="file" multiple hidden onChange=${(event) => { onDropped.add([...event.target.files]); event.target.value = ""; }} />
     ${isFirst && html`<ul class="facts"><li>Code writes only in the session's directory.</li><li>You are asked before it does what the sandbox does not stop.</li><li>The page talks to this machine only.</li></ul>`}

@@ -25,6 +25,7 @@ const PATHS = {
   clock: "M12 3a9 9 0 1 0 0 18a9 9 0 0 0 0-18M12 7v5l3 2", panel: "M4 5h16v14H4zM15 5v14", file: "M6 3h8l4 4v14H6zM14 3v4h4",
   folder: "M3 6h6l2 2h10v11H3z", table: "M4 5h16v14H4zM4 10h16M4 15h16M10 5v14", zoom: "M4 9V4h5M20 9V4h-5M4 15v5h5M20 15v5h-5",
   up: "M12 20V9M7 13l5-5 5 5M5 4h14", trash: "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13", down: "M6 9l6 6 6-6", more: "M6 12h.01M12 12h.01M18 12h.01",
+  fork: "M6 3v12M6 15a3 3 0 1 0 0 6a3 3 0 0 0 0-6M18 3a3 3 0 1 0 0 6a3 3 0 0 0 0-6M18 9c0 5-6 4-10.5 7",
   restart: "M20 12a8 8 0 1 1-2.5-5.8M20 3v4h-4", sun: "M12 8a4 4 0 1 0 0 8a4 4 0 0 0 0-8M12 2v2M12 20v2M2 12h2M20 12h2M5 5l1 1M18 18l1 1M5 19l1-1M18 6l1-1",
 };
 

@@ -4,10 +4,10 @@
 //! and in colour. Only windows in which something is drawn count, for a plot is mostly paper, and of these the worst
 //! part: a title or one bar is little of a picture. A window may lie a pixel aside, as it does with other fonts.
 
-use std::io::Cursor;
-
 use image::imageops::FilterType;
-use image::{DynamicImage, ImageReader, Limits, RgbaImage};
+use image::{DynamicImage, RgbaImage};
+
+use crate::session::summarize::decoded;
 
 /// The longer side that both get.
 const SIDE: u32 = 320;
@@ -57,15 +57,7 @@ fn stretch(a: u32, b: u32) -> f64 {
 
 /// The pixels, if they are that and not too many.
 fn decode(bytes: &[u8]) -> Option<RgbaImage> {
-    let mut reader = ImageReader::new(Cursor::new(bytes))
-        .with_guessed_format()
-        .ok()?;
-    let mut limits = Limits::default();
-    limits.max_image_width = Some(20_000);
-    limits.max_image_height = Some(20_000);
-    limits.max_alloc = Some(256 << 20);
-    reader.limits(limits);
-    reader.decode().ok().map(|image| image.to_rgba8())
+    decoded(bytes).map(|(image, _)| image.to_rgba8())
 }
 
 /// One channel of a small picture.
@@ -196,6 +188,8 @@ fn similarity(a: &Moments, b: &Moments, covariance: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Cursor;
+
     use super::*;
     use image::{ImageFormat, Rgba};
 

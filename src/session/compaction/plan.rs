@@ -28,7 +28,7 @@ pub enum Need {
 
 /// What becomes of the cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum CompactionKind {
     /// Outputs and pictures become notes.
     Outputs,
     /// The cells become a summary.
@@ -41,7 +41,7 @@ pub struct Plan {
     /// The last cell that is compacted.
     pub through: String,
     /// What becomes of these cells.
-    pub kind: Kind,
+    pub kind: CompactionKind,
     /// How many cells it is about.
     pub cells: usize,
     /// How many pictures go.
@@ -110,8 +110,8 @@ pub fn plan(
     let after = (scale.tokens)(total.saturating_sub(saved));
     let notes_do = after <= limit * ENOUGH / 10 && saved >= limit_weight / WORTH;
     Some(match need {
-        Need::Space if notes_do => plan(Kind::Outputs, saved),
-        Need::Space | Need::Summary => plan(Kind::Summary, old_weights.iter().sum()),
+        Need::Space if notes_do => plan(CompactionKind::Outputs, saved),
+        Need::Space | Need::Summary => plan(CompactionKind::Summary, old_weights.iter().sum()),
     })
 }
 
@@ -189,7 +189,7 @@ mod tests {
 
     const BUDGET: Budget<'static> = Budget {
         text: 10_000,
-        eye: None,
+        preparer: None,
         brief: false,
         reads: false,
         said: None,
@@ -260,7 +260,11 @@ mod tests {
         all as u64
     }
 
-    fn planned(transcript: &Transcript, limit: u64, need: Need) -> Option<(String, Kind, u64)> {
+    fn planned(
+        transcript: &Transcript,
+        limit: u64,
+        need: Need,
+    ) -> Option<(String, CompactionKind, u64)> {
         let scale = Scale {
             weigh: &bytes,
             tokens: &|weight| weight,
@@ -274,7 +278,7 @@ mod tests {
     fn old_outputs_go_first() {
         let long = transcript(&[2000; 5]);
         let (through, kind, kept) = planned(&long, 12_000, Need::Space).unwrap();
-        assert_eq!((through.as_str(), kind), ("c3", Kind::Outputs));
+        assert_eq!((through.as_str(), kind), ("c3", CompactionKind::Outputs));
         assert!((2000..5000).contains(&kept), "{kept}");
     }
 
@@ -283,14 +287,14 @@ mod tests {
         let long = transcript(&[200; 40]);
         let (through, kind, kept) = planned(&long, 8000, Need::Space).unwrap();
         // A fifth of the limit stays: 7 questions of 207 bytes, and the answer before.
-        assert_eq!((through.as_str(), kind), ("c32", Kind::Summary));
+        assert_eq!((through.as_str(), kind), ("c32", CompactionKind::Summary));
         assert_eq!(kept, 7 * 207 + 6);
     }
 
     #[test]
     fn what_was_asked_for_is_a_summary() {
         let (through, kind, _) = planned(&transcript(&[2000; 5]), 100_000, Need::Summary).unwrap();
-        assert_eq!((through.as_str(), kind), ("c3", Kind::Summary));
+        assert_eq!((through.as_str(), kind), ("c3", CompactionKind::Summary));
         assert_eq!(planned(&Transcript::default(), 100, Need::Summary), None);
     }
 

@@ -59,7 +59,7 @@ pub fn as_text(cells: &[Cell], through: &str, limit: usize) -> String {
             CellKind::Code(code) => {
                 let shown = Budget {
                     text: 1000,
-                    eye: None,
+                    preparer: None,
                     brief: false,
                     reads: false,
                     said: None,
@@ -106,7 +106,7 @@ fn step(source: &str, code: &CodeCell) -> String {
     let what = purpose(source);
     let shown = Budget {
         text: 2000,
-        eye: None,
+        preparer: None,
         brief: true,
         reads: false,
         said: None,

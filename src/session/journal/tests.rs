@@ -12,7 +12,7 @@ use crate::kernel::{ExitReason, OutputEvent, Verdict};
 use crate::llm::types::Native;
 use crate::session::carried::{Carried, CarriedFile, Shape};
 use crate::session::compaction::{Compaction, Measure, Writer};
-use crate::session::limits::{OutputLimits, Place, Whole};
+use crate::session::limits::{OutputFolderPath, OutputLimits, Whole};
 use crate::session::transcript::{Author, Cell, CellKind, CodeStatus, KernelIdentity, Reading};
 
 fn stream(text: &str) -> OutputEvent {
@@ -60,7 +60,7 @@ fn session() -> Vec<Edit> {
         metadata: Map::from_iter([("image/png".to_owned(), json!({"width": 1}))]),
         display_id: Some(id("d")),
     };
-    let place = Place {
+    let place = OutputFolderPath {
         beside_notebook: id("a.outputs/c"),
         for_code: id("/tmp/a.outputs/c"),
     };
@@ -181,7 +181,7 @@ fn session() -> Vec<Edit> {
 }
 
 /// What a session has less often.
-fn seldom(place: Place) -> Vec<Edit> {
+fn seldom(place: OutputFolderPath) -> Vec<Edit> {
     let id = |id: &str| id.to_owned();
     let some = || Map::from_iter([("k".to_owned(), json!({"a": [1, null]}))]);
     let say = |cell: &str, step| Edit::AppendText {

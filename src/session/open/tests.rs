@@ -15,7 +15,7 @@ use crate::session::{Edit, context};
 
 const BUDGET: Budget<'static> = Budget {
     text: 1000,
-    eye: None,
+    preparer: None,
     brief: false,
     reads: true,
     said: None,

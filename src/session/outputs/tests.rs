@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::jupyter::content::{ErrorContent, Stream};
-use crate::session::limits::{OutputLimits, Place};
+use crate::session::limits::{OutputFolderPath, OutputLimits};
 
 fn text(name: &str, text: &str) -> OutputEvent {
     OutputEvent::Stream(Stream {
@@ -359,7 +359,7 @@ fn clearing_takes_the_gap_away_too() {
 
 #[test]
 fn the_line_names_the_place() {
-    let place = Place {
+    let place = OutputFolderPath {
         beside_notebook: "a.outputs/c1".to_owned(),
         for_code: "sub/a.outputs/c1".to_owned(),
     };

@@ -110,8 +110,8 @@ pub fn forget<'a>(messages: impl Iterator<Item = &'a mut Message>, most: usize) 
     }
 }
 
-/// Decodes within limits.
-fn decoded(encoded: &[u8]) -> Option<(DynamicImage, ImageFormat)> {
+/// The pixels of a picture that comes from code nobody has read: sides and memory are bounded before anything is allocated.
+pub fn decoded(encoded: &[u8]) -> Option<(DynamicImage, ImageFormat)> {
     let mut reader = ImageReader::new(Cursor::new(encoded))
         .with_guessed_format()
         .ok()?;
@@ -279,28 +279,28 @@ mod tests {
 
     #[test]
     fn pictures_are_scaled_and_small_ones_left_alone() {
-        let eye = ImagePreparer::new(RULES);
+        let preparer = ImagePreparer::new(RULES);
         let small = png(40, 30);
-        let seen = eye.see(&small).unwrap();
+        let seen = preparer.see(&small).unwrap();
         assert_eq!((&seen.data[..], seen.media_type), (&small[..], "image/png"));
-        let seen = eye.see(&png(3000, 1500)).unwrap();
+        let seen = preparer.see(&png(3000, 1500)).unwrap();
         assert_eq!((seen.width, seen.height), (3000, 1500));
         assert_eq!(
             image::load_from_memory(&seen.data).unwrap().dimensions(),
             (1024, 512)
         );
         let jpeg = encoded(&DynamicImage::new_rgb8(40, 30), ImageFormat::Jpeg).unwrap();
-        let seen = eye.see(&jpeg).unwrap();
+        let seen = preparer.see(&jpeg).unwrap();
         assert_eq!((&seen.data[..], seen.media_type), (&jpeg[..], "image/jpeg"));
         for format in [ImageFormat::Gif, ImageFormat::WebP] {
             let other = encoded(&DynamicImage::new_rgb8(40, 30), format).unwrap();
             assert_eq!(
-                eye.see(&other).unwrap().media_type,
+                preparer.see(&other).unwrap().media_type,
                 "image/png",
                 "{format:?}"
             );
         }
-        assert_eq!(eye.see(b"no picture"), None);
+        assert_eq!(preparer.see(b"no picture"), None);
     }
 
     #[test]

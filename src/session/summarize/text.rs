@@ -3,6 +3,7 @@
 //! Lines are counted alike wherever text comes from, in memory or in a file, so that the lines that are named as hidden
 //! are those that [`read`] gives: a line ends at `\n`, and one that is longer than [`LINE`] is several.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Read as _};
 use std::ops::Range;
@@ -18,8 +19,7 @@ const FAR: u64 = 1 << 30;
 
 /// Text without ANSI sequences and other control characters.
 pub fn plain(text: &str) -> String {
-    let stripped = anstream::adapter::strip_str(text).to_string();
-    stripped
+    crate::ansi::strip(text)
         .chars()
         .filter(|c| !c.is_control() || matches!(c, '\n' | '\t'))
         .collect()
@@ -248,19 +248,43 @@ pub struct Wanted {
     pub search: Option<String>,
 }
 
+/// Lines of a text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// With their numbers, from 1.
+    pub lines: VecDeque<(usize, String)>,
+    /// How many there are.
+    pub total: usize,
+    /// How many have in them what was searched.
+    pub matches: Option<usize>,
+}
+
 /// Reads what is wanted of `source`, at most about `limit` bytes, with a line in front that says what it is and where it
 /// goes on.
 ///
 /// # Errors
 /// What reading `source` gave.
 pub fn read(source: impl BufRead, wanted: &Wanted, limit: usize) -> io::Result<String> {
+    let Lines {
+        lines,
+        total,
+        matches,
+    } = lines(source, wanted, limit)?;
+    Ok(told(&lines, total, matches))
+}
+
+/// Reads what is wanted of `source`, at most about `limit` bytes.
+///
+/// # Errors
+/// What reading `source` gave.
+pub fn lines(source: impl BufRead, wanted: &Wanted, limit: usize) -> io::Result<Lines> {
     let lines = wanted.lines.unwrap_or(LINES).max(1);
     let needle = wanted.search.as_deref().map(str::to_lowercase);
     let from_end = wanted.start.filter(|&start| start < 0);
     let start = usize::try_from(wanted.start.unwrap_or(1))
         .unwrap_or(1)
         .max(1);
-    let mut kept = std::collections::VecDeque::new();
+    let mut kept = VecDeque::new();
     let (mut bytes, mut total, mut matches, mut full) = (0, 0, 0, false);
     let mut pieces = Pieces {
         source: source.take(FAR),
@@ -302,7 +326,11 @@ pub fn read(source: impl BufRead, wanted: &Wanted, limit: usize) -> io::Result<S
         let count = kept.iter().take_while(fits_once(fits)).count().max(1);
         kept.truncate(count);
     }
-    Ok(told(&kept, total, needle.is_some().then_some(matches)))
+    Ok(Lines {
+        lines: kept,
+        total,
+        matches: needle.is_some().then_some(matches),
+    })
 }
 
 /// A closure that `take_while` can call although it changes what it has seen.
@@ -311,11 +339,7 @@ fn fits_once<'a, T: 'a>(mut fits: impl FnMut(&&'a T) -> bool) -> impl FnMut(&&'a
 }
 
 /// The lines with a heading.
-fn told(
-    kept: &std::collections::VecDeque<(usize, String)>,
-    total: usize,
-    matches: Option<usize>,
-) -> String {
+fn told(kept: &VecDeque<(usize, String)>, total: usize, matches: Option<usize>) -> String {
     let (Some((first, _)), Some((last, _))) = (kept.front(), kept.back()) else {
         return match matches {
             Some(0) => format!("[none of the {total} lines has that in it]"),

@@ -17,7 +17,7 @@ use crate::llm::types::{Native, Usage};
 use crate::session::carried::CarriedFile;
 use crate::session::changes::FilesChanged;
 use crate::session::compaction::Compaction;
-use crate::session::limits::{Place, Whole};
+use crate::session::limits::{OutputFolderPath, Whole};
 
 /// A change to a transcript.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -111,7 +111,7 @@ pub enum Edit {
         /// Which cell.
         cell: String,
         /// The files.
-        places: Vec<Option<Place>>,
+        places: Vec<Option<OutputFolderPath>>,
     },
     /// What a cell did to the files of the workspace.
     Files {

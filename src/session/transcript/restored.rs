@@ -57,7 +57,7 @@ impl Transcript {
     pub(super) fn forget_replies(&mut self) {
         let last = self.last_step();
         self.natives.retain(|step, _| *step <= last);
-        // Whoever was chosen last answers the next.
+        // The one that was chosen last answers the next.
         if let Some((name, from)) = self.models.pop() {
             self.models.retain(|(_, from)| *from <= last);
             if self.model() != Some(&name) {

@@ -1,4 +1,4 @@
-//! The stream of a session: nothing lost or repeated, whoever reads it and however slowly.
+//! The stream of a session: nothing lost or repeated, no matter who reads it and how slowly.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};

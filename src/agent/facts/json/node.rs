@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::short;
-use crate::agent::facts::column::{Column, Kind, Numerals, Value};
+use crate::agent::facts::column::{Column, ColumnKind, Numerals, Value};
 
 /// Places below the top that are looked into.
 const DEPTH: usize = 4;
@@ -73,13 +73,15 @@ impl Node {
     }
 
     pub(super) fn is_date(&self) -> bool {
-        matches!(self.column.kind(), Kind::Date(_)) && self.keys.is_none() && self.list.is_none()
+        matches!(self.column.kind(), ColumnKind::Date(_))
+            && self.keys.is_none()
+            && self.list.is_none()
     }
 
     /// What is here, in words.
     pub(super) fn in_words(&self, among: &str, name: &str) -> String {
         let mut all = Vec::new();
-        if self.column.kind() != Kind::Empty || self.keys.is_none() && self.list.is_none() {
+        if self.column.kind() != ColumnKind::Empty || self.keys.is_none() && self.list.is_none() {
             all.push(self.column.describe(super::is_secret(name), among));
         }
         if let Some(keys) = &self.keys {

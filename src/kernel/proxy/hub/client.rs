@@ -89,7 +89,7 @@ impl Drop for HubClient {
         };
         if let Err(mpsc::error::TrySendError::Full(leave)) = self.asks.try_send(leave) {
             let asks = self.asks.clone();
-            crate::kernel::task::spawn("kernel hub client", async move {
+            crate::task::spawn("kernel hub client", async move {
                 // A hub that is closed knows.
                 let _ = asks.send(leave).await;
             })

@@ -16,11 +16,12 @@ use crate::jupyter::content::{Content, ExecutionState, ReplyStatus};
 use crate::jupyter::kernelspec::InterruptMode;
 use crate::jupyter::message::{Channel, Header};
 use crate::jupyter::raw::RawMessage;
+use crate::kernel::Kernel;
 use crate::kernel::command::Tapped;
 use crate::kernel::proxy::own::Own;
 use crate::kernel::proxy::routes::Routes;
 use crate::kernel::tap::TapSender;
-use crate::kernel::{Kernel, task};
+use crate::task;
 
 /// Places of an owner's queue that code does not take.
 const RESERVED: usize = 16;
@@ -86,7 +87,7 @@ impl Running {
                 detached,
             } => {
                 self.attach(kernel, detached).await;
-                // Whoever asked may have gone.
+                // The asker may have gone.
                 let _ = attached.send(());
             }
             Ask::Join {

@@ -24,7 +24,7 @@ use super::record::{Book, Refusals};
 use super::serve;
 use crate::kernel::sandbox::policy::Confinement;
 use crate::kernel::sandbox::tier::{CageKind, Tier};
-use crate::kernel::task::{self, Task};
+use crate::task::{self, Task};
 
 /// Connections of a kernel at a time; more wait.
 const CONNECTIONS: usize = 128;
@@ -56,13 +56,13 @@ const FILES: [(&str, &str); 3] = [
 #[derive(Debug)]
 pub(in crate::kernel) struct Gate {
     book: Arc<Book>,
-    place: Place,
+    place: GateAddress,
     _serving: Task,
 }
 
 /// How a kernel reaches it.
 #[derive(Debug)]
-enum Place {
+enum GateAddress {
     /// In a namespace: through a socket in this directory.
     Socket { dir: PathBuf, rules: Vec<String> },
     /// At a port on loopback, with a word that nobody else knows.
@@ -109,7 +109,7 @@ impl Gate {
         });
         Ok(Self {
             book,
-            place: Place::Socket {
+            place: GateAddress::Socket {
                 dir: dir.to_owned(),
                 rules,
             },
@@ -142,7 +142,7 @@ impl Gate {
         });
         Ok(Self {
             book,
-            place: Place::Port { port, word },
+            place: GateAddress::Port { port, word },
             _serving: task::spawn("network", serve(Listener::Port(listener), proxy)),
         })
     }
@@ -150,12 +150,12 @@ impl Gate {
     /// What the first process in there does for it. In gVisor it stays root: of nothing but gVisor.
     pub(in crate::kernel::sandbox) fn inside(&self, kind: CageKind) -> Option<inside::Order> {
         match &self.place {
-            Place::Socket { dir, rules } => Some(inside::Order {
+            GateAddress::Socket { dir, rules } => Some(inside::Order {
                 socket: dir.join(SOCKET),
                 rules: rules.clone(),
                 person: person().filter(|_| kind == CageKind::Namespaces),
             }),
-            Place::Port { .. } => None,
+            GateAddress::Port { .. } => None,
         }
     }
 
@@ -175,21 +175,21 @@ impl Gate {
             "0",
         ];
         match (&self.place, person()) {
-            (Place::Port { .. }, _) => &[],
-            (Place::Socket { .. }, Some(_)) => AS_ROOT,
-            (Place::Socket { .. }, None) => PORTS,
+            (GateAddress::Port { .. }, _) => &[],
+            (GateAddress::Socket { .. }, Some(_)) => AS_ROOT,
+            (GateAddress::Socket { .. }, None) => PORTS,
         }
     }
 
     /// What the namespace shows besides: files outside, and where they are inside.
     pub(in crate::kernel::sandbox) fn mounts(&self) -> Vec<(PathBuf, PathBuf)> {
         match &self.place {
-            Place::Socket { dir, .. } => {
+            GateAddress::Socket { dir, .. } => {
                 let files = FILES.map(|(path, _)| (dir.join(name(path)), path.into()));
                 let own = (dir.clone(), dir.clone());
                 std::iter::once(own).chain(files).collect()
             }
-            Place::Port { .. } => Vec::new(),
+            GateAddress::Port { .. } => Vec::new(),
         }
     }
 
@@ -201,16 +201,16 @@ impl Gate {
     /// The port, where that is how it is reached.
     pub(in crate::kernel::sandbox) fn port(&self) -> Option<u16> {
         match &self.place {
-            Place::Socket { .. } => None,
-            Place::Port { port, .. } => Some(*port),
+            GateAddress::Socket { .. } => None,
+            GateAddress::Port { port, .. } => Some(*port),
         }
     }
 
     /// Variables by which programs find the proxy.
     pub(in crate::kernel::sandbox) fn env(&self) -> Vec<(String, String)> {
         let url = match &self.place {
-            Place::Socket { .. } => format!("http://127.0.0.1:{PROXY_PORT}"),
-            Place::Port { port, word } => format!("http://{USER}:{word}@127.0.0.1:{port}"),
+            GateAddress::Socket { .. } => format!("http://127.0.0.1:{PROXY_PORT}"),
+            GateAddress::Port { port, word } => format!("http://{USER}:{word}@127.0.0.1:{port}"),
         };
         let none = "localhost,127.0.0.1,::1".to_owned();
         let all = [

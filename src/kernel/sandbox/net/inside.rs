@@ -153,13 +153,13 @@ impl Bound {
         let proxy = TcpListener::from_std(self.proxy)?;
         let for_proxy = Rc::clone(&inside);
         tokio::task::spawn_local(async move {
-            for_proxy.accept(proxy, Kind::Proxy).await;
+            for_proxy.accept(proxy, ListenerUse::Proxy).await;
         });
         for listener in self.captured {
             let listener = TcpListener::from_std(listener)?;
             let inside = Rc::clone(&inside);
             tokio::task::spawn_local(async move {
-                inside.accept(listener, Kind::Captured).await;
+                inside.accept(listener, ListenerUse::Captured).await;
             });
         }
         let Some(names) = self.names else {
@@ -183,7 +183,7 @@ impl Bound {
 
 /// What a listener is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ListenerUse {
     Proxy,
     Captured,
 }
@@ -203,7 +203,7 @@ struct Given {
 }
 
 impl Inside {
-    async fn accept(self: Rc<Self>, listener: TcpListener, kind: Kind) {
+    async fn accept(self: Rc<Self>, listener: TcpListener, kind: ListenerUse) {
         loop {
             let Ok((client, _)) = listener.accept().await else {
                 tokio::time::sleep(AGAIN).await;
@@ -218,8 +218,8 @@ impl Inside {
                 let _room = room;
                 // A connection that breaks off has ended, for both sides.
                 let _ = match kind {
-                    Kind::Proxy => inside.carry(client).await,
-                    Kind::Captured => inside.capture(client).await,
+                    ListenerUse::Proxy => inside.carry(client).await,
+                    ListenerUse::Captured => inside.capture(client).await,
                 };
             });
         }
@@ -317,7 +317,7 @@ impl Inside {
             let listener = TcpListener::from_std(listener).ok()?;
             let inside = Rc::clone(self);
             tokio::task::spawn_local(async move {
-                inside.accept(listener, Kind::Captured).await;
+                inside.accept(listener, ListenerUse::Captured).await;
             });
         }
         given.by_address.insert(address, name.clone());

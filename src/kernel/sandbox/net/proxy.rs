@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::policy::{No, Policy, Target, Way};
 use super::record::{Book, Made, Metered};
-use crate::kernel::task;
+use crate::task;
 
 /// How long a client may take for the head of a request.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);

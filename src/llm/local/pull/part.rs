@@ -1,6 +1,6 @@
-//! The part file: a growing prefix of the model, locked by whoever grows it.
+//! The part file: a growing prefix of the model, locked by the process that grows it.
 //!
-//! The lock is on the file itself, so that nothing is left lying about. Whoever gets it checks that the
+//! The lock is on the file itself, so that nothing is left lying about. Anyone who gets it checks that the
 //! name still means the file it locked: the one who had it before may have renamed or removed it.
 //! Everything that writes holds the open file, and with it the lock, until its last write is done;
 //! a dropped pull therefore never writes behind its successor's back.

@@ -11,9 +11,10 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde::{Deserialize, Serialize};
+use tokio::process::Command;
 
 use super::process::Guarded;
 use super::{ALIAS, LocalServerError, LocalServerOptions};
@@ -102,7 +103,7 @@ pub(super) struct Running {
 }
 
 /// Starts the engine; `log` takes what it prints.
-pub(super) async fn launch(
+pub(super) fn launch(
     options: &LocalServerOptions,
     api_key: &str,
     log: File,
@@ -112,14 +113,12 @@ pub(super) async fn launch(
             let port = free_port()?;
             let command = program_command(program, options, port, api_key, log)?;
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            (Guarded::spawn(command, Vec::new()).await?, Some(address))
+            (Guarded::spawn(command, Vec::new())?, Some(address))
         }
         Engine::Python(python) => {
             let command = python_command(python, log);
-            (
-                Guarded::spawn(command, python_options(options, api_key)?).await?,
-                None,
-            )
+            let input = python_options(options, api_key)?;
+            (Guarded::spawn(command, input)?, None)
         }
     };
     Ok(Running {

@@ -1,23 +1,21 @@
-//! A child process that cannot outlive Sponde unnoticed: one thread stands guard over it from its
-//! start to its end.
-//!
-//! The thread, not a task, because Linux ties `PR_SET_PDEATHSIG` to the *thread* that forked: a child
-//! started from a runtime's worker would be killed when that worker retires. The guard waits without
-//! reaping, closes the window in which the process id could be someone else's, takes the rest of the
-//! process group along, and only then reaps.
+//! The model server's process, watched from its start to its end.
 //!
 //! Nothing here knows what the process is for.
 
 use std::fmt;
-use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, test_kill_process_group};
-use tokio::sync::{mpsc, oneshot, watch};
+use rustix::process::{Pid, Signal, test_kill_process_group};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{ChildStdout, Command};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep};
+
+use crate::child::{Group, Lifetime, Supervised};
+use crate::task::{self, Task};
 
 /// How long a killed group may take to be gone.
 const GROUP_LIMIT: Duration = Duration::from_secs(1);
@@ -43,7 +41,17 @@ impl fmt::Display for ServerExit {
     }
 }
 
-/// A running process under guard. Dropping it kills the process's whole group.
+impl From<ExitStatus> for ServerExit {
+    fn from(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(status), _) => Self::Status(status),
+            (None, Some(signal)) => Self::Signal(signal),
+            (None, None) => Self::Unknown,
+        }
+    }
+}
+
+/// A running process. Dropping it kills the process's whole group.
 pub(super) struct Guarded {
     /// Lines of the process's stdout, where that is a pipe. Lines nobody takes are lost.
     pub(super) lines: mpsc::Receiver<String>,
@@ -52,21 +60,33 @@ pub(super) struct Guarded {
 }
 
 impl Guarded {
-    /// Starts `command` in a process group of its own and writes `input` to its stdin. A piped stdin
-    /// stays open until the process has ended or Sponde has.
-    pub(super) async fn spawn(command: Command, input: Vec<u8>) -> io::Result<Self> {
-        let (started, start) = oneshot::channel();
-        thread::Builder::new()
-            .name("model-server".to_owned())
-            .spawn(move || guard(command, &input, started))?;
-        start
-            .await
-            .unwrap_or_else(|_| Err(io::Error::other("the guarding thread ended")))
+    /// Starts `command` in a process group of its own and writes `input` to its stdin, which stays open until the process
+    /// has ended or Sponde has.
+    pub(super) fn spawn(command: Command, input: Vec<u8>) -> io::Result<Self> {
+        let mut process = Supervised::spawn(command, Lifetime::Stdin)?;
+        let group = process.group().clone();
+        let (line, lines) = mpsc::channel(16);
+        let (exit, exit_seen) = watch::channel(None);
+        let reading = process
+            .child
+            .stdout
+            .take()
+            .map(|stdout| task::spawn("model server's stdout", pass_on(stdout, line)));
+        task::spawn("model server", async move {
+            guard(process, &input, reading, &exit).await;
+        })
+        .detach();
+        Ok(Self {
+            lines,
+            exit: exit_seen,
+            group,
+        })
     }
 
     /// The process id, which is its group's id too.
     pub(super) fn pid(&self) -> i32 {
-        self.group.leader.as_raw_nonzero().get()
+        let leader = self.group.leader();
+        leader.map_or(0, |leader| leader.as_raw_nonzero().get())
     }
 
     /// Sends `signal` to the whole group, if it is still there.
@@ -92,85 +112,41 @@ impl Drop for Guarded {
     }
 }
 
-/// The thread: starts the process, passes its lines on, waits for its end.
-fn guard(mut command: Command, input: &[u8], started: oneshot::Sender<io::Result<Guarded>>) {
-    let mut child = match command.process_group(0).spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            let _ = started.send(Err(error));
-            return;
-        }
-    };
-    let Some(leader) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
-        return;
-    };
-    let group = Group {
-        leader,
-        present: Arc::new(Mutex::new(true)),
-    };
-    let (line, lines) = mpsc::channel(16);
-    let (exit, exit_seen) = watch::channel(None);
-    let (mut stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    let guarded = Guarded {
-        lines,
-        exit: exit_seen,
-        group: group.clone(),
-    };
-    // Nobody waits any more: the value comes back, is dropped, and kills what was started.
-    drop(started.send(Ok(guarded)));
-
+/// Waits for the end of the process, and tells how it was.
+async fn guard(
+    mut process: Supervised,
+    input: &[u8],
+    _reading: Option<Task>,
+    exit: &watch::Sender<Option<ServerExit>>,
+) {
+    let mut stdin = process.child.stdin.take();
     if let Some(stdin) = &mut stdin {
-        // A process that does not read ends or is killed in the end, and this with it.
-        let _ = stdin.write_all(input);
-    }
-    if let Some(stdout) = stdout {
-        for text in BufReader::new(stdout).lines().map_while(Result::ok) {
-            // Never waits: a full or closed channel must not hide the process's end.
-            let _ = line.try_send(text);
+        // One that does not read ends, or is killed in the end.
+        tokio::select! {
+            _ = stdin.write_all(input) => {}
+            _ = process.child.wait() => {}
         }
     }
-    let _ = exit.send(Some(group.wait(&mut child)));
+    let ended = process.wait().await;
+    if let Some(leader) = process.group().leader() {
+        wait_for_group(leader).await;
+    }
+    let _ = exit.send(Some(ended.map_or(ServerExit::Unknown, ServerExit::from)));
 }
 
-/// A process group whose leader has not been reaped yet.
-#[derive(Clone)]
-struct Group {
-    leader: Pid,
-    /// False once the leader's id may belong to someone else.
-    present: Arc<Mutex<bool>>,
+/// A killed process needs a moment to give its memory back. Bounded, because where nobody reaps orphans they stay in the
+/// group.
+async fn wait_for_group(leader: Pid) {
+    let deadline = Instant::now() + GROUP_LIMIT;
+    while test_kill_process_group(leader).is_ok() && Instant::now() < deadline {
+        sleep(Duration::from_millis(5)).await;
+    }
 }
 
-impl Group {
-    fn signal(&self, signal: Signal) {
-        let present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
-        if *present {
-            // The group may be empty but for a dead leader: nothing to do about it then.
-            let _ = rustix::process::kill_process_group(self.leader, signal);
-        }
-    }
-
-    fn wait(&self, child: &mut Child) -> ServerExit {
-        let ended = loop {
-            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            match rustix::process::waitid(WaitId::Pid(self.leader), options) {
-                Err(rustix::io::Errno::INTR) => {}
-                other => break other.ok().flatten(),
-            }
-        };
-        // The leader is dead and still ours: whoever it left behind goes with it.
-        self.signal(Signal::KILL);
-        *self.present.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        let _ = child.wait();
-        // A killed process needs a moment to give its memory back. Bounded, because where nobody reaps
-        // orphans they stay in the group.
-        let deadline = Instant::now() + GROUP_LIMIT;
-        while test_kill_process_group(self.leader).is_ok() && Instant::now() < deadline {
-            thread::sleep(Duration::from_millis(5));
-        }
-        match ended.map(|status| (status.exit_status(), status.terminating_signal())) {
-            Some((Some(status), _)) => ServerExit::Status(status),
-            Some((None, Some(signal))) => ServerExit::Signal(signal),
-            Some((None, None)) | None => ServerExit::Unknown,
-        }
+async fn pass_on(stdout: ChildStdout, line: mpsc::Sender<String>) {
+    let mut lines = BufReader::new(stdout).lines();
+    while let Ok(Some(text)) = lines.next_line().await {
+        // Never waits: the server must not wait for us.
+        let _ = line.try_send(text);
     }
 }

@@ -7,12 +7,12 @@ use tokio::task::JoinHandle;
 /// A running task that ends with its owner.
 #[derive(Debug)]
 #[must_use = "the task is aborted when this is dropped"]
-pub struct Task {
+pub(crate) struct Task {
     handle: Option<JoinHandle<()>>,
 }
 
 /// Spawns `future` on the current runtime.
-pub fn spawn<F>(name: &'static str, future: F) -> Task
+pub(crate) fn spawn<F>(name: &'static str, future: F) -> Task
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -33,17 +33,17 @@ where
 
 impl Task {
     /// Lets the task run to its own end; it must watch its channels and stop by itself.
-    pub fn detach(mut self) {
+    pub(crate) fn detach(mut self) {
         self.handle = None;
     }
 
     /// Whether it has ended.
-    pub fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         self.handle.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Waits until the task has ended.
-    pub async fn join(mut self) {
+    pub(crate) async fn join(mut self) {
         if let Some(handle) = self.handle.take() {
             let _ = handle.await;
         }

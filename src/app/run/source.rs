@@ -1,9 +1,9 @@
 //! Notebooks and scripts as they are read: a script with markers becomes cells, any other is one cell.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use super::super::Context;
+use super::Context;
 use super::plan::{Input, Job};
 use crate::app::notebook::{is_notebook, parse};
 use crate::app::remote_kernels::RemoteKernels;
@@ -26,14 +26,14 @@ pub(super) struct Source {
 pub(super) fn read(
     job: &Job,
     cwd: &Path,
-    far: Option<&RemoteKernels>,
+    remote: Option<&RemoteKernels>,
     context: &Context,
 ) -> Result<Source, Failure> {
     let shown = &job.shown;
     let unreadable =
         |error: io::Error| Failure::usage(format!("could not read `{shown}`: {error}"));
     let script = |code: &str, extension: Option<&str>, dir: PathBuf| Source {
-        notebook: cells(code, extension, far, context),
+        notebook: cells(code, extension, remote, context),
         is_notebook: false,
         language: extension.and_then(percent::language_of),
         dir,
@@ -53,13 +53,11 @@ pub(super) fn read(
             language: None,
             dir: cwd.to_owned(),
         }),
-        Input::Stdin => {
-            let mut bytes = Vec::new();
-            io::stdin().read_to_end(&mut bytes).map_err(unreadable)?;
-            if looks_like_a_notebook(&bytes) {
-                return notebook(&bytes, cwd.to_owned());
+        Input::Piped(bytes) => {
+            if looks_like_a_notebook(bytes) {
+                return notebook(bytes, cwd.to_owned());
             }
-            let code = text(bytes, shown)?;
+            let code = text(bytes.clone(), shown)?;
             // Nothing says how its comments look; most are of a kind.
             Ok(Source {
                 language: None,
@@ -112,15 +110,15 @@ fn one_cell(code: &str) -> Notebook {
 fn cells(
     code: &str,
     extension: Option<&str>,
-    far: Option<&RemoteKernels>,
+    remote: Option<&RemoteKernels>,
     context: &Context,
 ) -> Notebook {
     let Some(comment) = extension.and_then(percent::comment_of) else {
         return one_cell(code);
     };
     let kernels = context.paths.kernels();
-    let has_kernel = |language: &str| match far {
-        Some(far) => far.for_cell(None, language).is_ok(),
+    let has_kernel = |language: &str| match remote {
+        Some(remote) => remote.for_cell(None, language).is_ok(),
         None => kernels.for_language(language).is_some(),
     };
     let Some(script) = percent::parse(code, comment, &mut random_cell_id, &has_kernel) else {

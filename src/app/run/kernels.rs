@@ -1,7 +1,6 @@
 //! Which kernel runs what.
 
-use super::super::Context;
-use super::params::warn;
+use super::Context;
 use super::source::Source;
 use crate::app::kernels::find_kernel;
 use crate::app::remote_kernels::RemoteKernels;
@@ -15,16 +14,16 @@ use crate::session::notebook::Foreign;
 pub(super) fn choose(
     source: &Source,
     wanted: Option<&str>,
-    far: Option<&RemoteKernels>,
+    remote: Option<&RemoteKernels>,
     context: &Context,
 ) -> Result<KernelSource, Failure> {
     let names_one = text(&source.notebook, "kernelspec", "name").is_some();
     if source.is_notebook || names_one {
-        return of_notebook(&source.notebook, wanted, far, context);
+        return of_notebook(&source.notebook, wanted, remote, context);
     }
     let named = wanted.or(context.config.kernel.as_deref());
-    if let Some(far) = far {
-        return far.find(named, source.language.filter(|_| wanted.is_none()));
+    if let Some(remote) = remote {
+        return remote.find(named, source.language.filter(|_| wanted.is_none()));
     }
     let usual = || find_kernel(named, context);
     let Some(language) = source.language.filter(|_| wanted.is_none()) else {
@@ -48,17 +47,17 @@ pub(super) fn choose(
 fn of_notebook(
     notebook: &Notebook,
     wanted: Option<&str>,
-    far: Option<&RemoteKernels>,
+    remote: Option<&RemoteKernels>,
     context: &Context,
 ) -> Result<KernelSource, Failure> {
     let language = || {
         text(notebook, "kernelspec", "language").or_else(|| text(notebook, "language_info", "name"))
     };
-    if let Some(far) = far {
+    if let Some(remote) = remote {
         let named = text(notebook, "kernelspec", "name").or_else(|| context.config.kernel.clone());
         return match wanted {
-            Some(wanted) => far.find(Some(wanted), None),
-            None => far.find(named.as_deref(), language().as_deref()),
+            Some(wanted) => remote.find(Some(wanted), None),
+            None => remote.find(named.as_deref(), language().as_deref()),
         };
     }
     if let Some(wanted) = wanted {
@@ -71,7 +70,7 @@ fn of_notebook(
         let other = language().and_then(|language| context.paths.kernels().for_language(&language));
         match other {
             Some(kernel) => {
-                warn(&format!(
+                context.notify.warning(format!(
                     "there is no kernel `{named}`; using `{}`",
                     kernel.name
                 ));

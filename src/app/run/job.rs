@@ -1,75 +1,71 @@
 //! One notebook from its file to its executed copy.
 
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::super::args::RunArgs;
-use super::super::{Context, print};
-use super::plan::{Job, Target};
-use super::{kernel_failure, kernels, params, source};
-use crate::agent::replay::{
-    self, Control, Exits, Files, OtherKernels, ReplayOptions, Report, Saver,
-};
+use super::plan::Job;
+use super::{RunSettings, kernels, params, source};
+use crate::agent::replay::{self, Exits, Files, OtherKernels, ReplayOptions, Report, Saver};
+use crate::agent::sql::SqlOptions;
 use crate::agent::{
-    EventKind, OutputFolder, output_folder, write_atomically_with, write_beside_code,
+    Command, EventKind, OutputFolder, output_folder, write_atomically_with, write_beside_code,
 };
+use crate::app::databases::{self, Databases};
 use crate::app::existing::{self, Existing};
-use crate::app::kernels::launch_options;
+use crate::app::kernels::{kernel_failure, launch_options};
 use crate::app::remote_kernels::RemoteKernels;
 use crate::app::sandbox::{self, CodeOf};
 use crate::error::{Failure, FailureKind};
 use crate::jupyter::nbformat::Notebook;
 use crate::kernel::folder::resolved;
 use crate::kernel::{Kernel, KernelError, KernelSource, LaunchOptions, Sandbox};
-use crate::session::parameters::{Parameters, hide_code};
-
-/// What all jobs share.
-pub(super) struct Settings<'a> {
-    pub(super) args: &'a RunArgs,
-    pub(super) parameters: Parameters,
-    pub(super) far: Option<RemoteKernels>,
-    /// Whether somebody can answer `input()`.
-    pub(super) allow_stdin: bool,
-    pub(super) cwd: PathBuf,
-    pub(super) context: &'a Context,
-}
+use crate::session::parameters::hide_code;
+use crate::session::sql;
 
 /// A notebook that is ready to run.
-pub(super) struct Prepared {
-    pub(super) notebook: Notebook,
+#[derive(Debug)]
+pub struct Prepared {
+    /// With the parameters in it.
+    pub notebook: Notebook,
     exits: Exits,
     kernel: KernelSource,
     existing: Option<Existing>,
     workdir: PathBuf,
     sandbox: Sandbox,
+    databases: Option<Databases>,
+    sql: Option<SqlOptions>,
 }
 
 /// A notebook that was run.
-pub(super) struct Ran<W> {
-    pub(super) notebook: Notebook,
+#[derive(Debug)]
+pub struct Ran<W> {
+    /// As it is now.
+    pub notebook: Notebook,
     /// The name of its kernel.
-    pub(super) kernel: String,
-    pub(super) result: Result<Report, KernelError>,
-    /// What whoever watched it has to say.
-    pub(super) watched: W,
+    pub kernel: String,
+    /// How it went; an error if the kernel was gone before a cell could be sent.
+    pub result: Result<Report, KernelError>,
+    /// What its watcher has to say.
+    pub watched: W,
 }
 
 /// Reads `job`, finds its kernel and puts the parameters in.
-pub(super) async fn prepare(job: &Job, settings: &Settings<'_>) -> Result<Prepared, Failure> {
-    let Settings {
-        args, far, context, ..
-    } = settings;
-    let mut source = source::read(job, &settings.cwd, far.as_ref(), context)?;
-    let existing = existing::find(args.existing.as_deref(), args.kernel.as_deref(), context)?;
+///
+/// # Errors
+/// It cannot be read, its kernel is not there, or it cannot be confined as wanted.
+pub async fn prepare(job: &Job, settings: &RunSettings<'_>) -> Result<Prepared, Failure> {
+    let (remote, context) = (&settings.gateway, settings.context);
+    let mut source = source::read(job, &settings.cwd, remote.as_ref(), context)?;
+    let wanted = settings.kernel.as_deref();
+    let existing = existing::find(settings.existing.as_deref(), wanted, context)?;
     let named = existing
         .as_ref()
         .map(|existing| existing.kernel.name.as_str())
-        .or(args.kernel.as_deref());
-    let kernel = kernels::choose(&source, named, far.as_ref(), context)?;
+        .or(wanted);
+    let kernel = kernels::choose(&source, named, remote.as_ref(), context)?;
     let metadata = &mut source.notebook.metadata;
     let names_one = metadata
         .get("kernelspec")
@@ -85,6 +81,7 @@ pub(super) async fn prepare(job: &Job, settings: &Settings<'_>) -> Result<Prepar
         &kernel,
         &settings.parameters,
         &job.shown,
+        context,
     )?;
     if let Some(serde_json::Value::Object(papermill)) =
         source.notebook.metadata.get_mut("papermill")
@@ -93,27 +90,33 @@ pub(super) async fn prepare(job: &Job, settings: &Settings<'_>) -> Result<Prepar
         let output = job.output.file().map(|path| path.display().to_string());
         papermill.insert("output_path".to_owned(), json!(output));
     }
-    if args.report_mode {
+    if settings.hide_code {
         hide_code(&mut source.notebook);
     }
-    let workdir = match &args.cwd {
+    let workdir = match &settings.workdir {
         Some(dir) => settings.cwd.join(dir),
         None => source.dir,
     };
-    let is_ours = existing.is_none() && far.is_none();
+    let is_ours = existing.is_none() && remote.is_none();
     let sandbox = if is_ours {
-        sandbox::sandbox(
-            &args.sandbox.settings(),
-            CodeOf::Person,
-            &workdir,
-            &[],
-            context,
-        )
-        .await?
+        sandbox::sandbox(&settings.sandbox, CodeOf::Person, &workdir, &[], context).await?
     } else {
         Sandbox::Full
     };
+    let mut cells = source.notebook.cells.iter();
+    let wants_sql = is_ours && cells.any(|cell| sql::is_cell(&cell.source));
+    let databases = if wants_sql || !settings.databases.is_empty() {
+        Box::pin(databases::open(&settings.databases, &[&kernel], context)).await?
+    } else {
+        None
+    };
+    let sandbox = databases::visible(databases.as_ref(), sandbox);
+    let sql = databases
+        .as_ref()
+        .and_then(|it| databases::sql(Some(it), &[&kernel], &sandbox));
     Ok(Prepared {
+        databases,
+        sql,
         notebook: source.notebook,
         exits: if source.is_notebook {
             Exits::AsJupyter
@@ -129,19 +132,15 @@ pub(super) async fn prepare(job: &Job, settings: &Settings<'_>) -> Result<Prepar
 
 impl Prepared {
     /// What is said first of the sandbox: where its level was named, and of a notebook to a person who looks on.
-    pub(super) fn sandbox_line(&self, settings: &Settings<'_>) -> Option<String> {
-        let is_ours = self.existing.is_none() && settings.far.is_none();
-        let is_named = settings.args.sandbox.sandbox.is_some();
-        let is_watched = matches!(self.exits, Exits::AsJupyter) && std::io::stderr().is_terminal();
+    pub fn sandbox_line(&self, is_watched: bool, settings: &RunSettings<'_>) -> Option<String> {
+        let is_ours = self.existing.is_none() && settings.gateway.is_none();
+        let is_named = settings.sandbox.level.is_some();
+        let is_watched = is_watched && matches!(self.exits, Exits::AsJupyter);
         (is_ours && (is_named || is_watched)).then(|| sandbox::of_own_code(&self.sandbox))
     }
 
     /// Starts the kernel.
-    pub(super) async fn start(
-        &self,
-        job: &Job,
-        settings: &Settings<'_>,
-    ) -> Result<Kernel, Failure> {
+    pub async fn start(&self, job: &Job, settings: &RunSettings<'_>) -> Result<Kernel, Failure> {
         let main = LaunchOptions {
             existing: self.existing.as_ref().map(|existing| existing.file.clone()),
             ..self.launch_options(self.kernel.clone(), job.output.file(), settings)
@@ -155,53 +154,52 @@ impl Prepared {
         &self,
         mut kernel: KernelSource,
         output: Option<&Path>,
-        settings: &Settings<'_>,
+        settings: &RunSettings<'_>,
     ) -> LaunchOptions {
         forget_history(&mut kernel);
         let limits = settings.context.config.limits.resolve();
-        LaunchOptions {
+        let options = LaunchOptions {
             oversize: output.and_then(|output| output_folder::oversize(output, &limits)),
-            gateway: settings.far.as_ref().map(RemoteKernels::options),
-            ready_timeout: Duration::from_secs(settings.args.start_timeout),
+            gateway: settings.gateway.as_ref().map(RemoteKernels::options),
+            ready_timeout: settings.start_timeout,
             sandbox: self.sandbox.clone(),
             ..launch_options(kernel, self.workdir.clone(), settings.context)
-        }
+        };
+        databases::unseen(self.databases.as_ref(), options)
     }
 
     /// Runs the notebook in `kernel`, which is shut down afterwards, while `watch` sees what happens.
-    pub(super) async fn run<W>(
+    pub async fn run<W>(
         mut self,
         job: &Job,
         kernel: Kernel,
-        settings: &Settings<'_>,
-        watch: impl AsyncFnOnce(mpsc::Receiver<EventKind>, mpsc::Sender<Control>) -> W,
+        settings: &RunSettings<'_>,
+        watch: impl AsyncFnOnce(mpsc::Receiver<EventKind>, mpsc::Sender<Command>) -> W,
     ) -> Result<Ran<W>, Failure> {
-        let args = settings.args;
         let limits = settings.context.config.limits.resolve();
         // As it is before any code runs: a link that comes later is not followed.
         let output = job.output.file().map(resolved);
         let output = output.as_deref();
         let options = ReplayOptions {
-            cell_timeout: args.timeout.map(Duration::from_secs),
-            deadline: args
+            cell_timeout: settings.cell_timeout,
+            deadline: settings
                 .total_timeout
-                .and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds))),
-            // The comparison tells which errors are new.
-            allow_errors: args.allow_errors || args.check,
+                .and_then(|time| Instant::now().checked_add(time)),
+            allow_errors: settings.allow_errors,
             allow_stdin: settings.allow_stdin,
             limits,
             exits: self.exits,
         };
         let files = Files {
-            spill: output.map_or_else(OutputFolder::none, |output| {
+            folder: output.map_or_else(OutputFolder::none, |output| {
                 OutputFolder::beside(output, &self.workdir, limits.files)
             }),
             saver: output.map(Saver::new),
         };
         let notebook = std::mem::take(&mut self.notebook);
         let others = OtherKernels::new(&notebook, |cell| {
-            let source = match &settings.far {
-                Some(far) => far.for_cell(cell.kernel, cell.language)?,
+            let source = match &settings.gateway {
+                Some(remote) => remote.for_cell(cell.kernel, cell.language)?,
                 None => kernels::for_cell(cell, settings.context)?,
             };
             Ok(self.launch_options(source, output, settings))
@@ -212,6 +210,7 @@ impl Prepared {
             notebook,
             kernel,
             others,
+            sql: self.sql.take(),
         };
         let (ran, watched) = tokio::join!(
             run.run(options, files, control, events_tx),
@@ -222,6 +221,7 @@ impl Prepared {
                 notebook,
                 kernel,
                 others,
+                ..
             },
             result,
         ) = ran;
@@ -229,7 +229,7 @@ impl Prepared {
         let written = match output {
             Some(path) => write_beside_code(path, |file| notebook.write_to(file))
                 .map_err(|error| unwritten(path, &error)),
-            None => write(&notebook, &job.output),
+            None => Ok(()),
         };
         tokio::join!(kernel.shutdown(), others.shutdown());
         written?;
@@ -242,13 +242,11 @@ impl Prepared {
     }
 }
 
-/// Writes the notebook where the job wants it.
-pub(super) fn write(notebook: &Notebook, output: &Target) -> Result<(), Failure> {
-    let path = match output {
-        Target::Nowhere => return Ok(()),
-        Target::Stdout => return print(&notebook.to_json()),
-        Target::File(path) => path,
-    };
+/// Writes a notebook.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(notebook: &Notebook, path: &Path) -> Result<(), Failure> {
     write_atomically_with(path, |file| notebook.write_to(file))
         .map_err(|error| unwritten(path, &error))
 }

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::args::RunArgs;
 use crate::app::notebook::is_notebook;
 use crate::error::Failure;
 use crate::jupyter::nbformat::{Notebook, random_cell_id};
@@ -10,31 +9,40 @@ use crate::session::parameters::{Declared, Parameters, declared};
 
 /// One notebook, script or piece of code.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Job {
-    pub(super) input: Input,
+pub struct Job {
+    /// Where it comes from.
+    pub input: Input,
     /// Its name for a person.
-    pub(super) shown: String,
-    pub(super) output: Target,
+    pub shown: String,
+    /// Where the executed notebook goes.
+    pub output: Target,
 }
 
 /// Where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Input {
+pub enum Input {
+    /// This code.
     Code(String),
-    Stdin,
+    /// What the front end read from its stdin.
+    Piped(Vec<u8>),
+    /// A notebook (`.ipynb`) or a script.
     File(PathBuf),
 }
 
 /// Where the executed notebook goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Target {
+pub enum Target {
+    /// Nobody wants it.
     Nowhere,
+    /// The front end prints it.
     Stdout,
+    /// This file.
     File(PathBuf),
 }
 
 impl Target {
-    pub(super) fn file(&self) -> Option<&Path> {
+    /// The file, if it is one.
+    pub fn file(&self) -> Option<&Path> {
         match self {
             Self::File(path) => Some(path),
             Self::Nowhere | Self::Stdout => None,
@@ -42,58 +50,60 @@ impl Target {
     }
 }
 
-/// What `args` ask for.
-pub(super) fn plan(args: &RunArgs, parameters: &Parameters) -> Result<Vec<Job>, Failure> {
-    if let Some(code) = &args.code {
-        let input = Input::Code(code.clone());
-        let output = single_output(args, None, parameters)?;
-        output.file().map(check_output).transpose()?;
-        let shown = "-c".to_owned();
-        return Ok(vec![Job {
-            input,
-            shown,
-            output,
-        }]);
-    }
-    let several = args.paths.len() > 1;
+/// Where executed notebooks are to go, and what that has to agree with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outputs {
+    /// A file, `-` for stdout, or a directory for several.
+    pub output: Option<PathBuf>,
+    /// Into the notebooks themselves.
+    pub inplace: bool,
+    /// Whether stored outputs are compared.
+    pub is_check: bool,
+    /// Whether stdout takes something else.
+    pub is_stdout_taken: bool,
+}
+
+/// What runs, in order, and where each goes.
+///
+/// # Errors
+/// What does not fit together, or an output that cannot be written.
+pub fn plan(
+    inputs: Vec<Input>,
+    outputs: &Outputs,
+    parameters: &Parameters,
+) -> Result<Vec<Job>, Failure> {
+    let several = inputs.len() > 1;
     let mut jobs: Vec<Job> = Vec::new();
-    for path in &args.paths {
-        let is_stdin = path.as_os_str() == "-";
-        if is_stdin && several {
+    for input in inputs {
+        let (shown, path) = match &input {
+            Input::Code(_) => ("-c".to_owned(), None),
+            Input::Piped(_) => ("stdin".to_owned(), None),
+            Input::File(path) => (path.display().to_string(), Some(path.as_path())),
+        };
+        if several && path.is_none() {
             return Err(Failure::usage("`-` cannot be one of several"));
         }
-        if args.check && (is_stdin || !is_notebook(path)) {
+        if outputs.is_check && !path.is_some_and(is_notebook) {
             return Err(Failure::usage(format!(
-                "`{}` has no outputs to check: it is not a notebook (.ipynb)",
-                path.display()
+                "`{shown}` has no outputs to check: it is not a notebook (.ipynb)"
             )));
         }
-        let output = if several {
-            several_output(args, path, parameters)?
-        } else {
-            single_output(args, Some(path.as_path()).filter(|_| !is_stdin), parameters)?
+        let output = match path.filter(|_| several) {
+            Some(path) => several_output(outputs, path, parameters)?,
+            None => single_output(outputs, path, parameters)?,
         };
         if let (Target::File(file), Some(other)) =
             (&output, jobs.iter().find(|job| job.output == output))
         {
             return Err(Failure::usage(format!(
-                "`{}` and `{}` would both be written to `{}`",
+                "`{}` and `{shown}` would both be written to `{}`",
                 other.shown,
-                path.display(),
                 file.display()
             )));
         }
         jobs.push(Job {
-            shown: if is_stdin {
-                "stdin".to_owned()
-            } else {
-                path.display().to_string()
-            },
-            input: if is_stdin {
-                Input::Stdin
-            } else {
-                Input::File(path.clone())
-            },
+            input,
+            shown,
             output,
         });
     }
@@ -112,18 +122,18 @@ fn inplace(path: Option<&Path>) -> Result<Target, Failure> {
 }
 
 fn single_output(
-    args: &RunArgs,
+    outputs: &Outputs,
     path: Option<&Path>,
     parameters: &Parameters,
 ) -> Result<Target, Failure> {
-    if args.inplace {
+    if outputs.inplace {
         return inplace(path);
     }
-    let Some(output) = &args.output else {
+    let Some(output) = &outputs.output else {
         return Ok(Target::Nowhere);
     };
     if output.as_os_str() == "-" {
-        if args.check || args.json {
+        if outputs.is_check || outputs.is_stdout_taken {
             return Err(Failure::usage(
                 "stdout cannot take the notebook and the rest: name a file with -o",
             ));
@@ -144,11 +154,15 @@ fn single_output(
 }
 
 /// The same for one of several: in a directory, which is made.
-fn several_output(args: &RunArgs, path: &Path, parameters: &Parameters) -> Result<Target, Failure> {
-    if args.inplace {
+fn several_output(
+    outputs: &Outputs,
+    path: &Path,
+    parameters: &Parameters,
+) -> Result<Target, Failure> {
+    if outputs.inplace {
         return inplace(Some(path));
     }
-    let Some(dir) = &args.output else {
+    let Some(dir) = &outputs.output else {
         return Ok(Target::Nowhere);
     };
     let dir = filled(dir, parameters, Some(path))?;

@@ -1,0 +1,241 @@
+//! Reaches a session of this process: commands go in, and anyone who needs a part of it can look.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
+
+use super::{ItemId, Log, Snapshot};
+use crate::agent::event::Command;
+use crate::jupyter::raw::RawMessage;
+use crate::kernel::Kernel;
+use crate::session::Transcript;
+
+/// Commands that may wait for the session.
+pub(in crate::agent) const INBOX: usize = 64;
+/// Queries of all clients that may wait for a session's kernels.
+const QUERIES: usize = 32;
+
+/// Reaches a session of this process; clones reach the same one. It does not keep the session alive.
+#[derive(Debug, Clone)]
+pub struct SessionHandle {
+    inbox: mpsc::Sender<Request>,
+    joining: mpsc::Sender<Joining>,
+    pub(super) log: Log,
+    pub(in crate::agent) place: Arc<SessionPlace>,
+}
+
+/// What holds for a session as long as it lives, and who asks its kernels beside the cells.
+#[derive(Debug)]
+pub(in crate::agent) struct SessionPlace {
+    /// The language of the main kernel.
+    pub(in crate::agent) language: String,
+    /// Where the kernels work.
+    pub(in crate::agent) directory: PathBuf,
+    /// Where the notebook is kept.
+    pub(in crate::agent) notebook: PathBuf,
+    /// Who asks a kernel now.
+    pub(in crate::agent) turn: Arc<Mutex<()>>,
+    /// Queries that may wait.
+    pub(in crate::agent) queries: Semaphore,
+}
+
+impl SessionPlace {
+    pub(in crate::agent) fn new(language: String, directory: PathBuf, notebook: PathBuf) -> Self {
+        Self {
+            language,
+            directory,
+            notebook,
+            turn: Arc::default(),
+            queries: Semaphore::new(QUERIES),
+        }
+    }
+}
+
+/// The newest item when a command was accepted, or why it was not.
+pub type Answer = oneshot::Sender<Result<ItemId, Rejection>>;
+
+/// Somebody looks at the session as it is, between two of its steps.
+pub(in crate::agent) enum Joining {
+    /// A client that joins.
+    Snapshot(oneshot::Sender<Snapshot>),
+    /// For those who need a part only.
+    Look(Look),
+}
+
+/// Looks at the transcript, and at the kernels that can take code, with their languages; the main one is first if it is
+/// among them. It is quick: the session waits for it.
+pub(in crate::agent) type Look = Box<dyn FnOnce(&Transcript, Vec<(String, Kernel)>) + Send>;
+
+/// A command and who wants it.
+#[derive(Debug)]
+pub(in crate::agent) struct Request {
+    /// The client's name.
+    pub(in crate::agent) by: String,
+    pub(in crate::agent) command: Command,
+    /// Of [`Command::Run`]: the request as a Jupyter front end sent it.
+    sent: Option<Box<RawMessage>>,
+    /// Whether it is accepted.
+    answer: Answer,
+}
+
+/// A command that was accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::agent) struct Wanted {
+    /// The client's name.
+    pub(in crate::agent) by: String,
+    pub(in crate::agent) command: Command,
+    /// See [`Request`].
+    pub(in crate::agent) sent: Option<Box<RawMessage>>,
+}
+
+impl Request {
+    /// The client that sent it may go on.
+    pub(in crate::agent) fn accept(self, at: ItemId) -> Wanted {
+        // One that is gone wanted it all the same.
+        let _ = self.answer.send(Ok(at));
+        Wanted {
+            by: self.by,
+            command: self.command,
+            sent: self.sent,
+        }
+    }
+
+    pub(in crate::agent) fn reject(self, why: Rejection) {
+        let _ = self.answer.send(Err(why));
+    }
+}
+
+/// Why a command is not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, JsonSchema)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum Rejection {
+    /// A turn is going on.
+    #[error("still busy with the last turn: interrupt it first")]
+    Busy,
+    /// A resumed session is being brought back, and too many commands wait for that.
+    #[error("still busy with bringing the session back")]
+    Restoring,
+    /// Another client was first.
+    #[error("already answered by {by}")]
+    AlreadyAnswered {
+        /// Its name.
+        by: String,
+    },
+    /// No question waits for this answer.
+    #[error("nothing waits for this answer")]
+    NotWaiting,
+    /// The session has ended.
+    #[error("the session has ended")]
+    Ended,
+}
+
+impl SessionHandle {
+    pub(in crate::agent) fn new(
+        inbox: mpsc::Sender<Request>,
+        joining: mpsc::Sender<Joining>,
+        log: Log,
+        place: SessionPlace,
+    ) -> Self {
+        Self {
+            inbox,
+            joining,
+            log,
+            place: Arc::new(place),
+        }
+    }
+
+    /// What `look` finds in the transcript as it is now. It must be quick: the session waits for it.
+    ///
+    /// # Errors
+    /// [`Rejection::Ended`].
+    pub async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Transcript) -> T + Send + 'static,
+    ) -> Result<T, Rejection> {
+        self.ask(|transcript, _| look(transcript)).await
+    }
+
+    /// Its kernels that can take code now, with their languages.
+    ///
+    /// # Errors
+    /// [`Rejection::Ended`].
+    pub async fn kernels(&self) -> Result<Vec<(String, Kernel)>, Rejection> {
+        self.ask(|_, kernels| kernels).await
+    }
+
+    async fn ask<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Transcript, Vec<(String, Kernel)>) -> T + Send + 'static,
+    ) -> Result<T, Rejection> {
+        let (answer, found) = oneshot::channel();
+        let look: Look = Box::new(move |transcript, kernels| {
+            // Somebody who has gone needs nothing.
+            let _ = answer.send(look(transcript, kernels));
+        });
+        let asked = self.joining.send(Joining::Look(look)).await;
+        asked.map_err(|_| Rejection::Ended)?;
+        found.await.map_err(|_| Rejection::Ended)
+    }
+
+    /// The session as it is now.
+    ///
+    /// # Errors
+    /// [`Rejection::Ended`].
+    pub async fn snapshot(&self) -> Result<Snapshot, Rejection> {
+        let (answer, snapshot) = oneshot::channel();
+        let asked = self.joining.send(Joining::Snapshot(answer)).await;
+        asked.map_err(|_| Rejection::Ended)?;
+        snapshot.await.map_err(|_| Rejection::Ended)
+    }
+
+    /// Sends a command in the name of `by`. Returns the newest item there was when it was accepted: what it leads to comes
+    /// behind that.
+    ///
+    /// # Errors
+    /// Why it is not carried out.
+    pub async fn send(&self, by: &str, command: Command) -> Result<ItemId, Rejection> {
+        self.request(by, command, None).await
+    }
+
+    /// Runs code of the person's own in the main kernel, or that of `language`, which gets `sent`, the execute_request of a
+    /// Jupyter front end, as it is: the kernel answers that front end's message.
+    ///
+    /// # Errors
+    /// Why it is not carried out.
+    pub async fn run_sent(
+        &self,
+        by: &str,
+        code: String,
+        language: Option<String>,
+        sent: RawMessage,
+    ) -> Result<ItemId, Rejection> {
+        let command = Command::Run { code, language };
+        self.request(by, command, Some(Box::new(sent))).await
+    }
+
+    async fn request(
+        &self,
+        by: &str,
+        command: Command,
+        sent: Option<Box<RawMessage>>,
+    ) -> Result<ItemId, Rejection> {
+        let (answer, answered) = oneshot::channel();
+        let request = Request {
+            by: by.to_owned(),
+            command,
+            sent,
+            answer,
+        };
+        let sent = self.inbox.send(request).await;
+        sent.map_err(|_| Rejection::Ended)?;
+        answered.await.unwrap_or(Err(Rejection::Ended))
+    }
+
+    /// The newest item that clients may have.
+    pub fn newest(&self) -> ItemId {
+        self.log.newest()
+    }
+}

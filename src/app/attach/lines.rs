@@ -1,0 +1,53 @@
+//! JSON lines of bounded length.
+
+use std::io;
+
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
+
+/// Bytes that one line from a client may have: a command with code.
+pub const FROM_CLIENT: usize = 8 << 20;
+
+/// Reads values, one a line. Reading can be cancelled without loss.
+#[derive(Debug)]
+pub struct Lines<R> {
+    read: BufReader<R>,
+    line: Vec<u8>,
+    longest: usize,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    /// Lines of at most `longest` bytes.
+    pub fn new(read: R, longest: usize) -> Self {
+        Self {
+            read: BufReader::new(read),
+            line: Vec::new(),
+            longest,
+        }
+    }
+
+    /// The next value, or why the line is none; `None` at the end.
+    ///
+    /// # Errors
+    /// What reading gave, or a line that is too long or has no end: nothing can be read after it.
+    pub async fn next<T: DeserializeOwned>(
+        &mut self,
+    ) -> io::Result<Option<Result<T, serde_json::Error>>> {
+        let room = self.longest.saturating_add(1) - self.line.len().min(self.longest);
+        // What was read before this was cancelled is still in `line`.
+        (&mut self.read)
+            .take(room as u64)
+            .read_until(b'\n', &mut self.line)
+            .await?;
+        if self.line.last() != Some(&b'\n') {
+            return if self.line.is_empty() {
+                Ok(None)
+            } else {
+                Err(io::Error::other("a line without an end, or too long"))
+            };
+        }
+        let parsed = serde_json::from_slice(&self.line);
+        self.line.clear();
+        Ok(Some(parsed))
+    }
+}
