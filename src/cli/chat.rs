@@ -176,6 +176,7 @@ pub(super) struct Front {
 
 impl Front {
     /// Takes one line after another, until the person, the session or `after_turn` ends it.
+    #[expect(clippy::too_many_lines, reason = "one arm for each thing a line means")]
     pub(super) async fn converse(
         &mut self,
         mut after_turn: impl FnMut(Ended) -> Option<Exit>,

@@ -1,5 +1,7 @@
 //! `sponde config`: prints each setting, its value and where that comes from ([`crate::app::configured`]).
 
+use std::fmt::Write as _;
+
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _};
 use serde_json::Value;
@@ -149,7 +151,7 @@ fn lines(shown: &[&Setting], context: &Context) -> String {
         let key = paint(NAME, &format!("{:wide$}", setting.key), colours);
         let value = filter::plain(&value).replace('\n', " ");
         let from = paint(DIM, &filter::plain(&format!("({from})")), colours);
-        text += &format!("{key}  {value}  {from}\n");
+        let _ = writeln!(text, "{key}  {value}  {from}");
     }
     let file = context.paths.config.join("config.toml");
     let is_there = if file.exists() {

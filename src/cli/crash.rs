@@ -1,6 +1,7 @@
 //! A mistake of ours, which Rust calls a panic: the terminal becomes what it was, and the person learns where their session
 //! is and where the log is.
 
+use std::fmt::Write as _;
 use std::panic::PanicHookInfo;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, TryLockError};
@@ -45,15 +46,12 @@ fn told(words: &str, session: Option<&(String, PathBuf)>, log: Option<&Path>) ->
     let mut text = format!("\nerror: {words}\n");
     if let Some((id, notebook)) = session {
         let notebook = notebook.display();
-        text += &format!(
-            "  the session is saved in {notebook}\n\nhint: go on with `sponde resume {id}`\n"
-        );
+        let _ = writeln!(text, "  the session is saved in {notebook}\n");
+        let _ = writeln!(text, "hint: go on with `sponde resume {id}`");
     }
     if let Some(log) = log {
-        text += &format!(
-            "hint: please report this with the end of {}\n",
-            log.display()
-        );
+        let log = log.display();
+        let _ = writeln!(text, "hint: please report this with the end of {log}");
     }
     filter::plain(&text)
 }

@@ -67,10 +67,7 @@ pub(super) async fn turn(
         tokio::select! {
             event = agent.recv() => {
                 let Some(event) = event else { return Ended::Gone };
-                if let EventKind::CodeStarted { cell } = &event.kind {
-                    renderer.numbered(agent.number_of(cell).await);
-                }
-                renderer.show(&event.kind);
+                show(&event.kind, agent, renderer).await;
                 if let Some(failure) = renderer.unread.take() {
                     return Ended::Unread(failure);
                 }
@@ -157,6 +154,14 @@ pub(super) async fn turn(
             }
         }
     }
+}
+
+/// Shows an event; a cell that starts has a number that the person can name.
+async fn show(event: &EventKind, agent: &View, renderer: &mut Renderer) {
+    if let EventKind::CodeStarted { cell } = event {
+        renderer.numbered(agent.number_of(cell).await);
+    }
+    renderer.show(event);
 }
 
 /// Whether the line that this cell waits for came from somebody else, or is not needed any more.

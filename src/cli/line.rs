@@ -317,6 +317,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn commands_are_no_questions() {
         for (line, expected) in [
             ("  ", LineMeaning::Nothing),

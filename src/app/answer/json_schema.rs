@@ -273,10 +273,11 @@ impl Check<'_> {
             let inside = format!("{at}.{name}");
             match properties.and_then(|properties| properties.get(name)) {
                 Some(schema) => self.value(schema, value, &inside, 0, wrong),
-                None => match keywords.get("additionalProperties") {
-                    Some(schema) => self.value(schema, value, &inside, 0, wrong),
-                    None => {}
-                },
+                None => {
+                    if let Some(schema) = keywords.get("additionalProperties") {
+                        self.value(schema, value, &inside, 0, wrong);
+                    }
+                }
             }
         }
     }

@@ -93,7 +93,7 @@ pub(super) async fn go_on(
     args.replay = false;
     args.notebook = None;
     match next {
-        Next::New => chat(args, None, None, context).await,
+        Next::New => Box::pin(chat(args, None, None, context)).await,
         Next::Resume(session) => {
             // Its own model and kernels, as `sponde resume` has it.
             args.kernel.clear();
@@ -110,7 +110,7 @@ pub(super) async fn go_on(
         Next::Sandbox(wish) => {
             args.sandbox.sandbox = wish.level.or(args.sandbox.sandbox);
             args.sandbox.network = wish.network.or(args.sandbox.network);
-            same(args, id, context).await
+            Box::pin(same(args, id, context)).await
         }
         Next::Profile(name) => {
             let config = Config::load(&context.paths.config, name.as_deref());
@@ -118,7 +118,7 @@ pub(super) async fn go_on(
                 config: config.map_err(|error| crate::cli::profiles::failure(&error))?,
                 ..context.clone()
             };
-            same(args, id, &context).await
+            Box::pin(same(args, id, &context)).await
         }
     }
 }
@@ -130,12 +130,12 @@ async fn same(mut args: SessionArgs, id: &str, context: &Context) -> Result<Exit
     let opened = match Opened::open(&context.paths.sessions(), id, limits, &place::now()) {
         Ok(opened) => opened,
         // Nothing was said yet.
-        Err(OpenError::NoJournal(_)) => return chat(args, None, None, context).await,
+        Err(OpenError::NoJournal(_)) => return Box::pin(chat(args, None, None, context)).await,
         Err(error) => return Err(not_opened(&error)),
     };
     let resumed = Resumed {
         opened,
         replay: None,
     };
-    chat(args, Some(resumed), None, context).await
+    Box::pin(chat(args, Some(resumed), None, context)).await
 }
