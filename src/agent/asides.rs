@@ -130,7 +130,7 @@ impl Asides {
                 .inspect(&at.code, cursor(at), u8::from(source))
                 .await?;
             Ok(Documentation {
-                data: found.map(short).filter(|it| !it.is_empty()),
+                data: found.as_ref().map(short).filter(|it| !it.is_empty()),
             })
         })
         .await
@@ -326,7 +326,7 @@ fn cursor(at: &CodeAt) -> usize {
 }
 
 /// Without representations that are too large.
-fn short(bundle: MimeBundle) -> MimeBundle {
+fn short(bundle: &MimeBundle) -> MimeBundle {
     let fits = |value: &Value| match value {
         Value::String(text) => text.len() <= DOCUMENTATION,
         other => other.to_string().len() <= DOCUMENTATION,
