@@ -45,7 +45,7 @@ pub(super) async fn kernels(
         .filter(|kernel| !kernel.name.contains('/'))
         .filter_map(|kernel| {
             let source = kernel.source.ok()?;
-            seen.insert(kernel.name.clone()).then(|| ListedKernel {
+            seen.insert(kernel.name.clone()).then_some(ListedKernel {
                 name: kernel.name,
                 language: source.spec.language,
                 display_name: source.spec.display_name,

@@ -109,7 +109,7 @@ fn of_snapshot(snapshot: &Snapshot) -> Vec<u8> {
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) enum StreamLine {
-    Item(Item),
+    Item(Box<Item>),
     Snapshot(SnapshotLine<'static>),
 }
 

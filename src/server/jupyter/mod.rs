@@ -46,7 +46,7 @@ const LARGEST_BODY: usize = 128 << 20;
 #[expect(dead_code, reason = "only its schema is used")]
 enum Contents {
     /// A file, a notebook or a directory.
-    Model(ContentsModel),
+    Model(Box<ContentsModel>),
     /// Its checkpoints.
     Checkpoints(Vec<Checkpoint>),
     /// A new one.

@@ -64,17 +64,17 @@ impl Asker<'_> {
         assert!(status.is_success(), "{method} {route}: {status} {text}");
         let body: Value =
             serde_json::from_str(&text).unwrap_or_else(|_| panic!("{method} {route}: {text}"));
-        self.take(method, route, "application/json", body.clone());
+        self.take(method, route, "application/json", &body);
         body
     }
 
-    fn take(&mut self, method: &str, route: &str, kind: &str, body: Value) {
+    fn take(&mut self, method: &str, route: &str, kind: &str, body: &Value) {
         self.seen.insert((method.to_owned(), route.to_owned()));
         let is_free = body
             .as_object()
             .is_some_and(|it| route.contains("/config/") || it.contains_key("openapi"));
         // Of an empty list nothing can be said.
-        assert!(body != json!([]), "{method} {route}: nothing to judge");
+        assert!(*body != json!([]), "{method} {route}: nothing to judge");
         self.answers.push(json!({
             "method": method, "path": route, "type": kind, "body": body, "is_free": is_free,
         }));
@@ -186,7 +186,7 @@ async fn of_a_session(asker: &mut Asker<'_>) {
             "get",
             "/api/sessions/{id}/events",
             "text/event-stream",
-            item,
+            &item,
         );
     }
     asker.ask("get", "/api/sessions/{id}", &path, &none).await;
@@ -309,6 +309,12 @@ async fn of_jupyter(asker: &mut Asker<'_>) {
     asker
         .ask("patch", &contents, &path, &json!({"path": "renamed.ipynb"}))
         .await;
+    of_jupyters_kernels(asker).await;
+}
+
+async fn of_jupyters_kernels(asker: &mut Asker<'_>) {
+    let none = Value::Null;
+    let at = |rest: &str| format!("/jupyter/api{rest}");
     let kernel = asker
         .ask(
             "post",
