@@ -56,7 +56,7 @@ async fn the_last_answer_is_a_file_and_alone_on_stdout() {
         .unwrap()
         .flatten()
         .collect();
-    let names: Vec<_> = beside.iter().map(|it| it.file_name()).collect();
+    let names: Vec<_> = beside.iter().map(std::fs::DirEntry::file_name).collect();
     assert!(
         !names
             .iter()

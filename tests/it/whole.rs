@@ -45,7 +45,7 @@ fn without_ids(text: &str) -> String {
             line = format!("resuming [ID]:{name}");
         }
         if line.contains(" tokens in, ") {
-            line = "[TOKENS AND TIME]".to_owned();
+            "[TOKENS AND TIME]".clone_into(&mut line);
         }
         if line.starts_with('(') && line.ends_with(" s)") {
             continue;
