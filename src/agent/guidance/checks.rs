@@ -197,7 +197,7 @@ mod tests {
                 "It is 27.11, and 27.11 again, of 1,462 rows",
                 vec!["27.11", "1,462"],
             ),
-            ("about 30,000", vec!["30,000"]),
+            ("about 40,000", vec!["40,000"]),
         ] {
             assert_eq!(doubtful(answer, sources), expected, "{answer}");
         }
