@@ -246,7 +246,9 @@ def local_server(name, data, context=8192):
              "p.model.path, p.port, p.n_ctx, p.n_parallel, p.use_jinja = sys.argv[1], 0, int(sys.argv[2]), 1, True\n"
              "s = xllamacpp.Server(p)\n"
              "print('LISTENING', s.listening_address, flush=True)\n"
-             "sys.stdin.read()\n")
+             "sys.stdin.read()\n"
+             # Threads of the server would keep it.
+             "__import__('os')._exit(0)\n")
     process = subprocess.Popen([python, "-I", "-c", serve, files[0], str(context)], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
