@@ -7,6 +7,7 @@ pub mod approval;
 pub mod asides;
 pub mod audit;
 pub mod budget;
+mod cell_run;
 pub mod event;
 pub mod facts;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
+use super::cell_run::CellRun;
 use super::event::{self, Command, EventKind, OutputChange};
 use super::output_folder::OutputFolder;
 use crate::jupyter::nbformat::{Cell, CellType, Notebook};
 use crate::kernel::{
-    ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, Late, Outcome, OutputEvent,
-    Verdict, late_outputs,
+    ExecuteOptions, ExecutionEvent, Kernel, KernelError, Late, Outcome, OutputEvent, Verdict,
+    late_outputs,
 };
 use crate::session::notebook::foreign;
 use crate::session::parameters::has_tag;
@@ -277,14 +278,13 @@ async fn run_cell(
         .get(index)
         .map(|cell| (cell.id.clone(), cell.source.clone()))
         .unwrap_or_default();
-    let execution = kernel
-        .execute(ExecuteOptions {
-            allow_stdin: options.allow_stdin,
-            timeout: options.time_of_a_cell(),
-            tell_start: false,
-            ..ExecuteOptions::cell(code)
-        })
-        .await?;
+    let request = ExecuteOptions {
+        allow_stdin: options.allow_stdin,
+        timeout: options.time_of_a_cell(),
+        tell_start: false,
+        ..ExecuteOptions::cell(code)
+    };
+    let mut run = CellRun::start(kernel, request).await?;
     if let Some(slot) = results.cells.get_mut(index) {
         *slot = Some(Outputs::default());
     }
@@ -294,15 +294,10 @@ async fn run_cell(
     };
     stamp("iopub.execute_input");
     emit(events, EventKind::CodeStarted { cell: id.clone() }).await;
-    let mut running = Running {
-        execution,
-        kernel,
-        interrupts: 0,
-    };
     let (mut raised, mut caught) = (false, false);
     let mut outcome = loop {
         let due = results.due();
-        let event = match running.next(control, &mut results.late.1, due).await {
+        let event = match next(&mut run, control, &mut results.late.1, due).await {
             Next::Late(late) => {
                 tell_late(results, late, events).await;
                 continue;
@@ -327,7 +322,7 @@ async fn run_cell(
                     continue;
                 }
                 let is_error = matches!(output, OutputEvent::Error(_));
-                if results.widgets.take(&running.execution.id, &output) {
+                if results.widgets.take(run.id(), &output) {
                     caught |= is_error;
                     continue;
                 }
@@ -357,11 +352,11 @@ async fn run_cell(
         emit(events, event).await;
     };
     answer_widgets(kernel, results).await;
-    outcome.verdict = judged(outcome.verdict, caught && !raised, running.interrupts);
+    outcome.verdict = judged(outcome.verdict, caught && !raised, run.interrupts());
     results.files.folder.close(&id);
     results
         .executions
-        .push((running.execution.id.clone(), index, id.clone()));
+        .push((run.id().to_owned(), index, id.clone()));
     stamp("shell.execute_reply");
     keep_timing(notebook, index, timing);
     let event = EventKind::CodeFinished {
@@ -428,59 +423,29 @@ enum Next {
     Save,
 }
 
-/// The cell in the kernel.
-struct Running<'a> {
-    execution: Execution,
-    kernel: &'a Kernel,
-    interrupts: u32,
-}
-
-impl Running<'_> {
-    /// What comes next, while commands are carried out: to interrupt, restart or end the kernel, to answer `input()`.
-    async fn next(
-        &mut self,
-        control: &mut mpsc::Receiver<Command>,
-        late: &mut mpsc::Receiver<Late>,
-        save: Option<Instant>,
-    ) -> Next {
-        loop {
-            let due = async {
-                match save {
-                    Some(at) => tokio::time::sleep_until(at.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = due => return Next::Save,
-                event = self.execution.next() => match event {
-                    Some(event) => return Next::Event(event),
-                    // `Finished` ends the caller's loop, so this is not reached.
-                    None => std::future::pending::<()>().await,
-                },
-                Some(late) = late.recv() => return Next::Late(late),
-                Some(command) = control.recv() => {
-                    // A kernel that is gone says so through the execution.
-                    let _ = match command {
-                        Command::Interrupt => {
-                            self.interrupts += 1;
-                            self.kernel.interrupt().await
-                        }
-                        Command::RestartKernel => {
-                            self.interrupts += 1;
-                            self.kernel.restart().await
-                        }
-                        Command::Shutdown => {
-                            self.kernel.shutdown().await;
-                            Ok(())
-                        }
-                        Command::Reply { value, .. } => {
-                            self.kernel.reply(&self.execution.id, value).await
-                        }
-                        // The others are for sessions.
-                        _ => Ok(()),
-                    };
-                }
+/// What comes next of the cell, while commands for it are carried out.
+async fn next(
+    run: &mut CellRun,
+    control: &mut mpsc::Receiver<Command>,
+    late: &mut mpsc::Receiver<Late>,
+    save: Option<Instant>,
+) -> Next {
+    loop {
+        let due = async {
+            match save {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => std::future::pending().await,
             }
+        };
+        tokio::select! {
+            () = due => return Next::Save,
+            event = run.next() => match event {
+                Some(event) => return Next::Event(event),
+                // `Finished` ends the caller's loop, so this is not reached.
+                None => std::future::pending::<()>().await,
+            },
+            Some(late) = late.recv() => return Next::Late(late),
+            Some(command) = control.recv() => run.command(command).await,
         }
     }
 }

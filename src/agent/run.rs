@@ -22,7 +22,7 @@ use crate::jupyter::content::InputRequest;
 use crate::jupyter::nbformat::random_cell_id;
 use crate::jupyter::raw::RawMessage;
 use crate::kernel::{
-    ExecuteOptions, Execution, ExitReason, KernelError, Late, OutputEvent, Verdict, late_outputs,
+    ExecuteOptions, ExitReason, KernelError, Late, OutputEvent, Verdict, late_outputs,
 };
 use crate::llm::types::{Prompt, ToolChoice};
 use crate::session::transcript::{Author, KernelIdentity};

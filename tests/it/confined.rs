@@ -60,7 +60,7 @@ fn of_notebooks() -> Vec<String> {
 fn of_questions() -> Vec<String> {
     let text = text_of("tests/eval/answers.py");
     let (_, body) = text.split_once("def answers():\n").unwrap();
-    let (body, _) = body.split_once("\ndef main():").unwrap();
+    let (body, _) = body.split_once("\ndef followups():").unwrap();
     let helpers = "import pandas as pd\n\
         def table(name, **options): return pd.read_csv(name, **options)\n\
         def number(value, *rest): return float(value)\n\

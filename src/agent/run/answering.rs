@@ -2,6 +2,7 @@
 //! the cell's outputs, as other front ends show it; a password is not.
 
 use super::{Edit, EventKind, Instant, OutputEvent, Running, Session};
+use crate::agent::event::Command;
 use crate::agent::stdin::{self, AnsweredBy, StdinPolicy};
 use crate::jupyter::content::{InputRequest, Stream};
 use crate::llm::types::{BoxStream, Delta, Message, Part, ProviderError, ToolChoice};
@@ -160,7 +161,7 @@ impl Session {
     async fn give(&mut self, line: String, by: AnsweredBy) {
         let Some(Running {
             cell,
-            execution: Some(execution),
+            execution: Some(_),
             input,
             ..
         }) = &mut self.cells.running
@@ -170,7 +171,7 @@ impl Session {
         let Some(InputRequest { prompt, password }) = input.take() else {
             return;
         };
-        let (cell, id) = (cell.clone(), execution.id.clone());
+        let cell = cell.clone();
         let shown = self.options.redactor.values(&line);
         let shown = if password {
             "········"
@@ -191,28 +192,28 @@ impl Session {
         let value = (!password).then(|| line.clone());
         let client = (by == AnsweredBy::Person).then(|| self.subscribers.resolved_by(&cell));
         self.publish(EventKind::InputAnswered {
-            cell,
+            cell: cell.clone(),
             value,
             by,
             client,
         });
-        if let Some(kernel) = self.kernels.ready(self.cells.current) {
-            // A kernel that is gone finishes its execution, which tells.
-            let _ = kernel.reply(&id, line).await;
+        if let Some(run) = self.cells.execution() {
+            run.command(Command::Reply { cell, value: line }).await;
         }
     }
 
     /// Nobody answers: the code gets an error.
     async fn refuse(&mut self, why: &str) {
         if let Some(Running {
-            execution: Some(execution),
+            cell,
+            execution: Some(run),
             input,
             ..
         }) = &mut self.cells.running
-            && let Some(kernel) = self.kernels.ready(self.cells.current)
         {
             *input = None;
-            let _ = kernel.refuse_input(&execution.id, why.to_owned()).await;
+            let (cell, reason) = (cell.clone(), why.to_owned());
+            run.command(Command::RefuseInput { cell, reason }).await;
         }
     }
 }

@@ -14,6 +14,7 @@ use super::running::Running;
 use super::watching::Watching;
 use super::{AgentOptions, Late, late_outputs};
 use crate::agent::approval::Memory;
+use crate::agent::cell_run::CellRun;
 use crate::agent::output_folder::OutputFolder;
 use crate::agent::pictures::PictureFiles;
 use crate::jupyter::raw::RawMessage;
@@ -67,5 +68,10 @@ impl Cells {
             began,
             watching: Watching::new(options).map(Box::new),
         }
+    }
+
+    /// The cell that is in the kernel.
+    pub(super) fn execution(&mut self) -> Option<&mut CellRun> {
+        self.running.as_mut()?.execution.as_mut()
     }
 }

@@ -7,7 +7,8 @@ use super::{
     Late, MAIN, OutputEvent, Running, Sampling, Session, ToolChoice, Verdict, guidance, now,
     random_cell_id,
 };
-use crate::agent::event::TurnEnd;
+use crate::agent::cell_run::CellRun;
+use crate::agent::event::{Command, TurnEnd};
 use crate::agent::stdin::StdinPolicy;
 use crate::agent::turn::{self, Drive, Effect};
 use crate::kernel::{ExecutionEvent, Kernel, Outcome};
@@ -62,9 +63,8 @@ impl Drive for Session {
                 {
                     // The cell waits for a kernel that is still starting, or for the point before it.
                     return self.abandon(&Verdict::Interrupted);
-                } else if let Some(kernel) = self.kernels.ready(self.cells.current) {
-                    // A dead kernel has nothing to interrupt.
-                    let _ = kernel.interrupt().await;
+                } else if let Some(run) = self.cells.execution() {
+                    run.command(Command::Interrupt).await;
                 }
             }
             Effect::RestartKernel => {
@@ -154,7 +154,7 @@ impl Session {
                     ..ExecuteOptions::cell(source)
                 };
                 self.teach_sql(&kernel, &options.code).await;
-                match kernel.execute(options).await {
+                match CellRun::start(&kernel, options).await {
                     Ok(execution) => {
                         running.execution = Some(execution);
                         let cell = running.cell.clone();
@@ -284,7 +284,7 @@ impl Session {
                 self.publish(EventKind::StillRunning { cell, interrupts });
             }
             Some(ExecutionEvent::Finished(outcome)) => {
-                let execution = running.execution.as_ref().map(|it| it.id.clone());
+                let execution = running.execution.as_ref().map(|it| it.id().to_owned());
                 self.cells.answering = None;
                 if self.cells.recent.len() >= RECENT {
                     self.cells.recent.pop_front();
@@ -307,7 +307,7 @@ impl Session {
         // The end of its cell was sent before it, over another channel.
         let is_of = |running: &Running| {
             let execution = running.execution.as_ref();
-            execution.is_some_and(|execution| execution.id == late.execution)
+            execution.is_some_and(|execution| execution.id() == late.execution)
         };
         while self.cells.running.as_ref().is_some_and(is_of) {
             let event = next_execution_event(self.cells.running.as_mut()).await;

@@ -6,6 +6,7 @@
 use futures_util::future::BoxFuture;
 
 use super::{EventKind, ExecuteOptions, OutputEvent, Running, Session, Verdict};
+use crate::agent::cell_run::CellRun;
 use crate::agent::install::{self, Offer};
 use crate::agent::stdin::{AnsweredBy, StdinPolicy};
 use crate::jupyter::content::InputRequest;
@@ -234,7 +235,7 @@ impl Session {
             timeout: self.options.cell_timeout,
             ..ExecuteOptions::cell(source)
         };
-        match kernel.execute(options).await {
+        match CellRun::start(&kernel, options).await {
             Ok(execution) => {
                 self.cells.running = Some(Running {
                     cell,

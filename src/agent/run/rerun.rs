@@ -4,6 +4,7 @@ use tokio::sync::mpsc;
 
 use super::{ExecuteOptions, Session, Verdict};
 use crate::agent::approval::Grounds;
+use crate::agent::cell_run::CellRun;
 use crate::agent::stream::handle::Request;
 use crate::kernel::{Kernel, KernelError};
 use crate::session::{Cell, CellKind};
@@ -53,7 +54,7 @@ impl Session {
                     "the variables are those after {index} of {all} cells, for {why}"
                 ))
             };
-            let execution = match kernel.execute(options).await {
+            let execution = match CellRun::start(kernel, options).await {
                 Ok(execution) => execution,
                 Err(error) => return Ok(part(&error.to_string())),
             };

@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use super::{
-    AgentOptions, Edit, EventKind, ExecuteOptions, Execution, Instant, MAIN, Session, Verdict,
-    random_cell_id,
+    AgentOptions, Edit, EventKind, ExecuteOptions, Instant, MAIN, Session, Verdict, random_cell_id,
 };
 use crate::agent::approval::Grounds;
+use crate::agent::cell_run::CellRun;
 use crate::agent::store::Opened;
 use crate::agent::stream::handle::Wanted;
 use crate::agent::{KernelMemory, RestoredBy};
@@ -66,7 +66,7 @@ impl Resuming {
 /// Code that runs again.
 pub(super) struct Replay {
     left: VecDeque<Step>,
-    running: Option<(Step, Execution, Outputs)>,
+    running: Option<(Step, CellRun, Outputs)>,
     ran: usize,
     of: usize,
     differing: usize,
@@ -261,7 +261,7 @@ impl Session {
                 ..ExecuteOptions::cell(step.source.clone())
             };
             self.teach_sql(&kernel, &options.code).await;
-            match kernel.execute(options).await {
+            match CellRun::start(&kernel, options).await {
                 Ok(execution) => {
                     if let Some(Restoring::Replaying(replay)) = &mut self.resuming.restoring {
                         replay.running = Some((step, execution, Outputs::default()));

@@ -1,12 +1,13 @@
 //! The cell that runs.
 
-use super::{Execution, InputRequest};
+use super::InputRequest;
+use crate::agent::cell_run::CellRun;
 use crate::kernel::ExecutionEvent;
 
 /// The cell that is in the kernel, or waits for it.
 pub(super) struct Running {
     pub(super) cell: String,
-    pub(super) execution: Option<Execution>,
+    pub(super) execution: Option<CellRun>,
     /// The line it waits for.
     pub(super) input: Option<InputRequest>,
     /// Lines that the model gave it.
