@@ -111,8 +111,10 @@ impl Browser {
         let path = self.downloads().join(name);
         let begun = Instant::now();
         loop {
-            // It has another name until it is whole.
-            if let Ok(bytes) = std::fs::read(&path) {
+            // It has another name until it is whole; an empty file keeps its own for it.
+            if let Ok(bytes) = std::fs::read(&path)
+                && !bytes.is_empty()
+            {
                 return bytes;
             }
             let there = std::fs::read_dir(self.downloads()).into_iter().flatten();
