@@ -174,7 +174,7 @@ pub enum CodeState {
 /// Documentation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Documentation {
-    /// By MIME type; null if there is none.
+    /// By MIME type; null if nothing is known.
     pub data: Option<MimeBundle>,
 }
 

@@ -33,7 +33,7 @@ pub fn number_of(transcript: &Transcript, id: &str) -> Option<usize> {
 /// The cell of that number; without one, the latest that is code.
 ///
 /// # Errors
-/// There is none, in words.
+/// No cell has that number, in words.
 pub fn cell(transcript: &Transcript, number: Option<usize>) -> Result<ShownCell, String> {
     let cells = transcript.cells();
     let is_code = |cell: &Cell| matches!(cell.kind, CellKind::Code(_));

@@ -62,7 +62,7 @@ pub struct Wanted<'a> {
     pub language: &'a str,
 }
 
-/// The model that `name` means, or the best there is; `None` if there is none and none is named.
+/// The model that `name` means, else the best one found; `None` if no model is named and no model is found.
 pub async fn choose(
     name: Option<&str>,
     wanted: &Wanted<'_>,

@@ -364,7 +364,7 @@ async fn read(
         _ => return std::future::pending().await,
     };
     let _ = incoming.send(Incoming::Lost(loss)).await;
-    // The task that takes them learns why there will be no more from what was said: until then the queue stays open.
+    // The last messages say why no more will come, so the queue stays open until they are taken.
     std::future::pending::<()>().await;
 }
 

@@ -26,7 +26,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// The next value, or why the line is none; `None` at the end.
+    /// The next value, or why the line cannot be read; `None` at the end.
     ///
     /// # Errors
     /// What reading gave, or a line that is too long or has no end: nothing can be read after it.

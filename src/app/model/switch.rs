@@ -41,12 +41,12 @@ impl Switchboard {
     /// The model that a session begins with: the named one, or the best there is.
     ///
     /// # Errors
-    /// It cannot be had, or there is none.
+    /// The model cannot be opened, or no model is found.
     pub async fn first(&self, name: Option<&str>) -> Result<ModelSetup, Failure> {
         self.if_any(name).await?.ok_or_else(none)
     }
 
-    /// The same; `None` if there is none and none is named.
+    /// The same; `None` if no model is named and no model is found.
     ///
     /// # Errors
     /// It cannot be had.

@@ -104,7 +104,7 @@ pub(super) struct SpecModel {
 #[derive(Debug, Serialize, JsonSchema)]
 struct Spec {
     argv: Vec<String>,
-    /// Empty: values may be secrets, and nobody who is far away needs them.
+    /// Empty: values may be secrets, and a remote client does not need them.
     env: BTreeMap<String, String>,
     display_name: String,
     language: String,
