@@ -170,7 +170,11 @@ fn joins_before_it_runs(command: &mut Command, files: Vec<CString>) {
     unsafe {
         command.pre_exec(move || {
             for file in &files {
-                let opened = open(file.as_c_str(), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+                let opened = open(
+                    file.as_c_str(),
+                    OFlags::WRONLY | OFlags::CLOEXEC,
+                    Mode::empty(),
+                );
                 let _ = opened.and_then(|file| rustix::io::write(&file, b"0"));
             }
             Ok(())
