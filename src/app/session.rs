@@ -96,6 +96,7 @@ pub async fn start(
     let cwd = workdir(old.as_ref(), &origin, &notebook, &here);
     let files = files(settings, &notebook, context)?;
     let named_files = workspace::described(&files, &here, &cwd, &kernel)?;
+    let unread = workspace::unread(&files, &here, &cwd, &kernel);
     let instructions = project::instructions(&here, settings, context);
     let added = instructions.iter().map(|it| it.source.clone()).collect();
     let models = Switchboard::new(
@@ -164,6 +165,7 @@ pub async fn start(
         system: system.unwrap_or_default(),
         instructions: added,
         facts,
+        unread: if at == KernelAt::Here { unread } else { Vec::new() },
         before: words,
         coaching,
         others,
@@ -177,6 +179,7 @@ pub async fn start(
         rules: context.config.approval.rules.clone(),
         judges_clients: settings.judges_clients,
         max_steps: max_steps(settings, context),
+        follow_ups: settings.follow_ups || context.config.follow_ups.unwrap_or_default(),
         budgets,
         at_limit: AtLimit::with_person(settings.attended),
         cell_timeout: Some(cell_timeout(settings, context)),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::agent::facts::inside::{self, UnreadFile};
 use crate::agent::facts::{self, Language};
 use crate::agent::guidance::Coaching;
 use crate::error::Failure;
@@ -58,6 +59,21 @@ pub fn described(
     let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     facts::files(&files, cwd, Language::of(&kernel.spec.language))
         .map_err(|(path, error)| Failure::usage(format!("could not read `{path}`: {error}")))
+}
+
+/// Those of them that the kernel is asked about, for only a library can read them.
+pub fn unread(
+    files: &[PathBuf],
+    here: &Path,
+    cwd: &Path,
+    kernel: &KernelSource,
+) -> Vec<UnreadFile> {
+    if Language::of(&kernel.spec.language) != Language::Python {
+        return Vec::new();
+    }
+    let files: Vec<PathBuf> = files.iter().map(|file| here.join(file)).collect();
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    inside::unread(&files, cwd)
 }
 
 impl Workspace<'_> {

@@ -22,10 +22,12 @@ pub(in crate::cli) struct TableWish {
     pub(in crate::cli) filter: Option<String>,
     /// A column that is described instead.
     pub(in crate::cli) profile: Option<String>,
+    /// A file that all of it goes to instead.
+    pub(in crate::cli) save: Option<String>,
 }
 
 /// How `/table` is written.
-pub(in crate::cli) const TABLE: &str = "`/table NAME [page N] [sort COLUMN [desc]] [filter TEXT]` or `/table NAME profile COLUMN`; \"..\" for names with spaces";
+pub(in crate::cli) const TABLE: &str = "`/table NAME [page N] [sort COLUMN [desc]] [filter TEXT]` or `/table NAME profile COLUMN`, `/table NAME save FILE.csv` (.parquet, .xlsx); \"..\" for names with spaces";
 
 impl TableWish {
     /// What stands behind `/table`, if that is right.
@@ -46,6 +48,7 @@ impl TableWish {
                 }
                 "filter" => wish.filter = Some(words.next()?),
                 "profile" => wish.profile = Some(words.next()?),
+                "save" => wish.save = Some(words.next()?),
                 _ => return None,
             }
         }
@@ -84,13 +87,18 @@ mod tests {
                 descending: true,
                 filter: Some("x y".to_owned()),
                 profile: None,
+                save: None,
             })
         );
         assert_eq!(
             wish("df profile rain").unwrap().profile.as_deref(),
             Some("rain")
         );
-        for wrong in ["", "df page 0", "df page", "df by x", "df sort", "df \"a"] {
+        assert_eq!(
+            wish("df filter x save \"a b.csv\"").unwrap().save.as_deref(),
+            Some("a b.csv")
+        );
+        for wrong in ["", "df save", "df page 0", "df page", "df by x", "df sort", "df \"a"] {
             assert_eq!(wish(wrong), None, "{wrong}");
         }
     }

@@ -10,6 +10,7 @@ mod output;
 mod traceback;
 
 use std::io::{self, IsTerminal as _};
+use std::path::Path;
 
 use super::attention::Attention;
 use super::compaction;
@@ -73,6 +74,8 @@ pub(super) struct Renderer {
     links: Links,
     /// What the terminal is told besides.
     attention: Option<Attention>,
+    /// Questions that the model has suggested last.
+    follow_ups: Vec<String>,
     /// What the session has cost when the last turn ended.
     pub spent: Option<Totals>,
     /// stdout takes no more, for this reason: nothing more can be said.
@@ -116,6 +119,7 @@ impl Renderer {
             limit_told: false,
             links: Links::default(),
             attention: None,
+            follow_ups: Vec::new(),
             spent: None,
             unread: None,
         }
@@ -234,6 +238,7 @@ impl Renderer {
             EventKind::Notice { message } => {
                 self.note(WARN, &format!("note: {}", filter::plain(message)));
             }
+            EventKind::FollowUps { questions } => self.suggested(questions),
             EventKind::ContinueRequested { end } => {
                 self.limit(end);
                 self.limit_told = true;
@@ -265,7 +270,8 @@ impl Renderer {
             }
             EventKind::PicturesSaved { files, .. } => {
                 for file in files {
-                    let shown = filter::plain(&format!("plot: {file}"));
+                    let more = notes::beside(Path::new(file));
+                    let shown = filter::plain(&format!("plot: {file}{more}"));
                     self.linked(GOOD, &shown, file);
                 }
             }

@@ -1,15 +1,16 @@
 //! What a model is told about files of many kinds, made by the programs that write them: facts are held against what is true,
 //! and the line that loads a file runs in a kernel. Hostile files end nowhere but in words.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
 use serde::Deserialize;
-use sponde::agent::facts::{self, Language};
+use sponde::agent::facts::{self, Language, inside};
 use sponde::kernel::{ExecuteOptions, Kernel, OutputEvent, Verdict};
 
-use crate::support::{ipykernel, launch_options, python_prefix};
+use crate::support::{ipykernel, launch_options, not_tested, python_prefix};
 
 /// A case of `data_files.py`.
 #[derive(Deserialize)]
@@ -20,6 +21,8 @@ struct Case {
     value: Option<String>,
     /// Which of the lines that load something.
     at: usize,
+    /// What the kernel says about it.
+    inside: Vec<String>,
 }
 
 /// pandas, without its warnings of the days to come, and values without NumPy's types.
@@ -44,6 +47,9 @@ fn made(dir: &Path) -> Vec<Case> {
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
+    if errors.contains("not tested: ") {
+        not_tested(errors.trim());
+    }
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -66,7 +72,12 @@ async fn run(kernel: &Kernel, code: &str) -> (Verdict, String) {
 async fn files_of_many_kinds_are_told_and_load() {
     let dir = tempfile::tempdir().unwrap();
     let cases = tokio::task::block_in_place(|| made(dir.path()));
-    assert!(cases.len() > 60, "{}", cases.len());
+    assert!(cases.len() > 100, "{}", cases.len());
+    let loaded = cases.iter().filter(|case| case.then.is_some());
+    let kinds: BTreeSet<&str> = loaded
+        .filter_map(|case| Some(case.name.rsplit_once('.')?.1))
+        .collect();
+    assert!(kinds.len() > 35, "{kinds:?}");
     let mut options = launch_options(ipykernel(), dir.path());
     options.cwd = dir.path().to_owned();
     let kernel = Kernel::launch(options).await.unwrap();
@@ -75,13 +86,28 @@ async fn files_of_many_kinds_are_told_and_load() {
     let mut wrong = String::new();
     for case in &cases {
         let words = told(dir.path(), &case.name);
+        let path = dir.path().join(&case.name);
+        let unread = inside::unread(&[&path], dir.path());
+        let inside = if unread.is_empty() {
+            String::new()
+        } else {
+            inside::ask(&kernel, &unread).await
+        };
+        assert!(inside.len() < 8_000, "{}: {}", case.name, inside.len());
+        for fact in &case.inside {
+            if !inside.contains(fact) {
+                let _ = writeln!(wrong, "{}: not told: {fact}\n{inside}\n", case.name);
+            }
+        }
         // Nothing of a file stands at the beginning of a line but what we write there.
-        for line in words.lines() {
+        for line in words.lines().chain(inside.lines()) {
             let starts = [
                 "File ",
                 "- ",
                 "Sheet ",
                 "Table ",
+                "View ",
+                "Group ",
                 "Directory ",
                 "In it ",
                 "Other ",
@@ -96,6 +122,7 @@ async fn files_of_many_kinds_are_told_and_load() {
         }
         assert!(words.len() < 8_000, "{}: {} bytes", case.name, words.len());
         assert!(!words.contains("hunter2"), "{words}");
+        assert!(!inside.contains("hunter2"), "{inside}");
         for fact in &case.facts {
             if !words.contains(fact) {
                 let _ = writeln!(wrong, "{}: not told: {fact}\n{words}\n", case.name);

@@ -154,6 +154,7 @@ impl Session {
                     ..ExecuteOptions::cell(source)
                 };
                 self.teach_sql(&kernel, &options.code).await;
+                self.teach_charts(&kernel, &options.code).await;
                 match CellRun::start(&kernel, options).await {
                     Ok(execution) => {
                         running.execution = Some(execution);
@@ -330,7 +331,8 @@ impl Session {
     }
 
     /// The same for what may be seen.
-    pub(super) async fn emit_as_it_is(&mut self, cell: String, output: OutputEvent) {
+    pub(super) async fn emit_as_it_is(&mut self, cell: String, mut output: OutputEvent) {
+        self.cells.plots.take_from(&mut output);
         let edit = Edit::Emit { cell, output };
         self.disk.note_edit(&edit);
         let Edit::Emit { cell, output } = edit else {
@@ -459,7 +461,18 @@ impl Session {
         self.after_turn().await;
         if end == TurnEnd::Done {
             self.doubt_numbers();
+            // A cell of the person's own is no answer.
+            let answered = self.asking.guard.asked_at.is_some();
+            if self.options.follow_ups && answered && self.ask_follow_ups() {
+                self.ending = Some(end);
+                return;
+            }
         }
+        self.conclude_turn(end).await;
+    }
+
+    /// Tells how the turn ended, and what it cost.
+    pub(super) async fn conclude_turn(&mut self, end: TurnEnd) {
         let turn = self.account();
         let saved = self.save(true).await;
         let session = self.transcript.spent();

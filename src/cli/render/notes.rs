@@ -1,5 +1,7 @@
 //! Events that are told in a line of ours.
 
+use std::path::Path;
+
 use super::{BAD, DIM, EventKind, Renderer, Section, WARN, filter};
 use crate::agent::Decision;
 use crate::agent::approval::{Approval, Ruling};
@@ -70,6 +72,34 @@ impl Renderer {
         }
     }
 
+    /// Questions that could follow.
+    pub(super) fn suggested(&mut self, questions: &[String]) {
+        for (at, question) in questions.iter().enumerate() {
+            let words = match self.chat {
+                true => format!("/next {}  {question}", at + 1),
+                false => format!("next: {question}"),
+            };
+            self.note(HINT, &filter::plain(&words));
+        }
+        self.follow_ups = questions.to_vec();
+    }
+
+    /// The suggested question with this number, which is shown as if it was typed; else what there is.
+    pub(in crate::cli) fn follow_up(&mut self, number: usize) -> Option<String> {
+        let found = number.checked_sub(1).and_then(|at| self.follow_ups.get(at));
+        let Some(question) = found.cloned() else {
+            let words = match self.follow_ups.len() {
+                0 => "nothing is suggested yet: /next asks the model for three questions".to_owned(),
+                many => format!("there are suggestions 1 to {many}"),
+            };
+            self.note(WARN, &words);
+            return None;
+        };
+        self.name(&question);
+        self.note(HINT, &filter::plain(&format!("> {question}")));
+        Some(question)
+    }
+
     pub(super) fn asked_again(&mut self, message: &str, wait_ms: u64, attempt: u32, of: u32) {
         // What was being written comes again from its beginning.
         self.code.clear();
@@ -120,6 +150,19 @@ pub(super) fn of_others(event: &EventKind) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// What lies beside a picture: the same as a vector graphic, and its data.
+pub(super) fn beside(picture: &Path) -> String {
+    let there = ["svg", "csv"].into_iter().filter(|ending| {
+        let file = picture.with_extension(ending);
+        file != picture && file.exists()
+    });
+    let there: Vec<String> = there.map(|it| format!(".{it}")).collect();
+    if there.is_empty() {
+        return String::new();
+    }
+    format!(" (and {})", there.join(", "))
 }
 
 /// What is pointed out of files that a cell created or changed.
