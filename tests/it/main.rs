@@ -47,6 +47,7 @@ mod llm_wire;
 mod llmock;
 mod local_model;
 mod looking;
+mod mariadb;
 mod matrix;
 mod misbehave;
 mod model_server;

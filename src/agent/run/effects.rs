@@ -462,7 +462,7 @@ impl Session {
         if end == TurnEnd::Done {
             self.doubt_numbers();
             // A cell of the person's own is no answer.
-            let answered = self.asking.guard.asked_at.is_some();
+            let answered = self.asking.guard.is_answering();
             if self.options.follow_ups && answered && self.ask_follow_ups() {
                 self.ending = Some(end);
                 return;

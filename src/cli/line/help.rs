@@ -47,7 +47,7 @@ earlier questions back, Tab completes commands and files.
 ";
 
 /// What it lists, by name.
-pub(in crate::cli) const COMMANDS: [&str; 25] = [
+pub(in crate::cli) const COMMANDS: [&str; 26] = [
     "/approve",
     "/checkpoints",
     "/clear",

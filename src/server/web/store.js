@@ -39,10 +39,10 @@ export function apply(session, item) {
 function take(session, snapshot) {
   const [epoch, sequence] = snapshot.at.split("-").map(Number);
   if (epoch === session.epoch && sequence < session.sequence) return false;
-  const { kernelStates, notices, checkpoints, undoAsks } = session;
+  const { kernelStates, notices, checkpoints, undoAsks, followUps } = session;
   const isSame = epoch === session.epoch;
   Object.assign(session, newSession(), { epoch, sequence, revision: snapshot.revision });
-  if (isSame) Object.assign(session, { kernelStates, notices, checkpoints, undoAsks });
+  if (isSame) Object.assign(session, { kernelStates, notices, checkpoints, undoAsks, followUps });
   for (const each of snapshot.transcript) edit(session, each, null);
   session.stale = false;
   const state = snapshot.state;
