@@ -103,7 +103,7 @@ const FORMATS: &[Format] = &[
         name: "HDF5",
         inside: "hdf5",
         magic: &[b"\x89HDF\r\n\x1a\n"],
-        python: "import h5py; f = h5py.File({}, 'r'); f.visit(print)",
+        python: "import h5py; f = h5py.File({}, 'r'); list(f)",
         r: "rhdf5::h5ls({})",
         ..NONE
     },

@@ -154,7 +154,10 @@ def hdf5(path, _):
         return found[:most]
 
     def column(name, it):
-        kind = " ".join([short(it.dtype), "x".join(map(str, it.shape))]).strip()
+        kind = short(it.dtype)
+        if it.dtype.names:
+            kind = "table of " + ", ".join(f"{short(name)} {short(it.dtype[name])}" for name in it.dtype.names[:20]) + ","
+        kind = " ".join([kind, "x".join(map(str, it.shape))]).strip()
         told = {"name": short(name), "kind": kind, "attributes": attributes(it)}
         # A chunk is unpacked whole, whatever is wanted of it.
         chunk = math.prod(it.chunks) * it.dtype.itemsize if it.chunks else 0
@@ -169,7 +172,7 @@ def hdf5(path, _):
         return told
 
     with h5py.File(path, "r", locking=False) as file:
-        waiting, seen = [("", file, 0)], set()
+        waiting, seen = [("", file, 0)], {h5py.h5o.get_info(file["/"].id).addr}
         while waiting and len(datasets) < 300 and groups < 300:
             where, group, depth = waiting.pop(0)
             groups += 1
