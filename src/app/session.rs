@@ -165,7 +165,11 @@ pub async fn start(
         system: system.unwrap_or_default(),
         instructions: added,
         facts,
-        unread: if at == KernelAt::Here { unread } else { Vec::new() },
+        unread: if at == KernelAt::Here {
+            unread
+        } else {
+            Vec::new()
+        },
         before: words,
         coaching,
         others,

@@ -95,10 +95,21 @@ mod tests {
             Some("rain")
         );
         assert_eq!(
-            wish("df filter x save \"a b.csv\"").unwrap().save.as_deref(),
+            wish("df filter x save \"a b.csv\"")
+                .unwrap()
+                .save
+                .as_deref(),
             Some("a b.csv")
         );
-        for wrong in ["", "df save", "df page 0", "df page", "df by x", "df sort", "df \"a"] {
+        for wrong in [
+            "",
+            "df save",
+            "df page 0",
+            "df page",
+            "df by x",
+            "df sort",
+            "df \"a",
+        ] {
             assert_eq!(wish(wrong), None, "{wrong}");
         }
     }

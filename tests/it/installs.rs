@@ -171,9 +171,9 @@ fn the_environment_of_a_person_is_theirs() {
     let arguments = ["--model", "m", "-k", &kernel, "--install", "allow"];
     let shown = chat(&sponde, &arguments, &lines);
     for module in names {
-        let was_there = KNOWN.iter().any(|(it, package)| {
-            *it == module && before.contains(&(*package).to_owned())
-        });
+        let was_there = KNOWN
+            .iter()
+            .any(|(it, package)| *it == module && before.contains(&(*package).to_owned()));
         assert!(
             was_there || !shown.contains(&format!("has {module}\n")),
             "{module}: {shown}"

@@ -29,6 +29,7 @@ mod danger;
 mod eval;
 mod files;
 mod first_start;
+mod follow_ups;
 mod gateway;
 mod gvisor;
 mod hints;

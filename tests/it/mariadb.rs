@@ -129,7 +129,16 @@ async fn mariadb_is_read_and_nothing_else() {
     sponde.configure("[databases.shop]\nurl-env = \"SHOP_URL\"\nseconds = 2\n");
     files(&sponde);
     let ended = sponde.run(&[
-        "ask", "how much was sold?", "--model", "gpt-4o", "--yes", "-vvv", "--database", "shop", "--notebook", "sales.ipynb",
+        "ask",
+        "how much was sold?",
+        "--model",
+        "gpt-4o",
+        "--yes",
+        "-vvv",
+        "--database",
+        "shop",
+        "--notebook",
+        "sales.ipynb",
     ]);
     assert_eq!(ended.code, Some(0), "{ended}");
     let shown = format!("{}{}", ended.stdout, ended.stderr);
@@ -144,11 +153,18 @@ async fn mariadb_is_read_and_nothing_else() {
     ] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
-    let counted = server.root("cursor.execute('SELECT count(*) FROM shop.orders')\nprint(cursor.fetchone())");
+    let counted =
+        server.root("cursor.execute('SELECT count(*) FROM shop.orders')\nprint(cursor.fetchone())");
     assert_eq!(counted.unwrap(), "(5000,)\n");
     let prompts = json!(mock.journal().await).to_string();
     mock.stop().await;
-    for words in ["Database shop (mysql", "Table orders", "What was sold", "refers to customers.id", "in euro"] {
+    for words in [
+        "Database shop (mysql",
+        "Table orders",
+        "What was sold",
+        "refers to customers.id",
+        "in euro",
+    ] {
         assert!(prompts.contains(words), "{words}: {prompts}");
     }
     for (what, text) in [("screen", &shown), ("prompts", &prompts)] {

@@ -195,7 +195,10 @@ struct InsideColumn {
 
 /// In our words: nothing that came begins a line.
 fn parts(file: &UnreadFile, found: &Inside) -> Vec<Part> {
-    let mut head = format!("File {}, as its library reads it: ", shown_path(&file.inner));
+    let mut head = format!(
+        "File {}, as its library reads it: ",
+        shown_path(&file.inner)
+    );
     if let Some(module) = &found.lacks {
         let _ = write!(
             head,

@@ -125,7 +125,16 @@ fn is_old_stata(first: &[u8]) -> bool {
 
 /// Its version, a month and a day.
 fn is_dbase(first: &[u8]) -> bool {
-    matches!(first, [0x02 | 0x03 | 0x30 | 0x31 | 0x83 | 0x8b | 0xf5, _, 0..=12, 0..=31, ..])
+    matches!(
+        first,
+        [
+            0x02 | 0x03 | 0x30 | 0x31 | 0x83 | 0x8b | 0xf5,
+            _,
+            0..=12,
+            0..=31,
+            ..
+        ]
+    )
 }
 
 /// Arrow's stream: a mark, the length of the schema's message, and that begins with an offset into itself.

@@ -10,8 +10,8 @@ use super::names::shown_path;
 use super::sketch::Part;
 use super::target::{Found, Source, Target};
 use super::{
-    archive, arrow, folder, formats, netcdf, parquet, pdf, picture, shapes, sheet, size, spss, sqlite,
-    stata,
+    archive, arrow, folder, formats, netcdf, parquet, pdf, picture, shapes, sheet, size, spss,
+    sqlite, stata,
 };
 
 /// Bytes that tell the kind.

@@ -66,7 +66,12 @@ pub(super) fn describe(target: &Target<'_>, file: &mut File, bytes: u64) -> Foun
     let records = reader.count()?;
     let mut dimensions = reader.dimensions()?;
     // All ones: somebody was still writing.
-    let is_streaming = records == if reader.is_wide { u64::MAX } else { 0xffff_ffff };
+    let is_streaming = records
+        == if reader.is_wide {
+            u64::MAX
+        } else {
+            0xffff_ffff
+        };
     for dimension in dimensions.iter_mut().filter(|it| it.is_unlimited) {
         dimension.length = if is_streaming { 0 } else { records };
     }
@@ -83,7 +88,11 @@ pub(super) fn describe(target: &Target<'_>, file: &mut File, bytes: u64) -> Foun
         let unlimited = if it.is_unlimited { " (unlimited)" } else { "" };
         format!("{} {}{unlimited}", shown_name(&it.name), it.length)
     });
-    let _ = write!(head, ", dimensions {}", sizes.collect::<Vec<_>>().join(", "));
+    let _ = write!(
+        head,
+        ", dimensions {}",
+        sizes.collect::<Vec<_>>().join(", ")
+    );
     for (name, value) in attributes.iter().take(6) {
         let _ = write!(head, ", {} {}", shown_name(name), told(name, value));
     }
@@ -247,7 +256,9 @@ impl<'a> Reader<'a> {
 
     fn unsigned(&mut self, width: u64) -> Result<u64, Broken> {
         let bytes = self.bytes(width)?;
-        Ok(bytes.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)))
+        Ok(bytes
+            .iter()
+            .fold(0, |all, byte| all << 8 | u64::from(*byte)))
     }
 
     /// A number that is never negative.

@@ -29,7 +29,11 @@ pub(super) fn describe(target: &Target<'_>, bytes: u64, first: &[u8]) -> Found {
         31 => "surfaces",
         _ => return Err("its header is damaged".into()),
     };
-    let mut head = format!("File {}: {}, a shapefile of ", shown_path(target.inner), size(bytes));
+    let mut head = format!(
+        "File {}: {}, a shapefile of ",
+        shown_path(target.inner),
+        size(bytes)
+    );
     let index = beside(target.path, "shx");
     let count = index.and_then(|path| Some(path.metadata().ok()?.len().checked_sub(100)? / 8));
     if let Some(count) = count {
@@ -106,7 +110,11 @@ fn beside(path: &Path, extension: &str) -> Option<PathBuf> {
 /// The name of the coordinate system: what the first quotes hold.
 fn system(path: &Path) -> Option<String> {
     let mut text = Vec::new();
-    File::open(path).ok()?.take(NAME).read_to_end(&mut text).ok()?;
+    File::open(path)
+        .ok()?
+        .take(NAME)
+        .read_to_end(&mut text)
+        .ok()?;
     let text = String::from_utf8_lossy(&text);
     let name = text.split('"').nth(1)?;
     Some(name.chars().take(80).collect())
@@ -116,7 +124,11 @@ fn system(path: &Path) -> Option<String> {
 fn encoding(path: &Path) -> &'static encoding_rs::Encoding {
     let named = beside(path, "cpg").and_then(|path| {
         let mut text = Vec::new();
-        File::open(path).ok()?.take(40).read_to_end(&mut text).ok()?;
+        File::open(path)
+            .ok()?
+            .take(40)
+            .read_to_end(&mut text)
+            .ok()?;
         encoding_rs::Encoding::for_label(&text)
     });
     named.unwrap_or(encoding_rs::WINDOWS_1252)
@@ -143,7 +155,11 @@ struct Table {
 
 impl Table {
     fn part(&self, head: String) -> Part {
-        let among = if self.seen < self.rows { " (first rows)" } else { "" };
+        let among = if self.seen < self.rows {
+            " (first rows)"
+        } else {
+            ""
+        };
         let names = self.fields.iter().map(|it| it.name.as_str());
         Part::table(head, names.zip(&self.columns), self.fields.len(), among)
     }
@@ -169,9 +185,15 @@ fn read(file: &mut File, encoding: &'static encoding_rs::Encoding) -> Result<Tab
         if name.first() == Some(&0x0d) {
             break;
         }
-        let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+        let end = name
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(name.len());
         fields.push(Field {
-            name: encoding.decode(name.get(..end).unwrap_or_default()).0.into_owned(),
+            name: encoding
+                .decode(name.get(..end).unwrap_or_default())
+                .0
+                .into_owned(),
             kind: *descriptor.get(11).unwrap_or(&0),
             length: usize::from(*descriptor.get(16).unwrap_or(&0)),
             decimals: *descriptor.get(17).unwrap_or(&0),
@@ -180,7 +202,10 @@ fn read(file: &mut File, encoding: &'static encoding_rs::Encoding) -> Result<Tab
     if fields.is_empty() || fields.iter().map(|it| it.length).sum::<usize>() >= length {
         return Err("its header is damaged".into());
     }
-    let mut columns: Vec<Column> = fields.iter().map(|_| Column::new(Numerals::Point)).collect();
+    let mut columns: Vec<Column> = fields
+        .iter()
+        .map(|_| Column::new(Numerals::Point))
+        .collect();
     file.seek(SeekFrom::Start(header as u64))?;
     let (mut seen, mut row) = (0, vec![0; length]);
     for _ in 0..rows.min(DATA / length as u64) {

@@ -33,7 +33,7 @@ def _sponde_hint(source, failed):
 
     def owner(test):
         for place in places():
-            for name in ('self', 'obj', 'df', 'left', 'data'):
+            for name in ('self', 'obj', 'df', 'left', 'data', 'other', 'right'):
                 value = place.get(name)
                 if value is not None and test(value):
                     return value
@@ -108,7 +108,7 @@ def _sponde_hint(source, failed):
             if aware:
                 return f'Of these columns of dates some have a time zone and some have none: {", ".join(aware[:8])}.'
         if any(it in words for it in ('could not convert string', 'agg function failed', 'Cannot perform reduction', 'unsupported operand',
-                                      'does not support reduction', 'does not support operation', 'No numeric types')):
+                                      'does not support reduction', 'does not support operation', 'not supported for dtype', 'No numeric types')):
             series = owner(lambda it: type(it).__name__ == 'Series' and str(it.dtype) in ('object', 'str', 'string'))
             frame = owner(is_frame)
             if series is not None:

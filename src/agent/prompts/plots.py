@@ -26,8 +26,11 @@ def _sponde_plots():
         mapping = getattr(getattr(axis, "units", None), "_mapping", None)
         if mapping:
             return {place: str(name) for name, place in mapping.items()}
-        labels = [it.get_text() for it in axis.get_ticklabels()] if type(axis.get_major_formatter()).__name__ == "FixedFormatter" else []
-        return dict(enumerate(labels)) if len(labels) == count and any(labels) else {}
+        if type(axis.get_major_locator()).__name__ != "FixedLocator":
+            return {}
+        labels = [it.get_text() for it in axis.get_ticklabels()]
+        known = {round(place): label for place, label in zip(axis.get_ticklocs(), labels) if label}
+        return known if len(known) == count else {}
 
     def series(at, axes):
         from matplotlib.collections import PathCollection

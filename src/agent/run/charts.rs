@@ -28,7 +28,10 @@ impl PlotSources {
             OutputEvent::Display { data, .. }
             | OutputEvent::Update { data, .. }
             | OutputEvent::Result { data, .. } => data,
-            OutputEvent::Stream(_) | OutputEvent::Error(_) | OutputEvent::Clear { .. } | OutputEvent::Lost(_) => return,
+            OutputEvent::Stream(_)
+            | OutputEvent::Error(_)
+            | OutputEvent::Clear { .. }
+            | OutputEvent::Lost(_) => return,
         };
         let Some(source) = PlotSource::take_from(data) else {
             return;

@@ -118,9 +118,18 @@ mod tests {
     #[test]
     fn questions_are_lines() {
         for (reply, expected) in [
-            ("1. Which city?\n2) How much?\n3. When?\n4. Why?", vec!["Which city?", "How much?", "When?"]),
-            ("Here are three:\n\n- \"Which city?\"\n* **How much?**\n", vec!["Which city?", "How much?"]),
-            ("2024 against 2023?\n\u{1b}[2Jx y z", vec!["2024 against 2023?", "[2Jx y z"]),
+            (
+                "1. Which city?\n2) How much?\n3. When?\n4. Why?",
+                vec!["Which city?", "How much?", "When?"],
+            ),
+            (
+                "Here are three:\n\n- \"Which city?\"\n* **How much?**\n",
+                vec!["Which city?", "How much?"],
+            ),
+            (
+                "2024 against 2023?\n\u{1b}[2Jx y z",
+                vec!["2024 against 2023?", "[2Jx y z"],
+            ),
             ("", vec![]),
         ] {
             assert_eq!(questions(reply), expected, "{reply}");

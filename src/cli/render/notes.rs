@@ -89,7 +89,9 @@ impl Renderer {
         let found = number.checked_sub(1).and_then(|at| self.follow_ups.get(at));
         let Some(question) = found.cloned() else {
             let words = match self.follow_ups.len() {
-                0 => "nothing is suggested yet: /next asks the model for three questions".to_owned(),
+                0 => {
+                    "nothing is suggested yet: /next asks the model for three questions".to_owned()
+                }
                 many => format!("there are suggestions 1 to {many}"),
             };
             self.note(WARN, &words);
