@@ -40,6 +40,7 @@ mod compacting;
 mod discretion;
 mod disk;
 mod effects;
+mod ending;
 mod following;
 mod guards;
 mod hinting;

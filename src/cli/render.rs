@@ -10,7 +10,6 @@ mod output;
 mod traceback;
 
 use std::io::{self, IsTerminal as _};
-use std::path::Path;
 
 use super::attention::Attention;
 use super::compaction;
@@ -258,33 +257,6 @@ impl Renderer {
                 let notebook = notebook.as_deref().filter(|_| is_kept);
                 self.turn_finished(end, totals, notebook);
             }
-        }
-    }
-
-    /// What a cell leads to besides its outputs.
-    fn cell_event(&mut self, event: &EventKind) {
-        match event {
-            EventKind::StillRunning { interrupts, .. } => {
-                let words = format!("the cell's time is up; interrupted it ({interrupts})");
-                self.note(WARN, &words);
-            }
-            EventKind::PicturesSaved { files, .. } => {
-                for file in files {
-                    let more = notes::beside(Path::new(file));
-                    let shown = filter::plain(&format!("plot: {file}{more}"));
-                    self.linked(GOOD, &shown, file);
-                }
-            }
-            EventKind::FilesChanged { files, .. } => {
-                self.note(DIM, &filter::plain(&files.line()));
-                for line in notes::runs_later(files) {
-                    self.note(WARN, &filter::plain(&line));
-                }
-            }
-            EventKind::OutputRead { arguments, .. } => {
-                self.note(DIM, &filter::plain(&notes::reading(arguments)));
-            }
-            _ => {}
         }
     }
 

@@ -7,10 +7,12 @@ use std::path::Path;
 use std::process::Command;
 
 use serde::Deserialize;
+use serde_json::json;
 use sponde::agent::facts::{self, Language, inside};
 use sponde::kernel::{ExecuteOptions, Kernel, OutputEvent, Verdict};
 
-use crate::support::{ipykernel, launch_options, python_prefix};
+use crate::aimock::Aimock;
+use crate::support::{Sponde, ipykernel, launch_options, python_prefix};
 
 /// A case of `data_files.py`.
 #[derive(Deserialize)]
@@ -259,4 +261,43 @@ fn other_languages_have_their_own_lines() {
         line(Language::Other),
         "File a.csv: 1 rows. Columns are parted by \";\", numbers are written 1234,5."
     );
+}
+
+/// What only a library can read is asked of the confined kernel before the model is: of a file that is named with `-f`, and of
+/// one in a question.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_kernel_is_asked_about_what_only_a_library_reads() {
+    let mock = Aimock::start(&json!([{"match": {}, "response": {"content": "Done."}}])).await;
+    let sponde = Sponde::new().with_model(&mock);
+    let make = "import duckdb, h5py, sys\n\
+                dir = sys.stdin.read()\n\
+                with duckdb.connect(dir + '/shop.duckdb') as c:\n    \
+                c.execute(\"CREATE TABLE orders AS SELECT i AS id, 'x' || i AS city FROM range(70) t(i)\")\n\
+                with h5py.File(dir + '/run.h5', 'w') as f: f['volts'] = [1.5, 2.5]\n";
+    crate::sql::python(make, &sponde.path("").display().to_string()).unwrap();
+    let ended = tokio::task::block_in_place(|| {
+        let arguments = [
+            "ask",
+            "what is in @run.h5?",
+            "--model",
+            "gpt-4o",
+            "--yes",
+            "-f",
+            "shop.duckdb",
+        ];
+        sponde.run(&arguments)
+    });
+    let prompts = json!(mock.journal().await).to_string();
+    mock.stop().await;
+    assert_eq!(ended.code, Some(0), "{ended}");
+    for words in [
+        "File shop.duckdb: ",
+        "File shop.duckdb, as its library reads it: 1 tables",
+        "Table orders: 70 rows",
+        "- id: BIGINT, 0 to 69",
+        "File run.h5, as its library reads it: 1 datasets",
+        "- volts: float64 2, 1.5 to 2.5",
+    ] {
+        assert!(prompts.contains(words), "{words}: {prompts}");
+    }
 }

@@ -223,7 +223,8 @@ fn the_private_environment_has_the_libraries_of_an_analyst() {
     let (sponde, env) = sponde();
     installed(&sponde, &["python3"]);
     let names = "numpy pandas polars pyarrow duckdb scipy sklearn statsmodels matplotlib seaborn plotly altair openpyxl \
-                 python_calamine lxml requests sqlalchemy psycopg sympy tqdm PIL networkx ipywidgets dill pypdf";
+                 python_calamine lxml requests sqlalchemy psycopg sympy tqdm PIL networkx ipywidgets dill pypdf \
+                 h5py h5netcdf xarray";
     let mut lines = String::new();
     for name in names.split_whitespace() {
         let _ = writeln!(lines, "!import {name}; print('has', '{name}')");

@@ -89,7 +89,8 @@ def duckdb(path):
             described = columns.get((space, table), [])
             for column in described:
                 column["key"] = keys.get((space, table, column["name"]))
-            shown = [it for it in described[:COLUMNS] if it["kind"].startswith(plain)]
+            is_plain = lambda kind: any(it in kind for it in plain) and not any(it in kind for it in ("[", "(", "ENUM")) or kind.startswith("DECIMAL(")
+            shown = [it for it in described[:COLUMNS] if is_plain(it["kind"])]
             # What a view computes may take for ever.
             if shown and not is_view and (rows or 0) <= 3_000_000 and is_time_left():
                 names = [quoted(column["name"]) for column in shown]

@@ -8,7 +8,7 @@ use super::{
     random_cell_id,
 };
 use crate::agent::cell_run::CellRun;
-use crate::agent::event::{Command, TurnEnd};
+use crate::agent::event::Command;
 use crate::agent::stdin::StdinPolicy;
 use crate::agent::turn::{self, Drive, Effect};
 use crate::kernel::{ExecutionEvent, Kernel, Outcome};
@@ -455,36 +455,6 @@ impl Session {
             verdict: verdict.clone(),
             nudge: None,
         })
-    }
-
-    pub(super) async fn finish_turn(&mut self, end: TurnEnd) {
-        self.after_turn().await;
-        if end == TurnEnd::Done {
-            self.doubt_numbers();
-            // A cell of the person's own is no answer.
-            let answered = self.asking.guard.is_answering();
-            if self.options.follow_ups && answered && self.ask_follow_ups() {
-                self.ending = Some(end);
-                return;
-            }
-        }
-        self.conclude_turn(end).await;
-    }
-
-    /// Tells how the turn ended, and what it cost.
-    pub(super) async fn conclude_turn(&mut self, end: TurnEnd) {
-        let turn = self.account();
-        let saved = self.save(true).await;
-        let session = self.transcript.spent();
-        let notebook = saved.then(|| self.options.notebook.display().to_string());
-        self.publish(EventKind::TurnFinished {
-            end,
-            input_tokens: session.usage.input,
-            output_tokens: session.usage.output,
-            turn: turn.into(),
-            session: session.into(),
-            notebook,
-        });
     }
 }
 

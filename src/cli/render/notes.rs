@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{BAD, DIM, EventKind, Renderer, Section, WARN, filter};
+use super::{BAD, DIM, EventKind, GOOD, Renderer, Section, WARN, filter};
 use crate::agent::Decision;
 use crate::agent::approval::{Approval, Ruling};
 use crate::cli::style::HINT;
@@ -69,6 +69,33 @@ impl Renderer {
         );
         for finding in &ruling.findings {
             self.note(WARN, &filter::plain(&finding.words()));
+        }
+    }
+
+    /// What a cell leads to besides its outputs.
+    pub(super) fn cell_event(&mut self, event: &EventKind) {
+        match event {
+            EventKind::StillRunning { interrupts, .. } => {
+                let words = format!("the cell's time is up; interrupted it ({interrupts})");
+                self.note(WARN, &words);
+            }
+            EventKind::PicturesSaved { files, .. } => {
+                for file in files {
+                    let more = beside(Path::new(file));
+                    let shown = filter::plain(&format!("plot: {file}{more}"));
+                    self.linked(GOOD, &shown, file);
+                }
+            }
+            EventKind::FilesChanged { files, .. } => {
+                self.note(DIM, &filter::plain(&files.line()));
+                for line in runs_later(files) {
+                    self.note(WARN, &filter::plain(&line));
+                }
+            }
+            EventKind::OutputRead { arguments, .. } => {
+                self.note(DIM, &filter::plain(&reading(arguments)));
+            }
+            _ => {}
         }
     }
 
