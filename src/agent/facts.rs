@@ -36,6 +36,7 @@ mod table;
 mod target;
 mod text;
 mod thrift;
+pub mod url;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

@@ -255,8 +255,24 @@ def pdf(path, _):
     return {"about": about, "text": next((text for text in texts if text), "")[:600]}
 
 
+def address(path, _):
+    import base64
+    import urllib.parse
+    import urllib.request
+
+    HEAD = 4 << 20
+    if not path.startswith(("http://", "https://")):
+        raise ValueError("not an address")
+    quoted = urllib.parse.quote(path, safe="/:?#[]@!$&'()*+,;=%~")
+    request = urllib.request.Request(quoted, headers={"User-Agent": "Mozilla/5.0 (sponde)", "Range": f"bytes=0-{HEAD - 1}"})
+    with urllib.request.urlopen(request, timeout=5) as answer:
+        head = answer.read(HEAD)
+        total = answer.headers.get("Content-Range", "").rpartition("/")[2] or (answer.headers.get("Content-Length") if answer.status == 200 else "")
+    return {"head": base64.b64encode(head).decode(), "bytes": int(total) if str(total).isdigit() else None}
+
+
 def main(kind, path):
-    readers = {"duckdb": duckdb, "hdf5": hdf5, "orc": orc, "avro": avro, "packed": packed, "pdf": pdf}
+    readers = {"address": address, "duckdb": duckdb, "hdf5": hdf5, "orc": orc, "avro": avro, "packed": packed, "pdf": pdf}
     try:
         if kind in ("sas7bdat", "xport"):
             found = sas(path, kind)

@@ -10,13 +10,15 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::kind::{self, FileKind};
 use super::names::{shown, shown_name, shown_path};
 use super::sketch::{self, Part};
-use super::{COLUMNS, ROOM, is_secret};
+use super::{COLUMNS, ROOM, is_secret, url};
 use crate::kernel::{ExecuteOptions, Kernel, stdout_of};
 
 const SCRIPT: &str = include_str!("inside.py");
@@ -28,6 +30,8 @@ const SECONDS: u64 = 8;
 const WITHIN: Duration = Duration::from_secs(4 * SECONDS + 8);
 /// Bytes of an answer.
 const LONGEST: usize = 512 << 10;
+/// The same with the beginning of a file at an address.
+const LONGEST_HEAD: usize = 8 << 20;
 /// Bytes that tell a file's kind.
 const FIRST: u64 = 4096;
 /// Parts of a file that are told.
@@ -55,6 +59,16 @@ pub fn unread(files: &[&Path], cwd: &Path) -> Vec<UnreadFile> {
         })
     });
     found.take(FILES).collect()
+}
+
+/// Those at addresses.
+pub fn remote(addresses: &[String]) -> Vec<UnreadFile> {
+    let files = addresses.iter().take(FILES).map(|address| UnreadFile {
+        path: address.into(),
+        inner: address.into(),
+        reader: "address",
+    });
+    files.collect()
 }
 
 fn reader_of(file: &Path) -> Option<&'static str> {
@@ -95,7 +109,8 @@ pub async fn ask(kernel: &Kernel, files: &[UnreadFile]) -> String {
     let asked: Vec<(&str, &str)> = (files.iter())
         .filter_map(|file| Some((file.reader, file.path.to_str()?)))
         .collect();
-    let request = json!({"script": SCRIPT, "files": asked, "seconds": SECONDS, "nonce": nonce, "longest": LONGEST});
+    let longest = LONGEST_HEAD;
+    let request = json!({"script": SCRIPT, "files": asked, "seconds": SECONDS, "nonce": nonce, "longest": longest});
     // A string of JSON is one of Python.
     let request = json!(request.to_string());
     let code = format!("_sponde_request = {request}\n{ASK}");
@@ -114,6 +129,9 @@ pub async fn ask(kernel: &Kernel, files: &[UnreadFile]) -> String {
             continue;
         };
         let answer = line.get(at + nonce.len()..).unwrap_or_default();
+        if answer.len() > LONGEST && !files.iter().any(|file| file.reader == "address") {
+            continue;
+        }
         let Ok((path, found)) = serde_json::from_str::<(String, Inside)>(answer) else {
             continue;
         };
@@ -166,6 +184,9 @@ struct Inside {
     /// A module that the environment lacks.
     lacks: Option<String>,
     error: Option<String>,
+    /// The beginning of what is at an address, in base64, and the bytes of all of it.
+    head: Option<String>,
+    bytes: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -195,10 +216,14 @@ struct InsideColumn {
 
 /// In our words: nothing that came begins a line.
 fn parts(file: &UnreadFile, found: &Inside) -> Vec<Part> {
-    let mut head = format!(
-        "File {}, as its library reads it: ",
-        shown_path(&file.inner)
-    );
+    if let Some(Ok(head)) = found.head.as_ref().map(|head| STANDARD.decode(head)) {
+        return url::describe(&file.inner.to_string_lossy(), &head, found.bytes);
+    }
+    let reads = match file.reader {
+        "address" => "as the kernel fetches it",
+        _ => "as its library reads it",
+    };
+    let mut head = format!("File {}, {reads}: ", shown_path(&file.inner));
     if let Some(module) = &found.lacks {
         let _ = write!(
             head,

@@ -4,7 +4,7 @@ use super::Package;
 
 /// Modules and the packages that have them, each looked up on the index. What is here may be installed without a question
 /// (`--install allow`): add only what is well known and well kept.
-const PACKAGES: [(&str, &str); 84] = [
+const PACKAGES: [(&str, &str); 85] = [
     ("altair", "altair"),
     ("arch", "arch"),
     ("Bio", "biopython"),
@@ -89,6 +89,7 @@ const PACKAGES: [(&str, &str); 84] = [
     ("xlrd", "xlrd"),
     ("xlsxwriter", "XlsxWriter"),
     ("yaml", "PyYAML"),
+    ("zstandard", "zstandard"),
 ];
 
 /// Names that no package has although code asks for them: of Python 2, of modules that Python has no more, and of those that
