@@ -301,3 +301,78 @@ async fn the_kernel_is_asked_about_what_only_a_library_reads() {
         assert!(prompts.contains(words), "{words}: {prompts}");
     }
 }
+
+/// A server of one table, which it gives in parts if it is asked so.
+fn serve(table: &'static str) -> u16 {
+    use std::io::{BufRead as _, BufReader, Write as _};
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let head: Vec<String> = lines
+                .map_while(Result::ok)
+                .take_while(|line| !line.is_empty())
+                .collect();
+            let is_part = head
+                .iter()
+                .any(|line| line.to_lowercase().starts_with("range: bytes=0-"));
+            let length = table.len();
+            let status = if is_part {
+                format!("206 Part\r\nContent-Range: bytes 0-{}/{length}", length - 1)
+            } else {
+                "200 OK".to_owned()
+            };
+            let _ = write!(
+                stream,
+                "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{table}"
+            );
+        }
+    });
+    port
+}
+
+/// What is at an address is fetched by the kernel, if its sandbox has a network; and loads by the line that is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_at_an_address_is_told_where_the_network_allows() {
+    let port = serve("day;rain\n2024-01-01;1,5\n2024-01-02;2,5\n2024-01-03;\n");
+    let address = format!("http://127.0.0.1:{port}/rain.csv");
+    let line = format!("df = pd.read_csv('{address}', sep=';', decimal=',', parse_dates=['day'])");
+    let code = format!("import pandas as pd; {line}; print('shape', df.shape, df['rain'].sum())");
+    let mock = crate::sql::model(&[(&code, None)]).await;
+    let sponde = Sponde::new().with_model(&mock);
+    let ask = |network: &str| {
+        let arguments = [
+            "ask",
+            "how much?",
+            "--model",
+            "gpt-4o",
+            "--yes",
+            "--network",
+            network,
+            "-f",
+            &address,
+        ];
+        tokio::task::block_in_place(|| sponde.run(&arguments))
+    };
+    let off = ask("off");
+    assert_eq!(off.code, Some(2), "{off}");
+    assert!(
+        off.stderr.contains("code in this session has no network"),
+        "{off}"
+    );
+    let ended = ask("on");
+    let prompts = json!(mock.journal().await).to_string();
+    mock.stop().await;
+    assert_eq!(ended.code, Some(0), "{ended}");
+    assert!(ended.stderr.contains("shape (3, 2) 4.0"), "{ended}");
+    for words in [
+        &format!("File {address}: 3 rows. Load with {line}"),
+        "- day: date, 2024-01-01 to 2024-01-03",
+        "- rain: float, 1.5 to 2.5; 1 missing",
+    ] {
+        assert!(prompts.contains(words), "{words}: {prompts}");
+    }
+}
