@@ -12,7 +12,7 @@ use crate::agent::query::{
 };
 use crate::agent::stream::Queries;
 use crate::cli::human;
-use crate::cli::look::{Look, TABLE, TableWish};
+use crate::cli::look::{Instead, Look, TABLE, TableWish};
 use crate::cli::render::grid::{GridColumn, grid};
 use crate::cli::style::{columns, rows};
 
@@ -50,7 +50,7 @@ impl Looker {
                 });
                 let wish = wish.ok_or_else(|| format!("which table? {TABLE}"))?;
                 let told = self.table(&wish).await;
-                if told.is_ok() && wish.save.is_none() {
+                if told.is_ok() && !matches!(wish.instead, Some(Instead::Save(_))) {
                     self.last = Some(wish);
                 }
                 told
@@ -72,7 +72,7 @@ impl Looker {
 
     async fn table(&self, wish: &TableWish) -> Result<String, QueryError> {
         let name = wish.name.clone();
-        if let Some(column) = wish.profile.clone() {
+        if let Some(Instead::Profile(column)) = wish.instead.clone() {
             let shown = column.clone();
             let query = Query::Profile { name, column };
             return match self.queries.ask(query).await? {
@@ -89,7 +89,7 @@ impl Looker {
             descending: wish.descending,
             filter: wish.filter.clone(),
         };
-        if let Some(file) = &wish.save {
+        if let Some(Instead::Save(file)) = &wish.instead {
             let bytes = self.queries.save(&name, &rows, Path::new(file)).await?;
             return Ok(format!("saved {file} ({})\n", human::bytes(bytes)));
         }

@@ -102,9 +102,10 @@ impl Renderer {
     /// Questions that could follow.
     pub(super) fn suggested(&mut self, questions: &[String]) {
         for (at, question) in questions.iter().enumerate() {
-            let words = match self.chat {
-                true => format!("/next {}  {question}", at + 1),
-                false => format!("next: {question}"),
+            let words = if self.chat {
+                format!("/next {}  {question}", at + 1)
+            } else {
+                format!("next: {question}")
             };
             self.note(HINT, &filter::plain(&words));
         }
