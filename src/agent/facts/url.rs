@@ -164,9 +164,9 @@ mod tests {
                 b"d;x\n2020-01-02;1,5\n2020-01-03;2,5\n2020",
                 Some(3_500)
             ),
-            "File https://a.example/r.csv?v=2: about 305 rows, here described by the first 2. Load with df = \
+            "File https://a.example/r.csv?v=2: about 307 rows, here described by the first 1. Load with df = \
              pd.read_csv('https://a.example/r.csv?v=2', sep=';', decimal=',', parse_dates=['d'])\n\
-             - d: date, 2020-01-02 to 2020-01-03 (first rows)\n- x: float, 1.5 to 2.5 (first rows)\n"
+             - d: date, 2020-01-02 to 2020-01-02 (first rows)\n- x: float, 1.5 to 1.5 (first rows)\n"
         );
         assert_eq!(
             words("https://a.example/o'b\n.json", b"{\"a\": 1}", Some(8))
