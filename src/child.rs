@@ -5,11 +5,15 @@
 //!
 //! Programs that are asked something and end are in [`crate::program`].
 
+use std::ffi::CString;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, mpsc};
 
+use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
@@ -109,6 +113,22 @@ impl Group {
     }
 }
 
+/// Has the process join control groups before it runs, by these files of theirs. Where that is
+/// refused it runs without them.
+///
+/// # Errors
+/// A path has a zero byte.
+pub(crate) fn join_groups(command: &mut Command, files: &[PathBuf]) -> io::Result<()> {
+    let files = files
+        .iter()
+        .map(|file| CString::new(file.as_os_str().as_bytes()));
+    let files = files.collect::<Result<Vec<_>, _>>()?;
+    if !files.is_empty() {
+        joins_before_it_runs(command, files);
+    }
+    Ok(())
+}
+
 /// A command, the runtime that watches its process, and where the process goes.
 type Job = (Command, Handle, mpsc::SyncSender<io::Result<Child>>);
 
@@ -138,6 +158,28 @@ fn on_the_thread(command: Command) -> io::Result<Child> {
     }
     // A fork: about a millisecond.
     answered.recv().map_err(|_| gone())?
+}
+
+#[expect(
+    unsafe_code,
+    reason = "pre_exec is the only way to join before anything of it runs, without one more program in between"
+)]
+fn joins_before_it_runs(command: &mut Command, files: Vec<CString>) {
+    // SAFETY: between fork and exec only async-signal-safe system calls are made: open, write and close, through
+    // rustix, which neither allocate nor lock.
+    unsafe {
+        command.pre_exec(move || {
+            for file in &files {
+                let opened = open(
+                    file.as_c_str(),
+                    OFlags::WRONLY | OFlags::CLOEXEC,
+                    Mode::empty(),
+                );
+                let _ = opened.and_then(|file| rustix::io::write(&file, b"0"));
+            }
+            Ok(())
+        });
+    }
 }
 
 #[expect(

@@ -130,6 +130,13 @@ pub struct Paths {
 pub struct NoHome;
 
 impl Paths {
+    /// Directories that Sponde alone writes to: other sessions, models, logs.
+    pub fn own_dirs(&self) -> Vec<PathBuf> {
+        [&self.data, &self.cache, &self.state, &self.jupyter_runtime]
+            .map(Clone::clone)
+            .into()
+    }
+
     /// Those that `environment` says.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use super::sandbox::{self, CodeOf, NoGvisor, SandboxSettings};
 use super::{Context, kernels, model};
 use crate::kernel::{ExecuteOptions, Kernel, LaunchOptions, Level, Network, OutputEvent, Sandbox};
 use crate::llm::catalog::Setup;
-use crate::llm::detect::{self, Found};
+use crate::llm::detect::{self, ModelSource};
 use crate::llm::endpoint::KeySource;
 use crate::llm::local;
 
@@ -329,13 +329,13 @@ async fn models(context: &Context) -> Check {
         .await
         .into_iter()
         .filter_map(|found| match found {
-            Found::Key { model, source } => Some(match source {
+            ModelSource::Key { model, source } => Some(match source {
                 KeySource::Variable(variable) => format!("{model} (key in {variable})"),
                 KeySource::Command(_) | KeySource::Ours => {
                     format!("{model} (key by `api-key-command`)")
                 }
             }),
-            Found::Server(server) => {
+            ModelSource::Server(server) => {
                 let first = server.models.first()?;
                 Some(format!("{} at {}", first.name, server.base_url))
             }

@@ -9,7 +9,7 @@ use super::Context;
 use crate::agent::guidance::Coaching;
 use crate::error::{Failure, FailureKind};
 use crate::llm::catalog::{self, CatalogError, Resolved, Setup};
-use crate::llm::detect::{self, Found};
+use crate::llm::detect::{self, ModelSource};
 use crate::llm::endpoint::{Endpoint, Key, KeySource};
 use crate::llm::http;
 use crate::llm::key_command;
@@ -180,12 +180,12 @@ pub async fn is_any(context: &Context) -> bool {
 async fn find(paths: &crate::paths::Paths, setup: Setup<'_>) -> Result<Option<Resolved>, Failure> {
     for found in detect::detect(setup).await {
         match found {
-            Found::Key { model, .. } => {
+            ModelSource::Key { model, .. } => {
                 return catalog::resolve(&model, None, setup)
                     .map(Some)
                     .map_err(|error| catalog_failure(&error));
             }
-            Found::Server(server) => {
+            ModelSource::Server(server) => {
                 if let Some(model) = server.models.first() {
                     let endpoint = server.endpoint(model, setup);
                     return Ok(Some(Resolved::Served(Box::new(endpoint))));

@@ -140,15 +140,7 @@ pub async fn sandbox(
         services: Vec::new(),
         home: context.paths.environment.get("HOME").map(PathBuf::from),
         sockets: paths.sockets.clone(),
-        hidden: [
-            &paths.config,
-            &paths.data,
-            &paths.cache,
-            &paths.state,
-            &paths.jupyter_runtime,
-        ]
-        .map(Clone::clone)
-        .into(),
+        hidden: [vec![paths.config.clone()], paths.own_dirs()].concat(),
         limits: limits_of(&config.kernel_limits),
     })))
 }

@@ -182,6 +182,7 @@ pub async fn start(
         audit: Some(audit::options(&id, &main, approval, context)),
         kernel: main,
         notebook: notebook.clone(),
+        own_dirs: context.paths.own_dirs(),
         transcript: None,
         opened: Some(opened),
         approval,

@@ -1,5 +1,6 @@
 //! Floor 5, the terminal: arguments in, a scrolling transcript out. Holds no logic that another front end would need.
 
+mod allocator;
 pub mod args;
 mod ask;
 mod attach;
@@ -184,6 +185,7 @@ fn block_on(future: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit,
 
 /// For many sessions, which must not wait for each other.
 fn block_on_many(future: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    allocator::for_many_threads();
     let workers = std::thread::available_parallelism().map_or(2, usize::from);
     block_on_workers(workers.clamp(2, MANY), future)
 }

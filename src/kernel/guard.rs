@@ -60,8 +60,10 @@ use super::oversize::Oversize;
 use crate::jupyter::connection::Endpoint;
 use crate::task::{self, Task};
 
-/// What is copied at once. A chunk a direction is all that a guard buffers.
+/// What is copied at once, at most. A chunk a direction is all that a guard buffers.
 const CHUNK: usize = 64 * 1024;
+/// What is copied at once while there is little: most connections are silent most of the time.
+const SMALL_CHUNK: usize = 4 * 1024;
 /// For what a kernel wrote before it stopped reading.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Unanswered `PING`s that are remembered; a kernel that sends more gets fewer answers.
@@ -369,7 +371,7 @@ async fn pass_on(
     note: impl Fn(Note),
     limits: GuardLimits,
 ) -> Ending {
-    let mut buffer = vec![0; CHUNK];
+    let mut buffer = Buffer::new();
     let hello = Instant::now() + limits.handshake;
     loop {
         let late = match scanner.phase {
@@ -386,7 +388,7 @@ async fn pass_on(
             loop {
                 tokio::select! {
                     biased;
-                    read = kernel.read(&mut buffer) => return Ok(read),
+                    read = kernel.read(&mut buffer.0) => return Ok(read),
                     drained = client.drain(), if !client.is_empty() => drained?,
                 }
             }
@@ -403,13 +405,37 @@ async fn pass_on(
             Ok(Ok(0) | Err(_)) => return Ending::Closed(Closing::Kernel),
             Err(_) => return Ending::Closed(Closing::Client),
         };
-        match scanner.pass_on(&buffer[..count], client, &note).await {
+        match scanner.pass_on(&buffer.0[..count], client, &note).await {
             Ok(()) => {}
             Err(Refusal::Broken(violation)) => return Ending::Hostile(violation),
             Err(Refusal::Unwritable) => return Ending::Closed(Closing::Client),
         }
         if client.push().await.is_err() {
             return Ending::Closed(Closing::Client);
+        }
+        buffer.fit(count);
+    }
+}
+
+/// Where bytes are read to: small until a read fills it, and again when there is little.
+struct Buffer(Vec<u8>);
+
+impl Buffer {
+    fn new() -> Self {
+        Self(vec![0; SMALL_CHUNK])
+    }
+
+    /// Takes the size for the next read, after one of so many bytes.
+    fn fit(&mut self, count: usize) {
+        let wanted = if count == self.0.len() {
+            CHUNK
+        } else if count < SMALL_CHUNK {
+            SMALL_CHUNK
+        } else {
+            return;
+        };
+        if self.0.len() != wanted {
+            self.0 = vec![0; wanted];
         }
     }
 }

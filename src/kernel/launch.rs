@@ -115,7 +115,7 @@ pub(super) async fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host
     };
     let program = command.first().cloned().unwrap_or_default();
     let process = match &options.sandbox {
-        Sandbox::Full => Process::spawn(&command, &env, &options.cwd, end),
+        Sandbox::Full => Process::spawn(&command, &env, &options.cwd, &[], end),
         Sandbox::Confined(confinement) => {
             let confined = sandbox::open(
                 confinement,
@@ -130,12 +130,7 @@ pub(super) async fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host
                 kernel: kernel.name.clone(),
                 reason,
             })?;
-            match confined.cage {
-                Some(kind) => {
-                    Process::spawn_caged(kind, &confined.command, &confined.env, end).await
-                }
-                None => Process::spawn(&confined.command, &confined.env, &options.cwd, end),
-            }
+            Process::spawn_confined(&confined, &options.cwd, end).await
         }
     };
     let process = process.map_err(|error| KernelError::Spawn {

@@ -30,7 +30,7 @@ const SERVERS: [ProviderKind; 4] = [
 
 /// Something that could be used.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Found {
+pub enum ModelSource {
     /// A key, with the model its provider would be asked for by default.
     Key {
         /// Where it is.
@@ -65,24 +65,24 @@ impl Server {
 
 /// Looks around: keys first, best first; servers only if there is no key. A server named in
 /// `OPENAI_BASE_URL` counts as chosen by the person and comes before everything.
-pub async fn detect(setup: Setup<'_>) -> Vec<Found> {
+pub async fn detect(setup: Setup<'_>) -> Vec<ModelSource> {
     if set(setup.environment, "OPENAI_BASE_URL").is_some() {
         let named = server(ProviderKind::OpenAiCompatible, setup, LONG_PATIENCE).await;
         if let Some(named) = named.filter(|named| !named.models.is_empty()) {
-            return vec![Found::Server(named)];
+            return vec![ModelSource::Server(named)];
         }
     }
     let keys = keys(setup);
     if keys.is_empty() {
         let running = servers(setup).await;
-        running.into_iter().map(Found::Server).collect()
+        running.into_iter().map(ModelSource::Server).collect()
     } else {
         keys
     }
 }
 
 /// The keys there are, best first: those of the environment, and programs that print one.
-pub fn keys(setup: Setup<'_>) -> Vec<Found> {
+pub fn keys(setup: Setup<'_>) -> Vec<ModelSource> {
     PROVIDERS
         .iter()
         .filter_map(|provider| {
@@ -91,7 +91,7 @@ pub fn keys(setup: Setup<'_>) -> Vec<Found> {
             let command = place.key_command();
             let key = place.key(setup.environment).map(|key| key.source);
             let source = key.or_else(|| command.map(|_| KeySource::Command(place.name.clone())))?;
-            Some(Found::Key {
+            Some(ModelSource::Key {
                 source,
                 model: format!("{}/{model}", place.name),
             })
@@ -200,12 +200,12 @@ mod tests {
         assert_eq!(
             found,
             vec![
-                Found::Server(Server {
+                ModelSource::Server(Server {
                     kind: ProviderKind::Ollama,
                     base_url: ollama,
                     models: vec![plain("qwen3:4b")],
                 }),
-                Found::Server(Server {
+                ModelSource::Server(Server {
                     kind: ProviderKind::LlamaServer,
                     base_url: format!("{llama}/v1"),
                     models: vec![plain("local")],
@@ -221,7 +221,7 @@ mod tests {
             ("OPENAI_API_KEY", " ".to_owned()),
             ("GROQ_API_KEY", "g".to_owned()),
         ]);
-        let key = |source, model: &str| Found::Key {
+        let key = |source, model: &str| ModelSource::Key {
             source,
             model: model.to_owned(),
         };
@@ -265,7 +265,7 @@ mod tests {
         };
         assert_eq!(
             detect(setup).await,
-            vec![Found::Server(Server {
+            vec![ModelSource::Server(Server {
                 kind: ProviderKind::OpenAiCompatible,
                 base_url: format!("{named}/v1"),
                 models: vec![plain("gpt-4o")],

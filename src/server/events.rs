@@ -12,10 +12,12 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::encoded::EncodedStream;
 use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::state::Shared;
@@ -27,6 +29,8 @@ use crate::app::registry::ClientGuard;
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// A representation of an output that is longer is fetched by who wants it.
 const LARGE: usize = 64 << 10;
+/// Items that are there already go together, up to so many bytes.
+const TOGETHER: usize = 32 << 10;
 /// Characters of a client's name.
 const NAME: usize = 64;
 
@@ -63,6 +67,7 @@ pub(super) async fn events(
     let follower = Follower {
         client,
         first: Some(Bytes::from(first)),
+        encoded: shared.encoded.of(&id),
         _counted: live.client(),
     };
     let messages = futures_util::stream::unfold(follower, |mut follower| async {
@@ -82,6 +87,7 @@ pub(super) async fn events(
 struct Follower {
     client: Client,
     first: Option<Bytes>,
+    encoded: Arc<EncodedStream>,
     _counted: ClientGuard,
 }
 
@@ -93,10 +99,30 @@ impl Follower {
         let Ok(received) = tokio::time::timeout(HEARTBEAT, self.client.next()).await else {
             return Some(Bytes::from_static(b":\n\n"));
         };
-        Some(match received? {
-            Received::Item(item) => message(item.id, &without_large(&*item)).into(),
-            Received::Snapshot(snapshot) => of_snapshot(&snapshot).into(),
+        let message = self.message(&received?);
+        let mut together = Vec::new();
+        while together.len().max(message.len()) < TOGETHER
+            && let Some(Some(received)) = self.client.next().now_or_never()
+        {
+            if together.is_empty() {
+                together.extend(&message);
+            }
+            together.extend(self.message(&received));
+        }
+        Some(if together.is_empty() {
+            message
+        } else {
+            together.into()
         })
+    }
+
+    fn message(&self, received: &Received) -> Bytes {
+        match received {
+            Received::Item(item) => self
+                .encoded
+                .message(item.id, || message(item.id, &without_large(&**item))),
+            Received::Snapshot(snapshot) => of_snapshot(snapshot).into(),
+        }
     }
 }
 

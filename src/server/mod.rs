@@ -22,6 +22,7 @@ mod counters;
 mod directories;
 mod document;
 mod download;
+mod encoded;
 mod events;
 mod extract;
 mod files;

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::access::Access;
 use super::counters::Counters;
+use super::encoded::EncodedStreams;
 use super::jupyter::state::JupyterState;
 use super::keys::Keys;
 use super::mcp_state::McpState;
@@ -35,6 +36,8 @@ pub(super) struct Shared {
     pub(super) keys: Keys,
     /// What is counted.
     pub(super) counters: Counters,
+    /// What several clients of a session get.
+    pub(super) encoded: EncodedStreams,
     /// For the frames of outputs.
     pub(super) tickets: Tickets,
     /// When it began.
@@ -60,6 +63,7 @@ impl Shared {
             defaults,
             keys: Keys::default(),
             counters: Counters::default(),
+            encoded: EncodedStreams::default(),
             tickets: Tickets::new(),
             started: Instant::now(),
         }

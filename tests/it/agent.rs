@@ -53,6 +53,7 @@ pub(crate) fn start_with(
     let model = ScriptedProvider::new(info, replies);
     let mut options = AgentOptions {
         unread: Vec::new(),
+        own_dirs: Vec::new(),
         models: None,
         provider: Some(Arc::new(model.clone())),
         system: "system".to_owned(),

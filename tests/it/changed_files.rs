@@ -124,6 +124,37 @@ async fn what_a_cell_did_to_files_is_told_kept_and_taken_back() {
     assert_eq!(undone["restored"], json!(["data.csv", "old.txt"]));
 }
 
+/// A person works in their home directory, where Sponde keeps other sessions: those are nothing that a cell has done, and
+/// taking the cell back leaves them as they are.
+#[tokio::test]
+async fn other_sessions_in_the_workspace_are_not_its_files() {
+    let code = "open('data/other.ipynb', 'a').write(' more'); open('mine', 'w').write('1')";
+    let replies = [call(code), Reply::text("Done.")];
+    let mut session = start_with(ipykernel(), Approval::Never, replies, |options, dir| {
+        let work = dir.join("work");
+        std::fs::create_dir_all(work.join("data")).unwrap();
+        std::fs::write(work.join("data/other.ipynb"), "some").unwrap();
+        options.own_dirs = vec![work.join("data")];
+        options.kernel.cwd = work;
+        options.undo = Some(UndoOptions::below(&dir.join("undo")));
+    });
+    session.submit("go").await;
+    let (events, _) = session.turn().await;
+    let [files] = &changes(&events)[..] else {
+        panic!("{events:?}")
+    };
+    let created: Vec<&str> = files.created.iter().map(|file| &*file.path).collect();
+    assert_eq!((created, files.changed.len()), (vec!["mine"], 0));
+    let to = UndoTo::Turns(1);
+    session.send(Command::Undo { to, anyway: true }).await;
+    let undone = |event: &EventKind| matches!(event, EventKind::Undone(_));
+    session.until(undone).await;
+    let work = session.dir.path().join("work");
+    assert!(!work.join("mine").exists());
+    let other = std::fs::read_to_string(work.join("data/other.ipynb")).unwrap();
+    assert_eq!(other, "some more");
+}
+
 /// Instructions that code has written are not followed, and a person is told where they came from.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_code_leaves_for_later_is_pointed_out_and_gains_nothing() {

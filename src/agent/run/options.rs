@@ -43,6 +43,8 @@ pub struct AgentOptions {
     pub others: Vec<LaunchOptions>,
     /// Where the notebook is kept; its directory exists.
     pub notebook: PathBuf,
+    /// Directories that are not the workspace's even where they lie in it: other sessions are in them.
+    pub own_dirs: Vec<PathBuf>,
     /// The conversation that goes on, as `notebook` has it; `None` for a new one, and where `opened` has it.
     pub transcript: Option<Transcript>,
     /// The session on disk, new or as it was; without it only the notebook is kept.

@@ -34,6 +34,7 @@ impl Watching {
 /// Files and directories of the session, which are not the workspace's wherever they are.
 pub(super) fn own_files(options: &AgentOptions) -> Vec<PathBuf> {
     let mut own = vec![options.notebook.clone(), options.kernel.runtime_dir.clone()];
+    own.extend(options.own_dirs.iter().cloned());
     own.extend(options.undo.as_ref().map(|undo| undo.dir.clone()));
     if let Some(audit) = &options.audit {
         let files = &audit.files;

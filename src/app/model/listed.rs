@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::variables;
 use crate::app::Context;
 use crate::llm::catalog::Setup;
-use crate::llm::detect::{self, Found};
+use crate::llm::detect::{self, ModelSource};
 use crate::llm::local::installed_models;
 
 /// A model that can be named.
@@ -36,8 +36,8 @@ pub async fn listed(context: &Context) -> Vec<ListedModel> {
     }
     for found in detect::detect(setup).await {
         match found {
-            Found::Key { model, .. } => add(model, "key"),
-            Found::Server(server) => {
+            ModelSource::Key { model, .. } => add(model, "key"),
+            ModelSource::Server(server) => {
                 for model in &server.models {
                     add(server.endpoint(model, setup).info.name, "server");
                 }

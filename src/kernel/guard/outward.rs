@@ -5,7 +5,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 use super::scanner::{Refusal, Scanner};
-use super::{CHUNK, Closing, GuardLimits};
+use super::{Buffer, Closing, GuardLimits};
 use crate::kernel::zmtp::push_head;
 
 /// Client to kernel: ours is trusted, and read only to know where something of the guard may stand.
@@ -25,7 +25,7 @@ pub(super) async fn outward(
         },
         None,
     );
-    let mut buffer = vec![0; CHUNK];
+    let mut buffer = Buffer::new();
     loop {
         let message = async {
             match &mut messages {
@@ -34,12 +34,15 @@ pub(super) async fn outward(
             }
         };
         let written = tokio::select! {
-            read = client.read(&mut buffer) => {
+            read = client.read(&mut buffer.0) => {
                 let Ok(count @ 1..) = read else {
                     return Closing::Client;
                 };
-                match scanner.pass_on(&buffer[..count], &mut kernel, drop).await {
-                    Ok(()) => Ok(()),
+                match scanner.pass_on(&buffer.0[..count], &mut kernel, drop).await {
+                    Ok(()) => {
+                        buffer.fit(count);
+                        Ok(())
+                    }
                     Err(Refusal::Broken(_)) => return Closing::Client,
                     Err(Refusal::Unwritable) => return Closing::Kernel,
                 }

@@ -10,8 +10,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{ChildStderr, Command};
 
 use super::{Adopted, ExitReason};
-use crate::child::{Lifetime, Supervised};
-use crate::kernel::sandbox::{Cage, CageKind};
+use crate::child::{self, Lifetime, Supervised};
+use crate::kernel::sandbox::{Cage, Confined};
 use crate::task::{self, Task};
 
 /// How much of a kernel's own stderr is kept for error messages.
@@ -71,6 +71,7 @@ fn prepare(
     command: &[String],
     env: &[(String, String)],
     cwd: &Path,
+    groups: &[PathBuf],
     end: &EndOf,
 ) -> std::io::Result<(Command, Lifetime)> {
     let [program, args @ ..] = command else {
@@ -84,6 +85,7 @@ fn prepare(
         .current_dir(cwd)
         .stdin(Stdio::null())
         .stdout(Stdio::null());
+    child::join_groups(&mut command, groups)?;
     let lifetime = match end {
         EndOf::Parent => {
             command.stderr(Stdio::piped());
@@ -111,14 +113,15 @@ impl Process {
         }
     }
 
-    /// Starts `command` in `cwd` with exactly `env`.
+    /// Starts `command` in `cwd` with exactly `env`; it joins the control groups of these files first.
     pub(in crate::kernel) fn spawn(
         command: &[String],
         env: &[(String, String)],
         cwd: &Path,
+        groups: &[PathBuf],
         end: EndOf,
     ) -> std::io::Result<Self> {
-        let (command, lifetime) = prepare(command, env, cwd, &end)?;
+        let (command, lifetime) = prepare(command, env, cwd, groups, &end)?;
         let mut started = Supervised::spawn(command, lifetime)?;
         let stderr = started.child.stderr.take();
         Ok(Self {
@@ -129,16 +132,24 @@ impl Process {
         })
     }
 
-    /// The same for a command that makes a cage and starts the kernel in it.
-    pub(in crate::kernel) async fn spawn_caged(
-        kind: CageKind,
-        command: &[String],
-        env: &[(String, String)],
+    /// The same for a command that confines the kernel, in a cage or in its own process.
+    pub(in crate::kernel) async fn spawn_confined(
+        confined: &Confined,
+        cwd: &Path,
         end: EndOf,
     ) -> std::io::Result<Self> {
+        let Confined {
+            command,
+            env,
+            cage,
+            groups,
+        } = confined;
+        let Some(kind) = *cage else {
+            return Self::spawn(command, env, cwd, groups, end);
+        };
         let kept = end != EndOf::Parent;
-        // Where it works is among its arguments.
-        let (command, lifetime) = prepare(command, env, Path::new("/"), &end)?;
+        // Where a cage's kernel works is among its arguments.
+        let (command, lifetime) = prepare(command, env, Path::new("/"), groups, &end)?;
         let (member, pid, stderr) = Cage::start(command, lifetime, kind)
             .await
             .map_err(std::io::Error::other)?;

@@ -32,6 +32,17 @@ enum Version {
     Two,
 }
 
+impl Version {
+    /// The file by which a process of one thread joins.
+    fn join(self) -> &'static str {
+        match self {
+            // For a thread that moves itself Linux does not wait until no process forks (10 ms).
+            Self::One => "tasks",
+            Self::Two => "cgroup.procs",
+        }
+    }
+}
+
 const MEMORY: &str = "memory";
 const PROCESSES: &str = "pids";
 
@@ -72,7 +83,7 @@ impl Group {
                     })
             });
             if limited {
-                joins.push(dir.join("cgroup.procs"));
+                joins.push(dir.join(version.join()));
             } else {
                 let _ = std::fs::remove_dir(&dir);
             }

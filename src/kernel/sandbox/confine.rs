@@ -7,7 +7,6 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustix::process::{
@@ -43,8 +42,6 @@ pub(super) enum How {
     },
     /// In the place of this process.
     InPlace(Reach),
-    /// Joins control groups by these files, and becomes the command, which confines itself then.
-    Join(Vec<PathBuf>),
 }
 
 impl Order {
@@ -68,16 +65,9 @@ pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, Stri
     let program = arguments.next().ok_or("there is no command")?;
     let mut command = Command::new(&program);
     command.args(arguments);
-    if let How::Join(files) = &order.how {
-        for file in files {
-            // Where it is refused there are still the limits of each process.
-            let _ = std::fs::write(file, "0");
-        }
-        return Err(failed(&program, &command.exec()));
-    }
     let others = match &order.how {
         // In namespaces of their own users have only what is started there.
-        How::First { .. } | How::Join(_) => 0,
+        How::First { .. } => 0,
         // Their other programs count too, and must not keep the kernel from starting.
         How::InPlace(_) => processes_of_this_user(),
     };
@@ -94,7 +84,7 @@ pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, Stri
                 bound,
             )
         }
-        how @ (How::InPlace(_) | How::Join(_)) => (how, None),
+        how @ How::InPlace(_) => (how, None),
     };
     // Root's power over other processes and files would go round both tiers.
     let nothing = CapabilitySet::empty();
@@ -105,7 +95,6 @@ pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, Stri
     };
     set_capabilities(None, none).map_err(|error| error.to_string())?;
     match how {
-        How::Join(_) => Err("it has joined".to_owned()),
         How::InPlace(reach) => {
             landlock::apply(&reach)?;
             seccomp::apply(order.internet)?;

@@ -37,6 +37,5 @@ pub use net::{
     AllowList, Connection, ConnectionEnd, Connections, Network, NetworkContext, Registry, Resolve,
     Resolver, Rule,
 };
-pub(super) use open::open;
+pub(super) use open::{Confined, open};
 pub use policy::{Confinement, Extent, Level, LevelChoice, Sandbox};
-pub(super) use tier::CageKind;

@@ -1,6 +1,6 @@
 //! Starts a kernel confined, by whichever tier there is.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::bridge::Bridge;
 use super::bubblewrap::{self, Inside, PROGRAM};
@@ -63,6 +63,8 @@ pub(in crate::kernel) struct Confined {
     pub(in crate::kernel) env: Vec<(String, String)>,
     /// What it makes around the kernel, which is not our child then.
     pub(in crate::kernel) cage: Option<CageKind>,
+    /// The files by which its first process joins control groups.
+    pub(in crate::kernel) groups: Vec<PathBuf>,
 }
 
 /// What has to run so that `command` runs confined. Its sockets and connection files are in what it shares with us
@@ -124,8 +126,12 @@ pub(in crate::kernel) fn open(
         kept,
     };
     let command = fence(confinement, view, &inside, files, (command, &env))?;
-    let command = joined(confinement, command)?;
-    Ok(Confined { command, env, cage })
+    Ok(Confined {
+        command,
+        env,
+        cage,
+        groups: Group::make(&confinement.limits),
+    })
 }
 
 /// The command that fences the kernel's own in.
@@ -191,22 +197,6 @@ fn fence(
             command
         }
     })
-}
-
-/// The same in a control group, where one can be made.
-fn joined(confinement: &Confinement, command: Vec<String>) -> Result<Vec<String>, String> {
-    let groups = Group::make(&confinement.limits);
-    if groups.is_empty() {
-        return Ok(command);
-    }
-    let order = Order {
-        how: How::Join(groups),
-        limits: confinement.limits.clone(),
-        internet: Internet::Any,
-    };
-    let mut joining = vec![words(&confinement.program)];
-    joining.extend(order.arguments(&command)?);
-    Ok(joining)
 }
 
 fn words(path: &Path) -> String {

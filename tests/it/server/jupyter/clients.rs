@@ -197,7 +197,10 @@ async fn jupyterlab_runs_notebooks_with_our_kernels() {
         "jupyterlab/bin/jupyter-lab",
         &server,
         &sponde,
-        &["--LabApp.news_url=None"],
+        &[
+            "--LabApp.news_url=None",
+            "--LabApp.expose_app_in_browser=True",
+        ],
     );
     tokio::task::block_in_place(|| lab.wait());
     let mut page = browser
@@ -208,8 +211,10 @@ async fn jupyterlab_runs_notebooks_with_our_kernels() {
         .await;
     page.until("document.querySelectorAll('.jp-Notebook .jp-CodeCell').length === 4")
         .await;
-    let idle =
-        "document.querySelector('.jp-Notebook-ExecutionIndicator')?.dataset.status === 'idle'";
+    // The page connects twice: a gateway's jupyter_server does not take the first subprotocol it asks for, and
+    // JupyterLab forgets a cell that somebody runs in between. What the page shows as idle says nothing of it.
+    let idle = "(({connectionStatus, status}) => connectionStatus === 'connected' && status === 'idle')\
+        ([...jupyterapp.shell.widgets('main')].find((it) => it.sessionContext).sessionContext.session.kernel)";
     page.until(idle).await;
     page.click(".jp-Notebook .jp-CodeCell .jp-InputPrompt")
         .await;
@@ -297,6 +302,10 @@ impl JupyterServer {
 
 impl Drop for JupyterServer {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+            eprintln!("what `{}` said:\n{log}", self.url);
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
