@@ -49,6 +49,8 @@ pub struct Config {
     pub add_dirs: Vec<PathBuf>,
     /// Requests to the model in one turn.
     pub max_steps: Option<u32>,
+    /// Whether the model suggests questions that could follow each answer.
+    pub follow_ups: Option<bool>,
     /// What a session and each of its turns may cost.
     pub budget: Budget,
     /// Seconds that a cell of the model may run.

@@ -406,6 +406,11 @@ pub enum EventKind {
         /// The words.
         message: String,
     },
+    /// Questions that could follow, as the model suggests them.
+    FollowUps {
+        /// At most three, a line each.
+        questions: Vec<String>,
+    },
     /// The agent is idle again.
     TurnFinished {
         /// How the turn ended.

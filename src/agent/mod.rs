@@ -10,6 +10,7 @@ pub mod budget;
 mod cell_run;
 pub mod event;
 pub mod facts;
+pub mod frame_file;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
 pub mod guidance;

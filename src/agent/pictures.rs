@@ -52,6 +52,14 @@ impl PictureFiles {
         }
     }
 
+    /// Writes what belongs to a picture beside it, under the same name with this extension.
+    ///
+    /// # Errors
+    /// What the operating system said; also where such a file is there.
+    pub fn write_beside(&self, picture: &Path, extension: &str, bytes: &[u8]) -> io::Result<()> {
+        write_new(&picture.with_extension(extension), bytes)
+    }
+
     /// Where a picture is, as notebook and code name it; code works in `cwd`.
     pub fn place(&self, file: &Path, cwd: &Path) -> OutputFolderPath {
         let name = |path: &Path| {

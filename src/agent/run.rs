@@ -34,13 +34,17 @@ mod asking;
 mod auditing;
 mod busy;
 mod cells;
+mod charts;
 mod checkpoints;
 mod compacting;
 mod discretion;
 mod disk;
 mod effects;
+mod ending;
+mod following;
 mod guards;
 mod hinting;
+mod inside;
 mod installing;
 mod judging;
 mod keeping;
@@ -77,6 +81,7 @@ use installing::next_installed;
 use kernel_slot::{MAIN, Slots};
 use models::next_opened;
 pub use options::AgentOptions;
+use rerun::Replayed;
 use restoring::{Resuming, next_replayed};
 use running::{Running, next_execution_event};
 use sampled::next_delta;
@@ -205,6 +210,7 @@ impl Session {
                 event = next_execution_event(self.cells.running.as_mut()) => self.executed(event).await,
                 event = next_replayed(self.resuming.restoring.as_mut()) => self.replayed(event).await,
                 answer = next_answer(self.cells.answering.as_mut()) => self.answered(answer).await,
+                answer = next_answer(self.asking.following.as_mut()) => self.followed(answer).await,
                 came = next_installed(self.cells.installing.as_mut()) => self.installed(came).await,
                 opened = next_opened(self.asking.switch.as_mut()) => self.opened(opened).await,
                 draft = next_draft(&mut self.asking.budget) => self.compacted(draft).await,
@@ -223,7 +229,8 @@ impl Session {
         Box::pin(self.finish()).await;
     }
 
-    async fn handle(&mut self, wanted: Wanted) {
+    /// Returns whether the session is to end.
+    async fn handle(&mut self, wanted: Wanted, inbox: &mut mpsc::Receiver<Request>) -> bool {
         let starts = matches!(wanted.command, Command::Submit { .. } | Command::Run { .. });
         if starts && self.turn.state == State::Idle {
             self.disk.is_touched = true;
@@ -232,7 +239,7 @@ impl Session {
         let wanted = if starts {
             match self.hold(wanted).await {
                 Some(wanted) => wanted,
-                None => return,
+                None => return false,
             }
         } else {
             wanted
@@ -247,12 +254,20 @@ impl Session {
                 }
                 self.begin_turn(text.clone());
                 self.tell_of_files(&text);
+                let stopped = self.look_inside(inbox).await;
+                if matches!(stopped, Some(Replayed::Ending)) {
+                    return true;
+                }
                 self.drive(Input::Submit).await;
+                if stopped.is_some() {
+                    self.drive(Input::Interrupt).await;
+                }
             }
             Command::Run { code, language } => {
                 self.run_own(code, language.as_deref(), sent).await;
             }
             Command::Compact => self.drive(Input::Compact).await,
+            Command::Suggest => self.suggest().await,
             Command::Decide { cell, decision } => {
                 self.asking.guard.goes_on();
                 self.decided(&cell, &decision);
@@ -296,6 +311,7 @@ impl Session {
             Command::Undo { .. } | Command::Checkpoints | Command::Shutdown => {}
         }
         self.subscribers.by = None;
+        false
     }
 
     /// The person's words, which a turn begins with.

@@ -159,6 +159,7 @@ fn defaults() -> Vec<Setting> {
         setting("network", "off".into(), None),
         unset("add-dirs", "none"),
         known("max-steps", MAX_STEPS.into()),
+        setting("follow-ups", false.into(), None),
         unset("budget.session.cost", "no limit"),
         unset("budget.session.tokens", "no limit"),
         unset("budget.turn.cost", "no limit"),

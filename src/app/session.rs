@@ -22,7 +22,7 @@ use super::settings::{Lifetime, ModelAt, SessionSettings};
 use super::workspace::{self, KernelAt, Workspace};
 use crate::agent::approval::Approval;
 use crate::agent::asides::Asides;
-use crate::agent::facts::glob;
+use crate::agent::facts::{glob, url};
 use crate::agent::guidance::Coaching;
 use crate::agent::store::Opened;
 use crate::agent::undo::UndoOptions;
@@ -96,6 +96,9 @@ pub async fn start(
     let cwd = workdir(old.as_ref(), &origin, &notebook, &here);
     let files = files(settings, &notebook, context)?;
     let named_files = workspace::described(&files, &here, &cwd, &kernel)?;
+    let addresses = addresses(settings);
+    let named_files = workspace::with_addresses(named_files, &addresses);
+    let unread = workspace::unread(&files, &addresses, &here, &cwd, &kernel);
     let instructions = project::instructions(&here, settings, context);
     let added = instructions.iter().map(|it| it.source.clone()).collect();
     let models = Switchboard::new(
@@ -130,6 +133,9 @@ pub async fn start(
     let offers = kernels.iter().copied().map(offer).collect();
     let wanted = settings.sandbox.or_as_before(origin.sandbox.as_ref());
     let (sandbox, sandbox_line) = sandbox::session(&wanted, &workspace, &files, context).await?;
+    if let Some(address) = addresses.first() {
+        workspace::reaches(address, &sandbox)?;
+    }
     let sandbox = databases::visible(databases.as_ref(), sandbox);
     let sql = databases::sql(databases.as_ref(), &kernels, &sandbox);
     let main = LaunchOptions {
@@ -164,6 +170,11 @@ pub async fn start(
         system: system.unwrap_or_default(),
         instructions: added,
         facts,
+        unread: if at == KernelAt::Here {
+            unread
+        } else {
+            Vec::new()
+        },
         before: words,
         coaching,
         others,
@@ -178,6 +189,7 @@ pub async fn start(
         rules: context.config.approval.rules.clone(),
         judges_clients: settings.judges_clients,
         max_steps: max_steps(settings, context),
+        follow_ups: settings.follow_ups || context.config.follow_ups.unwrap_or_default(),
         budgets,
         at_limit: AtLimit::with_person(settings.attended),
         cell_timeout: Some(cell_timeout(settings, context)),
@@ -281,6 +293,12 @@ fn others_like(
         .collect()
 }
 
+/// The addresses among the files that were named.
+fn addresses(settings: &SessionSettings) -> Vec<String> {
+    let files = settings.files.iter();
+    files.filter_map(|file| url::of(file)).collect()
+}
+
 /// The files that the model is told about: those that were named, and what was piped in.
 fn files(
     settings: &SessionSettings,
@@ -289,7 +307,7 @@ fn files(
 ) -> Result<Vec<PathBuf>, Failure> {
     let here = current_dir(context)?;
     let mut files = Vec::new();
-    for file in &settings.files {
+    for file in settings.files.iter().filter(|it| url::of(it).is_none()) {
         if here.join(file).exists() || !glob::is_pattern(file) {
             files.push(file.clone());
             continue;

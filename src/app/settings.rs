@@ -53,6 +53,8 @@ pub struct SessionSettings {
     pub replay: bool,
     /// How often the model may be asked for one question.
     pub max_steps: Option<u32>,
+    /// Whether the model suggests questions that could follow an answer.
+    pub follow_ups: bool,
     /// US dollars that the session may cost.
     pub max_cost: Option<f64>,
     /// Tokens that the session may take, sent and received.

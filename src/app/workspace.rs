@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::agent::facts::{self, Language};
+use crate::agent::facts::inside::{self, UnreadFile};
+use crate::agent::facts::{self, Language, url};
 use crate::agent::guidance::Coaching;
 use crate::error::Failure;
-use crate::kernel::KernelSource;
+use crate::kernel::{KernelSource, Network, Sandbox};
 
 /// Where a session works, and for whom.
 pub struct Workspace<'a> {
@@ -58,6 +59,46 @@ pub fn described(
     let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     facts::files(&files, cwd, Language::of(&kernel.spec.language))
         .map_err(|(path, error)| Failure::usage(format!("could not read `{path}`: {error}")))
+}
+
+/// Those of them that the kernel is asked about, for only a library can read them.
+pub fn unread(
+    files: &[PathBuf],
+    addresses: &[String],
+    here: &Path,
+    cwd: &Path,
+    kernel: &KernelSource,
+) -> Vec<UnreadFile> {
+    if Language::of(&kernel.spec.language) != Language::Python {
+        return Vec::new();
+    }
+    let files: Vec<PathBuf> = files.iter().map(|file| here.join(file)).collect();
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    let mut unread = inside::unread(&files, cwd);
+    unread.extend(inside::remote(addresses));
+    unread
+}
+
+/// The words about files, and those about what is at `addresses`.
+pub fn with_addresses(words: String, addresses: &[String]) -> String {
+    let files = (!words.is_empty()).then_some(words).into_iter();
+    let named = addresses.iter().map(|it| url::named(it));
+    files.chain(named).collect::<Vec<_>>().join("\n")
+}
+
+/// What is at an address is fetched by the kernel.
+///
+/// # Errors
+/// Its sandbox has no network.
+pub fn reaches(address: &str, sandbox: &Sandbox) -> Result<(), Failure> {
+    match sandbox {
+        Sandbox::Confined(confinement) if confinement.network == Network::Off => {
+            let words = format!("`{address}` cannot be read: code in this session has no network");
+            Err(Failure::usage(words)
+                .hint("allow its host with --network allow:HOST, or download the file first"))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Workspace<'_> {

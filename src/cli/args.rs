@@ -205,6 +205,9 @@ pub struct SessionArgs {
     /// How often the model may be asked for one question.
     #[arg(long, value_name = "N")]
     pub max_steps: Option<u32>,
+    /// Show three questions that could follow each answer; the model is asked for them, which costs a request.
+    #[arg(long)]
+    pub follow_ups: bool,
     /// How many US dollars the session may cost; what the next request would cost is estimated before it is sent.
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub max_cost: Option<f64>,
@@ -247,6 +250,7 @@ impl SessionArgs {
             notebook: self.notebook,
             replay: self.replay,
             max_steps: self.max_steps,
+            follow_ups: self.follow_ups,
             max_cost: self.max_cost,
             max_tokens: self.max_tokens,
             cell_timeout: self.cell_timeout,

@@ -220,6 +220,10 @@ impl Front {
                     }
                     command
                 }
+                Err(LineMeaning::FollowUp(number)) => match renderer.follow_up(number) {
+                    Some(text) => Command::Submit { text },
+                    None => continue,
+                },
                 Err(LineMeaning::Model(name)) => {
                     let now = self.model.as_deref();
                     match model::set(name, now, view, renderer, &mut self.signals).await {

@@ -14,7 +14,7 @@ use crate::cli::exit::Exit;
 use crate::error::Failure;
 
 /// The arguments of a session that go before a setting, and which.
-const ARGUMENTS: [(&str, &str); 14] = [
+const ARGUMENTS: [(&str, &str); 15] = [
     ("model", "model"),
     ("code_mode", "code-mode"),
     ("kernel", "kernel"),
@@ -26,6 +26,7 @@ const ARGUMENTS: [(&str, &str); 14] = [
     ("approval", "approval.policy"),
     ("install", "install"),
     ("max_steps", "max-steps"),
+    ("follow_ups", "follow-ups"),
     ("max_cost", "budget.session.cost"),
     ("max_tokens", "budget.session.tokens"),
     ("cell_timeout", "cell-timeout"),

@@ -62,6 +62,8 @@ pub(in crate::cli) enum LineMeaning {
     Look(Look),
     /// When to ask before code runs; `None` tells.
     Approve(Option<Approval>),
+    /// A question that the model has suggested is asked, by its number.
+    FollowUp(usize),
     /// What code may do now.
     Sandbox,
     /// What holds now.
@@ -214,6 +216,13 @@ fn command(
         "/exit" | "/quit" => alone(LineMeaning::End),
         "/checkpoints" => alone(LineMeaning::Past(Wish::Checkpoints)),
         "/compact" => alone(LineMeaning::Command(Command::Compact)),
+        "/next" if rest.is_empty() => LineMeaning::Command(Command::Suggest),
+        "/next" => match rest.parse() {
+            Ok(number) => LineMeaning::FollowUp(number),
+            Err(_) => LineMeaning::Wrong(format!(
+                "`/next` takes the number of a suggested question, not `{rest}`"
+            )),
+        },
         "/restart" => alone(LineMeaning::Restart),
         "/status" | "/cost" => alone(LineMeaning::Status),
         "/sandbox" if rest.is_empty() => LineMeaning::Sandbox,

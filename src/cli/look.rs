@@ -20,12 +20,21 @@ pub(in crate::cli) struct TableWish {
     pub(in crate::cli) sort: Option<String>,
     pub(in crate::cli) descending: bool,
     pub(in crate::cli) filter: Option<String>,
-    /// A column that is described instead.
-    pub(in crate::cli) profile: Option<String>,
+    /// What is done instead of showing a page.
+    pub(in crate::cli) instead: Option<Instead>,
+}
+
+/// What else is done with a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::cli) enum Instead {
+    /// A column is described.
+    Profile(String),
+    /// All of it goes to a file.
+    Save(String),
 }
 
 /// How `/table` is written.
-pub(in crate::cli) const TABLE: &str = "`/table NAME [page N] [sort COLUMN [desc]] [filter TEXT]` or `/table NAME profile COLUMN`; \"..\" for names with spaces";
+pub(in crate::cli) const TABLE: &str = "`/table NAME [page N] [sort COLUMN [desc]] [filter TEXT]` or `/table NAME profile COLUMN`, `/table NAME save FILE.csv` (.parquet, .xlsx); \"..\" for names with spaces";
 
 impl TableWish {
     /// What stands behind `/table`, if that is right.
@@ -45,7 +54,8 @@ impl TableWish {
                     words.next_if(|word| word == "asc");
                 }
                 "filter" => wish.filter = Some(words.next()?),
-                "profile" => wish.profile = Some(words.next()?),
+                "profile" => wish.instead = Some(Instead::Profile(words.next()?)),
+                "save" => wish.instead = Some(Instead::Save(words.next()?)),
                 _ => return None,
             }
         }
@@ -83,14 +93,26 @@ mod tests {
                 sort: Some("a b".to_owned()),
                 descending: true,
                 filter: Some("x y".to_owned()),
-                profile: None,
+                instead: None,
             })
         );
         assert_eq!(
-            wish("df profile rain").unwrap().profile.as_deref(),
-            Some("rain")
+            wish("df profile rain").unwrap().instead,
+            Some(Instead::Profile("rain".to_owned()))
         );
-        for wrong in ["", "df page 0", "df page", "df by x", "df sort", "df \"a"] {
+        assert_eq!(
+            wish("df filter x save \"a b.csv\"").unwrap().instead,
+            Some(Instead::Save("a b.csv".to_owned()))
+        );
+        for wrong in [
+            "",
+            "df save",
+            "df page 0",
+            "df page",
+            "df by x",
+            "df sort",
+            "df \"a",
+        ] {
             assert_eq!(wish(wrong), None, "{wrong}");
         }
     }

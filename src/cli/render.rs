@@ -73,6 +73,8 @@ pub(super) struct Renderer {
     links: Links,
     /// What the terminal is told besides.
     attention: Option<Attention>,
+    /// Questions that the model has suggested last.
+    follow_ups: Vec<String>,
     /// What the session has cost when the last turn ended.
     pub spent: Option<Totals>,
     /// stdout takes no more, for this reason: nothing more can be said.
@@ -116,6 +118,7 @@ impl Renderer {
             limit_told: false,
             links: Links::default(),
             attention: None,
+            follow_ups: Vec::new(),
             spent: None,
             unread: None,
         }
@@ -234,6 +237,7 @@ impl Renderer {
             EventKind::Notice { message } => {
                 self.note(WARN, &format!("note: {}", filter::plain(message)));
             }
+            EventKind::FollowUps { questions } => self.suggested(questions),
             EventKind::ContinueRequested { end } => {
                 self.limit(end);
                 self.limit_told = true;
@@ -253,32 +257,6 @@ impl Renderer {
                 let notebook = notebook.as_deref().filter(|_| is_kept);
                 self.turn_finished(end, totals, notebook);
             }
-        }
-    }
-
-    /// What a cell leads to besides its outputs.
-    fn cell_event(&mut self, event: &EventKind) {
-        match event {
-            EventKind::StillRunning { interrupts, .. } => {
-                let words = format!("the cell's time is up; interrupted it ({interrupts})");
-                self.note(WARN, &words);
-            }
-            EventKind::PicturesSaved { files, .. } => {
-                for file in files {
-                    let shown = filter::plain(&format!("plot: {file}"));
-                    self.linked(GOOD, &shown, file);
-                }
-            }
-            EventKind::FilesChanged { files, .. } => {
-                self.note(DIM, &filter::plain(&files.line()));
-                for line in notes::runs_later(files) {
-                    self.note(WARN, &filter::plain(&line));
-                }
-            }
-            EventKind::OutputRead { arguments, .. } => {
-                self.note(DIM, &filter::plain(&notes::reading(arguments)));
-            }
-            _ => {}
         }
     }
 

@@ -15,6 +15,7 @@ use super::download;
 use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::state::Shared;
+use crate::agent::frame_file;
 use crate::agent::query::{
     CodeAt, ColumnProfile, CompletionList, Documentation, FrameWindow, OutputLines, OutputPage,
     QueryError, QueryReason, Rows, VariableInfo,
@@ -139,17 +140,14 @@ pub(super) async fn export(
     Path((id, name)): Path<(String, String)>,
     Query(wanted): Query<Export>,
 ) -> Result<Response, Problem> {
-    let (format, mime) = match wanted.format.as_str() {
-        "csv" => ("csv", "text/csv; charset=utf-8"),
-        "parquet" => ("parquet", "application/vnd.apache.parquet"),
-        "xlsx" => (
-            "xlsx",
-            "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-        ),
-        other => {
-            return Err(Problem::bad_request(format!("`{other}` is not a format"))
-                .hint("there are csv, parquet and xlsx"));
-        }
+    let Some(format) = frame_file::format(&wanted.format) else {
+        let words = format!("`{}` is not a format", wanted.format);
+        return Err(Problem::bad_request(words).hint("there are csv, parquet and xlsx"));
+    };
+    let mime = match format {
+        "parquet" => "application/vnd.apache.parquet",
+        "xlsx" => "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+        _ => "text/csv; charset=utf-8",
     };
     let rows = Rows {
         sort: wanted.sort,

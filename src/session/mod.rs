@@ -18,6 +18,7 @@ pub mod open;
 pub mod outputs;
 pub mod parameters;
 pub mod percent;
+pub mod plot_data;
 mod sent;
 pub mod shown_text;
 pub mod sql;

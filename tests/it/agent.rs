@@ -52,6 +52,7 @@ pub(crate) fn start_with(
     };
     let model = ScriptedProvider::new(info, replies);
     let mut options = AgentOptions {
+        unread: Vec::new(),
         own_dirs: Vec::new(),
         models: None,
         provider: Some(Arc::new(model.clone())),
@@ -69,6 +70,7 @@ pub(crate) fn start_with(
         rules: Vec::new(),
         judges_clients: false,
         max_steps: 10,
+        follow_ups: false,
         budgets: sponde::agent::Budgets::default(),
         at_limit: sponde::agent::AtLimit::End,
         cell_timeout: Some(Duration::from_mins(1)),

@@ -1,15 +1,18 @@
 //! What a model is told about files of many kinds, made by the programs that write them: facts are held against what is true,
 //! and the line that loads a file runs in a kernel. Hostile files end nowhere but in words.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
 use serde::Deserialize;
-use sponde::agent::facts::{self, Language};
+use serde_json::json;
+use sponde::agent::facts::{self, Language, inside};
 use sponde::kernel::{ExecuteOptions, Kernel, OutputEvent, Verdict};
 
-use crate::support::{ipykernel, launch_options, python_prefix};
+use crate::aimock::Aimock;
+use crate::support::{Sponde, ipykernel, launch_options, python_prefix};
 
 /// A case of `data_files.py`.
 #[derive(Deserialize)]
@@ -20,6 +23,8 @@ struct Case {
     value: Option<String>,
     /// Which of the lines that load something.
     at: usize,
+    /// What the kernel says about it.
+    inside: Vec<String>,
 }
 
 /// pandas, without its warnings of the days to come, and values without NumPy's types.
@@ -66,7 +71,12 @@ async fn run(kernel: &Kernel, code: &str) -> (Verdict, String) {
 async fn files_of_many_kinds_are_told_and_load() {
     let dir = tempfile::tempdir().unwrap();
     let cases = tokio::task::block_in_place(|| made(dir.path()));
-    assert!(cases.len() > 60, "{}", cases.len());
+    assert!(cases.len() > 100, "{}", cases.len());
+    let loaded = cases.iter().filter(|case| case.then.is_some());
+    let kinds: BTreeSet<&str> = loaded
+        .filter_map(|case| Some(case.name.rsplit_once('.')?.1))
+        .collect();
+    assert!(kinds.len() > 35, "{kinds:?}");
     let mut options = launch_options(ipykernel(), dir.path());
     options.cwd = dir.path().to_owned();
     let kernel = Kernel::launch(options).await.unwrap();
@@ -75,13 +85,28 @@ async fn files_of_many_kinds_are_told_and_load() {
     let mut wrong = String::new();
     for case in &cases {
         let words = told(dir.path(), &case.name);
+        let path = dir.path().join(&case.name);
+        let unread = inside::unread(&[&path], dir.path());
+        let inside = if unread.is_empty() {
+            String::new()
+        } else {
+            inside::ask(&kernel, &unread).await
+        };
+        assert!(inside.len() < 8_000, "{}: {}", case.name, inside.len());
+        for fact in &case.inside {
+            if !inside.contains(fact) {
+                let _ = writeln!(wrong, "{}: not told: {fact}\n{inside}\n", case.name);
+            }
+        }
         // Nothing of a file stands at the beginning of a line but what we write there.
-        for line in words.lines() {
+        for line in words.lines().chain(inside.lines()) {
             let starts = [
                 "File ",
                 "- ",
                 "Sheet ",
                 "Table ",
+                "View ",
+                "Group ",
                 "Directory ",
                 "In it ",
                 "Other ",
@@ -96,6 +121,7 @@ async fn files_of_many_kinds_are_told_and_load() {
         }
         assert!(words.len() < 8_000, "{}: {} bytes", case.name, words.len());
         assert!(!words.contains("hunter2"), "{words}");
+        assert!(!inside.contains("hunter2"), "{inside}");
         for fact in &case.facts {
             if !words.contains(fact) {
                 let _ = writeln!(wrong, "{}: not told: {fact}\n{words}\n", case.name);
@@ -235,4 +261,118 @@ fn other_languages_have_their_own_lines() {
         line(Language::Other),
         "File a.csv: 1 rows. Columns are parted by \";\", numbers are written 1234,5."
     );
+}
+
+/// What only a library can read is asked of the confined kernel before the model is: of a file that is named with `-f`, and of
+/// one in a question.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_kernel_is_asked_about_what_only_a_library_reads() {
+    let mock = Aimock::start(&json!([{"match": {}, "response": {"content": "Done."}}])).await;
+    let sponde = Sponde::new().with_model(&mock);
+    let make = "import duckdb, h5py, sys\n\
+                dir = sys.stdin.read()\n\
+                with duckdb.connect(dir + '/shop.duckdb') as c:\n    \
+                c.execute(\"CREATE TABLE orders AS SELECT i AS id, 'x' || i AS city FROM range(70) t(i)\")\n\
+                with h5py.File(dir + '/run.h5', 'w') as f: f['volts'] = [1.5, 2.5]\n";
+    crate::sql::python(make, &sponde.path("").display().to_string()).unwrap();
+    let ended = tokio::task::block_in_place(|| {
+        let arguments = [
+            "ask",
+            "what is in @run.h5?",
+            "--model",
+            "gpt-4o",
+            "--yes",
+            "-f",
+            "shop.duckdb",
+        ];
+        sponde.run(&arguments)
+    });
+    let prompts = json!(mock.journal().await).to_string();
+    mock.stop().await;
+    assert_eq!(ended.code, Some(0), "{ended}");
+    for words in [
+        "File shop.duckdb: ",
+        "File shop.duckdb, as its library reads it: 1 tables",
+        "Table orders: 70 rows",
+        "- id: BIGINT, 0 to 69",
+        "File run.h5, as its library reads it: 1 datasets",
+        "- volts: float64 2, 1.5 to 2.5",
+    ] {
+        assert!(prompts.contains(words), "{words}: {prompts}");
+    }
+}
+
+/// A server of one table, which it gives in parts if it is asked so.
+fn serve(table: &'static str) -> u16 {
+    use std::io::{BufRead as _, BufReader, Write as _};
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let head: Vec<String> = lines
+                .map_while(Result::ok)
+                .take_while(|line| !line.is_empty())
+                .collect();
+            let is_part = head
+                .iter()
+                .any(|line| line.to_lowercase().starts_with("range: bytes=0-"));
+            let length = table.len();
+            let status = if is_part {
+                format!("206 Part\r\nContent-Range: bytes 0-{}/{length}", length - 1)
+            } else {
+                "200 OK".to_owned()
+            };
+            let _ = write!(
+                stream,
+                "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{table}"
+            );
+        }
+    });
+    port
+}
+
+/// What is at an address is fetched by the kernel, if its sandbox has a network; and loads by the line that is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_at_an_address_is_told_where_the_network_allows() {
+    let port = serve("day;rain\n2024-01-01;1,5\n2024-01-02;2,5\n2024-01-03;\n");
+    let address = format!("http://127.0.0.1:{port}/rain.csv");
+    let line = format!("df = pd.read_csv('{address}', sep=';', decimal=',', parse_dates=['day'])");
+    let code = format!("import pandas as pd; {line}; print('shape', df.shape, df['rain'].sum())");
+    let mock = crate::sql::model(&[(&code, None)]).await;
+    let sponde = Sponde::new().with_model(&mock);
+    let ask = |network: &str| {
+        let arguments = [
+            "ask",
+            "how much?",
+            "--model",
+            "gpt-4o",
+            "--yes",
+            "--network",
+            network,
+            "-f",
+            &address,
+        ];
+        tokio::task::block_in_place(|| sponde.run(&arguments))
+    };
+    let off = ask("off");
+    assert_eq!(off.code, Some(2), "{off}");
+    assert!(
+        off.stderr.contains("code in this session has no network"),
+        "{off}"
+    );
+    let ended = ask("on");
+    let prompts = json!(mock.journal().await).to_string();
+    mock.stop().await;
+    assert_eq!(ended.code, Some(0), "{ended}");
+    assert!(ended.stderr.contains("shape (3, 2) 4.0"), "{ended}");
+    for words in [
+        &format!("File {address}: 3 rows. Load with {line}"),
+        "- day: date, 2024-01-01 to 2024-01-03",
+        "- rain: float, 1.5 to 2.5; 1 missing",
+    ] {
+        assert!(prompts.contains(words), "{words}: {prompts}");
+    }
 }

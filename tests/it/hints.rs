@@ -13,10 +13,11 @@ df = pd.DataFrame({'city': ['a', 'b', 'b'], 'Rain_mm': [1., 2, 3], 'price': ['1.
 other = pd.DataFrame({'city': ['b', 'b', 'a'], 'z': [1, 2, 3]})
 times = pd.DataFrame({'t': pd.to_datetime(['2024-01-01'], utc=True), 'u': pd.to_datetime(['2024-01-01'])})
 table = pl.from_pandas(df)
+dates = pd.DataFrame({'when': ['2024-01-31', '31.12.2023', '2024-02-01']})
 known = {'alpha': 1}";
 
 /// Code, and what the model is told of it; nothing where there is nothing to say.
-const CASES: [(&str, Option<&str>); 15] = [
+const CASES: [(&str, Option<&str>); 24] = [
     (
         "df['rain_mm']",
         Some(
@@ -72,23 +73,64 @@ const CASES: [(&str, Option<&str>); 15] = [
         "m = df.merge(other.drop_duplicates('city'), on='city')",
         None,
     ),
+    (
+        "pd.to_datetime(dates['when'])",
+        Some("'when' has dates written in 2 ways: '2024-01-31', '31.12.2023'."),
+    ),
+    (
+        "df[df['Rain_mm'] > 1]['city'] = 'x'",
+        Some(
+            "`df[df['Rain_mm'] > 1]` is a copy: what is written to it does not change `df`. `df.loc[rows, column] = ..` does.",
+        ),
+    ),
+    (
+        "df['Rain_mm'][0] = 5",
+        Some("`df['Rain_mm']` is a copy: what is written to it does not change `df`."),
+    ),
+    (
+        "df.loc[df['Rain_mm'] > 1]['Rain_mm'] += 1",
+        Some("`df.loc[df['Rain_mm'] > 1]` is a copy"),
+    ),
+    (
+        "df['Rain_mm'].fillna(0, inplace=True)",
+        Some("`df[column] = df[column].fillna(..)` does."),
+    ),
+    ("print(df['Rain_mm'].tolist())", None),
+    ("df.loc[0, 'Rain_mm'] = 1.0", None),
+    (
+        "part = df[df['Rain_mm'] > 1].copy(); part['city'] = 'y'; known['a'] = {'b': 1}; known['a']['b'] = 2",
+        None,
+    ),
+    ("df['Rain_mm'] + df['price']", Some("'price' is text (str)")),
     ("1 / 0", None),
 ];
 
 #[tokio::test]
 async fn the_kernel_says_what_is_near() {
-    let replies = CASES.iter().map(|(code, _)| call(code));
-    let replies = std::iter::once(call(MADE)).chain(replies).chain([
-        call("print([it for it in globals() if 'sponde' in it])"),
-        Reply::text("Done."),
-    ]);
+    // A turn has at most three hints about cells that did not fail.
+    let half = CASES.iter().position(|it| it.0.contains("+= 1")).unwrap();
+    let calls = |cases: &[(&str, Option<&str>)]| -> Vec<Reply> {
+        cases.iter().map(|(code, _)| call(code)).collect()
+    };
+    let replies = std::iter::once(call(MADE))
+        .chain(calls(&CASES[..half]))
+        .chain([Reply::text("Half.")])
+        .chain(calls(&CASES[half..]))
+        .chain([
+            call("print([it for it in globals() if 'sponde' in it])"),
+            Reply::text("Done."),
+        ]);
     let mut session = start_with(ipykernel(), Approval::Never, replies, |options, _| {
-        options.max_steps = 30;
+        options.max_steps = 40;
     });
-    session.submit("go").await;
-    session.turn().await;
-    let prompts = session.model.prompts();
-    assert_eq!(prompts.len(), CASES.len() + 3);
+    for _ in 0..2 {
+        session.submit("go").await;
+        session.turn().await;
+    }
+    let mut prompts = session.model.prompts();
+    assert_eq!(prompts.len(), CASES.len() + 4);
+    // The second question.
+    prompts.remove(half + 2);
     for ((code, expected), prompt) in CASES.iter().zip(prompts.iter().skip(2)) {
         let told = format!("{:?}", prompt.messages.last().unwrap());
         let told = told.replace("\\'", "'");

@@ -161,6 +161,25 @@ fn the_environment_of_a_person_is_theirs() {
         "{shown}"
     );
     assert!(!packages(&env).contains(&"tabulate".to_owned()));
+    // None of the thirty, whatever they are called.
+    let before = packages(&env);
+    let mut lines = String::new();
+    let names = KNOWN.iter().map(|(module, _)| *module).chain(NEVER);
+    for module in names.clone() {
+        let _ = writeln!(lines, "!import {module}; print('has', '{module}')");
+    }
+    let arguments = ["--model", "m", "-k", &kernel, "--install", "allow"];
+    let shown = chat(&sponde, &arguments, &lines);
+    for module in names {
+        let was_there = KNOWN
+            .iter()
+            .any(|(it, package)| *it == module && before.contains(&(*package).to_owned()));
+        assert!(
+            was_there || !shown.contains(&format!("has {module}\n")),
+            "{module}: {shown}"
+        );
+    }
+    assert_eq!(packages(&env), before);
     // Code in the kernel cannot change what Sponde would run there.
     let evil = "!open('theirs/lib/evil.pth', 'w')\n";
     let shown = chat(&sponde, &["--model", "m", "-k", &kernel], evil);
@@ -204,7 +223,8 @@ fn the_private_environment_has_the_libraries_of_an_analyst() {
     let (sponde, env) = sponde();
     installed(&sponde, &["python3"]);
     let names = "numpy pandas polars pyarrow duckdb scipy sklearn statsmodels matplotlib seaborn plotly altair openpyxl \
-                 python_calamine lxml requests sqlalchemy psycopg sympy tqdm PIL networkx ipywidgets dill pypdf";
+                 python_calamine lxml requests sqlalchemy psycopg sympy tqdm PIL networkx ipywidgets dill pypdf \
+                 h5py h5netcdf xarray";
     let mut lines = String::new();
     for name in names.split_whitespace() {
         let _ = writeln!(lines, "!import {name}; print('has', '{name}')");

@@ -82,6 +82,9 @@ pub enum Command {
     },
     /// Compact the conversation for the model now.
     Compact,
+    /// Ask the model for three questions that could follow: told by [`super::EventKind::FollowUps`], and ends with
+    /// [`super::EventKind::TurnFinished`].
+    Suggest,
     /// Stop what is going on.
     Interrupt,
     /// Start the kernel of the latest cell anew, whatever it does: all its variables are lost.

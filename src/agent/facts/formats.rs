@@ -20,6 +20,8 @@ pub(super) struct Format {
     python: &'static str,
     /// The same in R.
     r: &'static str,
+    /// How the script calls it that reads it in the kernel's environment ([`super::inside`]); empty if nothing does.
+    pub(super) inside: &'static str,
 }
 
 const NONE: Format = Format {
@@ -29,6 +31,7 @@ const NONE: Format = Format {
     extensions: &[],
     python: "",
     r: "",
+    inside: "",
 };
 
 /// Those with a beginning of their own first.
@@ -41,6 +44,7 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "a DuckDB database",
+        inside: "duckdb",
         magic: &[b"DUCK"],
         offset: 8,
         python: "import duckdb; con = duckdb.connect({}, read_only=True); con.sql('SHOW ALL TABLES')",
@@ -49,6 +53,7 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "SAS data",
+        inside: "sas7bdat",
         magic: &[b"\xc2\xea\x81\x60\xb3\x14\x11\xcf\xbd\x92\x08\x00\x09\xc7\x31\x8c"],
         offset: 12,
         python: "df = pd.read_sas({}, format='sas7bdat', encoding='infer')",
@@ -57,13 +62,15 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "SAS transport data",
+        inside: "xport",
         magic: &[b"HEADER RECORD*******LIBRARY HEADER"],
-        python: "df = pd.read_sas({}, format='xport')",
+        python: "df = pd.read_sas({}, format='xport', encoding='latin-1')",
         r: "df <- haven::read_xpt({})",
         ..NONE
     },
     Format {
         name: "ORC",
+        inside: "orc",
         magic: &[b"ORC"],
         python: "df = pd.read_orc({})",
         r: "df <- arrow::read_orc({})",
@@ -71,6 +78,7 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "Avro",
+        inside: "avro",
         magic: &[b"Obj\x01"],
         python: "import polars as pl; df = pl.read_avro({}).to_pandas()",
         ..NONE
@@ -84,31 +92,19 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "NetCDF (HDF5)",
+        inside: "hdf5",
         magic: &[b"\x89HDF\r\n\x1a\n"],
         extensions: &["nc", "nc4"],
-        python: "import xarray as xr; ds = xr.open_dataset({})",
+        python: "import h5netcdf, xarray as xr; ds = xr.open_dataset({}, engine='h5netcdf')",
         r: "nc <- ncdf4::nc_open({})",
         ..NONE
     },
     Format {
         name: "HDF5",
+        inside: "hdf5",
         magic: &[b"\x89HDF\r\n\x1a\n"],
-        python: "import h5py; f = h5py.File({}, 'r'); f.visit(print)",
+        python: "import h5py; f = h5py.File({}, 'r'); list(f)",
         r: "rhdf5::h5ls({})",
-        ..NONE
-    },
-    Format {
-        name: "NetCDF",
-        magic: &[b"CDF\x01", b"CDF\x02", b"CDF\x05"],
-        python: "import xarray as xr; ds = xr.open_dataset({})",
-        r: "nc <- ncdf4::nc_open({})",
-        ..NONE
-    },
-    Format {
-        name: "a shapefile",
-        magic: &[b"\x00\x00\x27\x0a"],
-        python: "import geopandas as gpd; gdf = gpd.read_file({})",
-        r: "gdf <- sf::st_read({})",
         ..NONE
     },
     Format {
@@ -126,22 +122,25 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "bzip2",
+        inside: "packed",
         magic: &[b"BZh"],
-        python: "import bz2; f = bz2.open({}); pandas opens it by its name: pd.read_csv({})",
+        python: "df = pd.read_csv({}, compression='bz2')  # a table; else with bz2.open",
         r: "f <- bzfile({})",
         ..NONE
     },
     Format {
         name: "xz",
+        inside: "packed",
         magic: &[b"\xfd7zXZ\0"],
-        python: "import lzma; f = lzma.open({}); pandas opens it by its name: pd.read_csv({})",
+        python: "df = pd.read_csv({}, compression='xz')  # a table; else with lzma.open",
         r: "f <- xzfile({})",
         ..NONE
     },
     Format {
         name: "Zstandard",
+        inside: "packed",
         magic: &[b"\x28\xb5\x2f\xfd"],
-        python: "df = pd.read_csv({}, compression='zstd') (needs zstandard)",
+        python: "import zstandard; df = pd.read_csv({}, compression='zstd')",
         ..NONE
     },
     Format {

@@ -23,6 +23,11 @@ pub(super) enum FileKind {
     Spss,
     Pdf,
     Picture,
+    /// NetCDF as it was before it was HDF5.
+    NetCdf,
+    Shapefile,
+    /// The table of a shapefile, and of programs of the eighties.
+    DBase,
     /// One of which we know the name and how it is loaded.
     Known(&'static Format),
     Unknown,
@@ -54,6 +59,12 @@ pub(super) fn of(first: &[u8], name: &str) -> FileKind {
         FileKind::OldExcel
     } else if is_picture(first) {
         FileKind::Picture
+    } else if matches!(first, [b'C', b'D', b'F', 1 | 2 | 5, ..]) {
+        FileKind::NetCdf
+    } else if starts(b"\x00\x00\x27\x0a") && extension != "shx" {
+        FileKind::Shapefile
+    } else if extension == "dbf" && is_dbase(first) {
+        FileKind::DBase
     } else if let Some(format) = formats::find(first, extension) {
         FileKind::Known(format)
     } else {
@@ -93,6 +104,9 @@ impl FileKind {
             Self::Spss => "SPSS data",
             Self::Pdf => "PDF",
             Self::Picture => "a picture",
+            Self::NetCdf => "NetCDF",
+            Self::Shapefile => "a shapefile",
+            Self::DBase => "a table of dBASE",
             Self::Known(format) => format.name,
             Self::Unknown => "something unknown",
         }
@@ -107,6 +121,20 @@ impl FileKind {
 /// Stata 8 to 12: release, byte order, and what is always 1.
 fn is_old_stata(first: &[u8]) -> bool {
     matches!(first, [113..=115, 1 | 2, 1, 0, ..])
+}
+
+/// Its version, a month and a day.
+fn is_dbase(first: &[u8]) -> bool {
+    matches!(
+        first,
+        [
+            0x02 | 0x03 | 0x30 | 0x31 | 0x83 | 0x8b | 0xf5,
+            _,
+            0..=12,
+            0..=31,
+            ..
+        ]
+    )
 }
 
 /// Arrow's stream: a mark, the length of the schema's message, and that begins with an offset into itself.

@@ -10,7 +10,8 @@ use super::names::shown_path;
 use super::sketch::Part;
 use super::target::{Found, Source, Target};
 use super::{
-    archive, arrow, folder, formats, parquet, pdf, picture, sheet, size, spss, sqlite, stata,
+    archive, arrow, folder, formats, netcdf, parquet, pdf, picture, shapes, sheet, size, spss,
+    sqlite, stata,
 };
 
 /// Bytes that tell the kind.
@@ -68,6 +69,9 @@ pub(super) fn into(target: &Target<'_>) -> io::Result<Vec<Part>> {
         FileKind::Spss => spss::describe(target, &mut file, bytes),
         FileKind::Pdf => pdf::describe(target, &mut file, bytes),
         FileKind::Picture => picture::describe(target, file, bytes, &first),
+        FileKind::NetCdf => netcdf::describe(target, &mut file, bytes),
+        FileKind::Shapefile => shapes::describe(target, bytes, &first),
+        FileKind::DBase => shapes::table(target, &mut file, bytes),
         FileKind::Known(format) => Ok(vec![formats::describe(target, format, bytes, &first)]),
         FileKind::Unknown => Ok(vec![formats::unknown(target, bytes, &first)]),
     };

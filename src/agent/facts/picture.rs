@@ -34,7 +34,12 @@ pub(super) fn describe(target: &Target<'_>, mut file: File, bytes: u64, first: &
     };
     let recipe = target.language.recipe(
         target.inner,
-        |path| format!("from PIL import Image; img = Image.open({path})"),
+        |path| {
+            // What a cell ends with is an output, which models that see are shown.
+            format!(
+                "from PIL import Image; img = Image.open({path}); img.convert('RGB').reduce(max(1, max(img.size) // 1000))"
+            )
+        },
         "",
     );
     let recipe = if recipe.is_empty() {

@@ -4,7 +4,7 @@ use super::Package;
 
 /// Modules and the packages that have them, each looked up on the index. What is here may be installed without a question
 /// (`--install allow`): add only what is well known and well kept.
-const PACKAGES: [(&str, &str); 83] = [
+const PACKAGES: [(&str, &str); 85] = [
     ("altair", "altair"),
     ("arch", "arch"),
     ("Bio", "biopython"),
@@ -29,6 +29,7 @@ const PACKAGES: [(&str, &str); 83] = [
     ("geopy", "geopy"),
     ("git", "GitPython"),
     ("gensim", "gensim"),
+    ("h5netcdf", "h5netcdf"),
     ("h5py", "h5py"),
     ("holidays", "holidays"),
     ("html5lib", "html5lib"),
@@ -88,6 +89,7 @@ const PACKAGES: [(&str, &str); 83] = [
     ("xlrd", "xlrd"),
     ("xlsxwriter", "XlsxWriter"),
     ("yaml", "PyYAML"),
+    ("zstandard", "zstandard"),
 ];
 
 /// Names that no package has although code asks for them: of Python 2, of modules that Python has no more, and of those that

@@ -33,7 +33,7 @@ def _sponde_hint(source, failed):
 
     def owner(test):
         for place in places():
-            for name in ('self', 'obj', 'df', 'left', 'data'):
+            for name in ('self', 'obj', 'df', 'left', 'data', 'other', 'right'):
                 value = place.get(name)
                 if value is not None and test(value):
                     return value
@@ -94,13 +94,21 @@ def _sponde_hint(source, failed):
             series = owner(lambda it: type(it).__name__ == 'Series')
             if series is not None:
                 return f'{series.name!r} is {series.dtype}, not dates; its values are like {shown(series.dropna()[:3])}.'
+        if 'time data' in words or 'Unknown datetime string' in words or 'unconverted data remains' in words:
+            series = next((place['arg'] for place in places() if type(place.get('arg')).__name__ == 'Series'), None)
+            if series is not None:
+                ways = {}
+                for value in text_values(series):
+                    ways.setdefault(re.sub('[A-Za-z]+', 'a', re.sub('[0-9]', '9', value)), value)
+                said = 'in one way' if len(ways) == 1 else f'in {len(ways)} ways'
+                return f'{series.name!r} has dates written {said}: {shown(ways.values(), 5)}.'
         if 'tz-naive' in words or 'offset-naive' in words or 'Invalid comparison between dtype=datetime64' in words:
             aware = [f'{name}[{column!r}] ({kind})' for name, frame in names.items() if is_frame(frame) and not name.startswith('_')
                      for column, kind in zip(frame.columns, frame.dtypes) if 'datetime' in str(kind)]
             if aware:
                 return f'Of these columns of dates some have a time zone and some have none: {", ".join(aware[:8])}.'
         if any(it in words for it in ('could not convert string', 'agg function failed', 'Cannot perform reduction', 'unsupported operand',
-                                      'does not support reduction', 'does not support operation', 'No numeric types')):
+                                      'does not support reduction', 'does not support operation', 'not supported for dtype', 'No numeric types')):
             series = owner(lambda it: type(it).__name__ == 'Series' and str(it.dtype) in ('object', 'str', 'string'))
             frame = owner(is_frame)
             if series is not None:
@@ -140,7 +148,32 @@ def _sponde_hint(source, failed):
                 return (f'`{target}` has {len(both)} rows, `{sides[0]}` {len(left)} and `{sides[1]}` {len(right)}: {shown(keys)} repeats in '
                         'both, so the merge multiplies rows, and sums over them count twice.')
 
-    return about_error() if failed else about_merges()
+    def about_copies():
+        # What is written to a part of a frame that was cut out is gone with the part (pandas, "Copy-on-Write").
+        import pandas
+        always = int(pandas.__version__.split('.')[0]) >= 3
+        for node in ast.walk(ast.parse(source)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
+            inplace = (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+                       and any(it.arg == 'inplace' and getattr(it.value, 'value', False) is True for it in node.keywords))
+            parts = [it.value for it in targets if isinstance(it, ast.Subscript)] + ([node.func.value] if inplace else [])
+            for part in parts:
+                if not isinstance(part, ast.Subscript):
+                    continue
+                owner = part.value
+                if isinstance(owner, ast.Attribute) and owner.attr in ('loc', 'iloc'):
+                    owner = owner.value
+                name = getattr(owner, 'id', None)
+                if not (is_frame(names.get(name)) and type(names[name]).__module__.startswith('pandas')):
+                    continue
+                is_column = owner is part.value and isinstance(part.slice, ast.Constant)
+                if not always and (is_column or inplace):
+                    continue
+                line = ast.unparse(part)[:60]
+                better = f'`{name}[column] = {name}[column].{node.func.attr}(..)`' if inplace else f'`{name}.loc[rows, column] = ..`'
+                return f'`{line}` is a copy: what is written to it does not change `{name}`. {better} does.'
+
+    return about_error() if failed else about_merges() or about_copies()
 
 
 try:

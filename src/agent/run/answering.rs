@@ -19,6 +19,37 @@ pub(super) struct Answering {
     until: Instant,
 }
 
+impl Answering {
+    /// What `stream` says within this time.
+    pub(super) fn new(
+        stream: BoxStream<'static, Result<Delta, ProviderError>>,
+        within: std::time::Duration,
+    ) -> Self {
+        Self {
+            stream,
+            text: String::new(),
+            until: Instant::now() + within,
+        }
+    }
+
+    /// A piece of the reply; what is beyond all that is looked at is left out.
+    pub(super) fn take(&mut self, text: &str) {
+        if self.text.len() < REPLY_KEPT {
+            self.text.push_str(text);
+        }
+    }
+
+    /// The reply begins anew.
+    pub(super) fn forget(&mut self) {
+        self.text.clear();
+    }
+
+    /// The reply so far.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
 /// What came of it.
 pub(super) enum Answer {
     /// A part of the reply.
@@ -90,33 +121,27 @@ impl Session {
             return self.refuse(&format!("the model is not asked: {why}")).await;
         }
         self.tell_asked("input");
-        self.cells.answering = Some(Answering {
-            stream: provider.stream(prompt),
-            text: String::new(),
-            until: Instant::now() + ANSWER_WITHIN,
-        });
+        self.cells.answering = Some(Answering::new(provider.stream(prompt), ANSWER_WITHIN));
     }
 
     /// The model said something about the line that the code waits for.
     pub(super) async fn answered(&mut self, answer: Answer) {
         match answer {
             Answer::Delta(Delta::Text(text)) => {
-                if let Some(answering) = &mut self.cells.answering
-                    && answering.text.len() < REPLY_KEPT
-                {
-                    answering.text.push_str(&text);
+                if let Some(answering) = &mut self.cells.answering {
+                    answering.take(&text);
                 }
             }
             Answer::Delta(Delta::Finished { usage, .. }) => {
                 self.spend_aside(usage);
                 if let Some(answering) = self.cells.answering.take() {
-                    let line = stdin::line_of(&answering.text);
+                    let line = stdin::line_of(answering.text());
                     self.give(line, AnsweredBy::Model).await;
                 }
             }
             Answer::Delta(Delta::Retrying(_)) => {
                 if let Some(answering) = &mut self.cells.answering {
-                    answering.text.clear();
+                    answering.forget();
                 }
             }
             // It may not call a tool now; its reasoning is not told, for it is about the line.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::ToolChoice;
+use super::answering::Answering;
 use super::compacting::ContextBudget;
 use super::guards::Guard;
 use super::models::Switch;
@@ -12,6 +13,8 @@ use crate::session::summarize::ImagePreparer;
 
 pub(super) struct Asking {
     pub(super) sampling: Option<Sampling>,
+    /// Questions that could follow, while the model thinks of some.
+    pub(super) following: Option<Answering>,
     /// Another model that is being opened.
     pub(super) switch: Option<Switch>,
     /// The words that the turn began with.
@@ -32,6 +35,7 @@ impl Asking {
     pub(super) fn new(steps: u32, image_preparer: Option<Arc<ImagePreparer>>) -> Self {
         Self {
             sampling: None,
+            following: None,
             switch: None,
             question: String::new(),
             choice: ToolChoice::Auto,

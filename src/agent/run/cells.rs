@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use tokio::sync::mpsc;
 
 use super::answering::Answering;
+use super::charts::PlotSources;
 use super::discretion::Passwords;
 use super::installing::Installing;
 use super::kernel_slot::MAIN;
@@ -38,6 +39,7 @@ pub(super) struct Cells {
     pub(super) recent: VecDeque<(String, String)>,
     pub(super) output_files: OutputFiles,
     pub(super) pictures: PictureFiles,
+    pub(super) plots: PlotSources,
     /// What the cells of the model have imported.
     pub(super) memory: Memory,
     /// Files that were not changed since were there before.
@@ -64,6 +66,7 @@ impl Cells {
                 options.limits.files,
             )),
             pictures: PictureFiles::beside(&options.notebook),
+            plots: PlotSources::default(),
             memory: Memory::default(),
             began,
             watching: Watching::new(options).map(Box::new),

@@ -267,7 +267,8 @@ impl Session {
         if let Some(past) = &mut self.undo_history {
             past.settle(waiting.as_ref().map(|running| &*running.cell), made);
         }
-        if let Some(end) = self.ending.take() {
+        let ends = self.asking.following.is_none();
+        if let Some(end) = self.ending.take_if(|_| ends) {
             self.finish_turn(end).await;
         } else if let Some(running) = waiting
             && let Some(input) = self.execute(running.cell).await

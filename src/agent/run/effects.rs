@@ -8,7 +8,7 @@ use super::{
     random_cell_id,
 };
 use crate::agent::cell_run::CellRun;
-use crate::agent::event::{Command, TurnEnd};
+use crate::agent::event::Command;
 use crate::agent::stdin::StdinPolicy;
 use crate::agent::turn::{self, Drive, Effect};
 use crate::kernel::{ExecutionEvent, Kernel, Outcome};
@@ -154,6 +154,7 @@ impl Session {
                     ..ExecuteOptions::cell(source)
                 };
                 self.teach_sql(&kernel, &options.code).await;
+                self.teach_charts(&kernel, &options.code).await;
                 match CellRun::start(&kernel, options).await {
                     Ok(execution) => {
                         running.execution = Some(execution);
@@ -330,7 +331,8 @@ impl Session {
     }
 
     /// The same for what may be seen.
-    pub(super) async fn emit_as_it_is(&mut self, cell: String, output: OutputEvent) {
+    pub(super) async fn emit_as_it_is(&mut self, cell: String, mut output: OutputEvent) {
+        self.cells.plots.take_from(&mut output);
         let edit = Edit::Emit { cell, output };
         self.disk.note_edit(&edit);
         let Edit::Emit { cell, output } = edit else {
@@ -453,25 +455,6 @@ impl Session {
             verdict: verdict.clone(),
             nudge: None,
         })
-    }
-
-    pub(super) async fn finish_turn(&mut self, end: TurnEnd) {
-        self.after_turn().await;
-        if end == TurnEnd::Done {
-            self.doubt_numbers();
-        }
-        let turn = self.account();
-        let saved = self.save(true).await;
-        let session = self.transcript.spent();
-        let notebook = saved.then(|| self.options.notebook.display().to_string());
-        self.publish(EventKind::TurnFinished {
-            end,
-            input_tokens: session.usage.input,
-            output_tokens: session.usage.output,
-            turn: turn.into(),
-            session: session.into(),
-            notebook,
-        });
     }
 }
 

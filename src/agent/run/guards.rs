@@ -32,6 +32,11 @@ impl Default for Guard {
 }
 
 impl Guard {
+    /// Whether a question is being answered.
+    pub(super) fn is_answering(&self) -> bool {
+        self.asked_at.is_some()
+    }
+
     /// A question was asked.
     pub(super) fn asked(&mut self) {
         self.asked_at = Some(Instant::now());

@@ -56,6 +56,7 @@ impl Session {
                 text: facts::framed(&facts),
             });
         }
+        self.note_unread(&files);
     }
 
     /// Whether code can read a file.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::agent::approval::{Approval, AtLimit, Rule};
 use crate::agent::audit::AuditOptions;
 use crate::agent::budget::Budgets;
+use crate::agent::facts::inside::UnreadFile;
 use crate::agent::guidance::Coaching;
 use crate::agent::install::Installs;
 use crate::agent::models::Models;
@@ -30,6 +31,8 @@ pub struct AgentOptions {
     pub instructions: Vec<String>,
     /// Facts about the workspace, said to the model before the first question.
     pub facts: Option<String>,
+    /// Files of which the kernel is asked once it is there, before the first question.
+    pub unread: Vec<UnreadFile>,
     /// What it is told before that: what was done in an earlier session.
     pub before: Option<String>,
     /// Whether the model is helped where it forgets.
@@ -54,6 +57,8 @@ pub struct AgentOptions {
     pub judges_clients: bool,
     /// Requests to the model in one turn.
     pub max_steps: u32,
+    /// Whether the model is asked for questions that could follow, when a turn has ended.
+    pub follow_ups: bool,
     /// What may be spent.
     pub budgets: Budgets,
     /// What happens when one of these limits is reached.

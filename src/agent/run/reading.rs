@@ -57,16 +57,19 @@ impl Session {
         else {
             return;
         };
-        let encoded: Vec<(&'static str, Vec<u8>)> = code
+        let plots = &self.cells.plots;
+        let encoded: Vec<(&'static str, Vec<u8>, Vec<_>)> = code
             .outputs
             .to_notebook()
             .iter()
             .filter_map(|output| {
                 let data = output.data()?;
                 // What is broken keeps its place among the others.
-                Some(Visual::of(data)?.file(data).unwrap_or_default())
+                let (extension, bytes) = Visual::of(data)?.file(data).unwrap_or_default();
+                Some((extension, bytes, plots.files_of(data)))
             })
             .collect();
+        self.cells.plots.clear();
         if encoded.is_empty() {
             return;
         }
@@ -75,11 +78,16 @@ impl Session {
         let written = tokio::task::spawn_blocking(move || {
             let written: Vec<_> = encoded
                 .iter()
-                .map(|(extension, bytes)| {
+                .map(|(extension, bytes, beside)| {
                     if let Some(preparer) = &preparer {
                         preparer.see(bytes);
                     }
-                    files.write(extension, bytes)
+                    let written = files.write(extension, bytes)?;
+                    for (extension, bytes) in beside {
+                        // The picture is there without them.
+                        let _ = files.write_beside(&written, extension, bytes);
+                    }
+                    Ok::<_, std::io::Error>(written)
                 })
                 .collect();
             (files, written)

@@ -47,7 +47,7 @@ impl Session {
             }
             // While code of the model waits for a person, they may look at something first.
             Command::Run { .. } if matches!(self.turn.state, State::Deciding(_)) => Ok(()),
-            Command::Submit { .. } | Command::Run { .. } | Command::Compact => {
+            Command::Submit { .. } | Command::Run { .. } | Command::Compact | Command::Suggest => {
                 if is_idle {
                     Ok(())
                 } else {

@@ -49,7 +49,7 @@ impl Session {
                 self.publish(EventKind::UndoRefused { message });
             }
             Command::Checkpoints => self.list_points().await,
-            _ => self.handle(wanted).await,
+            _ => return Box::pin(self.handle(wanted, inbox)).await,
         }
         false
     }

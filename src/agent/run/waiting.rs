@@ -16,7 +16,12 @@ impl Session {
             return self.resuming.held.push_back(wanted);
         }
         self.give_up_point(None);
-        if let Some(end) = self.ending.take() {
+        let Some(end) = self.ending.take() else {
+            return;
+        };
+        if self.asking.following.take().is_some() {
+            self.conclude_turn(end).await;
+        } else {
             self.finish_turn(end).await;
         }
     }

@@ -1,7 +1,7 @@
 //! A front end's end of a session: items come out, commands go in. The session may be of this process or of another.
 
 use std::collections::VecDeque;
-
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -11,7 +11,8 @@ use super::log::Next;
 use super::{Item, ItemId, Rejection, SessionHandle, Snapshot};
 use crate::agent::asides::Asides;
 use crate::agent::event::Command;
-use crate::agent::query::{Query, QueryAnswer, QueryError, QueryReason};
+use crate::agent::frame_file;
+use crate::agent::query::{Query, QueryAnswer, QueryError, QueryReason, Rows};
 
 /// How long the process of a session may take to answer a query: longer than it waits for its kernels.
 const ANSWER_WITHIN: Duration = Duration::from_secs(70);
@@ -68,6 +69,20 @@ enum Asked {
 }
 
 impl Queries {
+    /// Saves a table of the Python kernel as a file, which only the session's own process does; how many bytes it has.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn save(&self, name: &str, rows: &Rows, file: &Path) -> Result<u64, QueryError> {
+        match &self.0 {
+            Asked::Local(asides) => frame_file::save(asides, name, rows, file).await,
+            Asked::Remote(_) => {
+                let message = "only the terminal in which the session began saves tables";
+                Err(QueryError::new(QueryReason::Forbidden, message))
+            }
+        }
+    }
+
     /// The answer of the session. That of another process stands behind its items: anyone who asks has its client receive
     /// meanwhile.
     ///

@@ -398,7 +398,9 @@ enum Wish {
 impl Wish {
     fn of(command: &Command) -> Option<Self> {
         match command {
-            Command::Submit { .. } | Command::Run { .. } | Command::Compact => Some(Self::Turn),
+            Command::Submit { .. } | Command::Run { .. } | Command::Compact | Command::Suggest => {
+                Some(Self::Turn)
+            }
             Command::SetModel { .. } => Some(Self::Model),
             Command::Undo { .. } | Command::Checkpoints => Some(Self::Undo),
             _ => None,

@@ -380,8 +380,9 @@ class Alchemy(Database):
     def query(self, sql, values, work):
         import sqlalchemy
 
-        if not self.write and first_word(sql) not in ("select", "with", "values", "show", "explain", "describe", "table"):
-            raise Refused(self.only_read)
+        word = first_word(sql)
+        if not self.write and word not in ("select", "with", "values", "show", "explain", "describe", "table"):
+            raise Refused(f"`{word}`: {self.only_read}")
         with self.engine.connect() as connection:
             work.cancel = connection.invalidate
             self.begin(connection)
@@ -391,6 +392,9 @@ class Alchemy(Database):
                 text = sqlalchemy.text(re.sub(r"\?", lambda _: f":v{next(names)}", sql))
                 result = connection.execute(text, {f"v{at}": value for at, value in enumerate(values)})
             else:
+                # Such drivers put values into the text, also where there are none.
+                if self.engine.dialect.paramstyle in ("format", "pyformat"):
+                    sql = sql.replace("%", "%%")
                 result = connection.exec_driver_sql(sql)
             if not result.returns_rows:
                 connection.commit()
@@ -602,7 +606,7 @@ def answer(client, databases):
             pass
         except Exception as error:
             told = {"error": words(error)}
-            if re.search(r"read[- ]?only (transaction|database|mode)|data-modifying", told["error"]):
+            if re.search(r"read[- ]?only (transaction|database|mode)|data-modifying", told["error"], re.IGNORECASE):
                 told["error"] += f" ({Database.only_read})"
             stream.write(json.dumps(told).encode() + b"\n")
         finally:
@@ -621,6 +625,13 @@ def words(error):
     elif getattr(error, "diag", None) and error.diag.message_primary:
         # Without the line of the statement, which is not quite what was written.
         text = ": ".join(filter(None, (error.diag.message_primary, error.diag.message_detail, error.diag.message_hint)))
+    elif getattr(error, "orig", None) is not None:
+        # What the driver says, without the statement and a link that SQLAlchemy adds.
+        said = error.orig.args
+        text = str(said[-1] if said else error.orig)
+        # MariaDB's and MySQL's number for it.
+        if said and said[0] in (1969, 3024):
+            text = f"it took longer than the limit of the database allows (`seconds` in config.toml): {text}"
     else:
         text = f"{error}"
     return re.sub(r"://[^@\s]*@", "://…@", text)[:2000].strip() or type(error).__name__

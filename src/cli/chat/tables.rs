@@ -12,7 +12,7 @@ use crate::agent::query::{
 };
 use crate::agent::stream::Queries;
 use crate::cli::human;
-use crate::cli::look::{Look, TABLE, TableWish};
+use crate::cli::look::{Instead, Look, TABLE, TableWish};
 use crate::cli::render::grid::{GridColumn, grid};
 use crate::cli::style::{columns, rows};
 
@@ -50,7 +50,7 @@ impl Looker {
                 });
                 let wish = wish.ok_or_else(|| format!("which table? {TABLE}"))?;
                 let told = self.table(&wish).await;
-                if told.is_ok() {
+                if told.is_ok() && !matches!(wish.instead, Some(Instead::Save(_))) {
                     self.last = Some(wish);
                 }
                 told
@@ -72,7 +72,7 @@ impl Looker {
 
     async fn table(&self, wish: &TableWish) -> Result<String, QueryError> {
         let name = wish.name.clone();
-        if let Some(column) = wish.profile.clone() {
+        if let Some(Instead::Profile(column)) = wish.instead.clone() {
             let shown = column.clone();
             let query = Query::Profile { name, column };
             return match self.queries.ask(query).await? {
@@ -89,6 +89,10 @@ impl Looker {
             descending: wish.descending,
             filter: wish.filter.clone(),
         };
+        if let Some(Instead::Save(file)) = &wish.instead {
+            let bytes = self.queries.save(&name, &rows, Path::new(file)).await?;
+            return Ok(format!("saved {file} ({})\n", human::bytes(bytes)));
+        }
         match self.queries.ask(Query::Frame { name, rows }).await? {
             QueryAnswer::Frame(window) => Ok(page(&window, wish.page, limit)),
             other => Err(unexpected(&other)),
@@ -296,7 +300,14 @@ fn outputs(dir: &Path) -> Vec<(u32, PathBuf)> {
             entry.file_type().ok()?.is_file().then_some((number, path))
         })
         .collect();
-    found.sort();
+    // A picture goes before its vector graphic and its data.
+    let rank = |path: &Path| match path.extension().and_then(|it| it.to_str()) {
+        Some("csv") => 2,
+        Some("svg") => 1,
+        _ => 0,
+    };
+    found.sort_by(|(a, one), (b, other)| (a, rank(one), one).cmp(&(b, rank(other), other)));
+    found.dedup_by_key(|(number, _)| *number);
     found
 }
 
@@ -318,7 +329,14 @@ mod tests {
     #[test]
     fn outputs_are_found_by_number() {
         let dir = tempfile::tempdir().unwrap();
-        for name in ["plot-2.png", "plot-10.svg", "page-3.html", "notes.txt"] {
+        for name in [
+            "plot-2.png",
+            "plot-2.csv",
+            "plot-2.svg",
+            "plot-10.svg",
+            "page-3.html",
+            "notes.txt",
+        ] {
             std::fs::write(dir.path().join(name), "").unwrap();
         }
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join("plot-4.png")).unwrap();
@@ -327,6 +345,7 @@ mod tests {
             .map(|(number, _)| number)
             .collect();
         assert_eq!(numbers, [2, 3, 10]);
+        assert!(outputs(dir.path())[0].1.ends_with("plot-2.png"));
         assert_eq!(
             open(dir.path(), Some(7)),
             Err("there is no output 7: there are 2 to 10".to_owned())

@@ -86,6 +86,7 @@ impl Controls {
             | LineMeaning::Model(_)
             | LineMeaning::Past(_)
             | LineMeaning::Look(_)
+            | LineMeaning::FollowUp(_)
             | LineMeaning::Sandbox
             | LineMeaning::Show(_)
             | LineMeaning::Again(_)

@@ -14,11 +14,12 @@ Code of your own
 Look
   /show [N]         cell N, or the latest, with all of its output
   /vars             the variables that live in the kernel
-  /table NAME ..    a table page by page: page N, sort COLUMN [desc],
-                    filter TEXT, profile COLUMN; /table alone: the next page
+  /table NAME ..    a table page by page: page N, sort COLUMN [desc], filter
+                    TEXT, profile COLUMN, save FILE.csv; alone: the next page
   /open [N]         open plot or page N, or the latest, in another program
   /files            the files that this session has changed
   /status           model, kernel, approval, sandbox, tokens and cost, notebook
+  /next [N]         ask the model what could be asked next; ask number N
 Go back
   /undo [N]         take back the last turn, or N: cells, variables and files
   /undo #N          go back to a checkpoint of the list
@@ -46,7 +47,7 @@ earlier questions back, Tab completes commands and files.
 ";
 
 /// What it lists, by name.
-pub(in crate::cli) const COMMANDS: [&str; 25] = [
+pub(in crate::cli) const COMMANDS: [&str; 26] = [
     "/approve",
     "/checkpoints",
     "/clear",
@@ -58,6 +59,7 @@ pub(in crate::cli) const COMMANDS: [&str; 25] = [
     "/help",
     "/kernel",
     "/model",
+    "/next",
     "/open",
     "/plan",
     "/profile",

@@ -1,6 +1,8 @@
 //! Events that are told in a line of ours.
 
-use super::{BAD, DIM, EventKind, Renderer, Section, WARN, filter};
+use std::path::Path;
+
+use super::{BAD, DIM, EventKind, GOOD, Renderer, Section, WARN, filter};
 use crate::agent::Decision;
 use crate::agent::approval::{Approval, Ruling};
 use crate::cli::style::HINT;
@@ -70,6 +72,64 @@ impl Renderer {
         }
     }
 
+    /// What a cell leads to besides its outputs.
+    pub(super) fn cell_event(&mut self, event: &EventKind) {
+        match event {
+            EventKind::StillRunning { interrupts, .. } => {
+                let words = format!("the cell's time is up; interrupted it ({interrupts})");
+                self.note(WARN, &words);
+            }
+            EventKind::PicturesSaved { files, .. } => {
+                for file in files {
+                    let more = beside(Path::new(file));
+                    let shown = filter::plain(&format!("plot: {file}{more}"));
+                    self.linked(GOOD, &shown, file);
+                }
+            }
+            EventKind::FilesChanged { files, .. } => {
+                self.note(DIM, &filter::plain(&files.line()));
+                for line in runs_later(files) {
+                    self.note(WARN, &filter::plain(&line));
+                }
+            }
+            EventKind::OutputRead { arguments, .. } => {
+                self.note(DIM, &filter::plain(&reading(arguments)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Questions that could follow.
+    pub(super) fn suggested(&mut self, questions: &[String]) {
+        for (at, question) in questions.iter().enumerate() {
+            let words = if self.chat {
+                format!("/next {}  {question}", at + 1)
+            } else {
+                format!("next: {question}")
+            };
+            self.note(HINT, &filter::plain(&words));
+        }
+        self.follow_ups = questions.to_vec();
+    }
+
+    /// The suggested question with this number, which is shown as if it was typed; else what there is.
+    pub(in crate::cli) fn follow_up(&mut self, number: usize) -> Option<String> {
+        let found = number.checked_sub(1).and_then(|at| self.follow_ups.get(at));
+        let Some(question) = found.cloned() else {
+            let words = match self.follow_ups.len() {
+                0 => {
+                    "nothing is suggested yet: /next asks the model for three questions".to_owned()
+                }
+                many => format!("there are suggestions 1 to {many}"),
+            };
+            self.note(WARN, &words);
+            return None;
+        };
+        self.name(&question);
+        self.note(HINT, &filter::plain(&format!("> {question}")));
+        Some(question)
+    }
+
     pub(super) fn asked_again(&mut self, message: &str, wait_ms: u64, attempt: u32, of: u32) {
         // What was being written comes again from its beginning.
         self.code.clear();
@@ -120,6 +180,19 @@ pub(super) fn of_others(event: &EventKind) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// What lies beside a picture: the same as a vector graphic, and its data.
+pub(super) fn beside(picture: &Path) -> String {
+    let there = ["svg", "csv"].into_iter().filter(|ending| {
+        let file = picture.with_extension(ending);
+        file != picture && file.exists()
+    });
+    let there: Vec<String> = there.map(|it| format!(".{it}")).collect();
+    if there.is_empty() {
+        return String::new();
+    }
+    format!(" (and {})", there.join(", "))
 }
 
 /// What is pointed out of files that a cell created or changed.

@@ -252,6 +252,8 @@ export function Conversation({ live, view, onEdit, onFork }) {
       <span class="count"><i class="dot"></i></span><span class="language">${nameOf(language)}</span><span class="status busy">writing</span></header><${Code} source=${source} isLive /></article>`)}
     ${session.pending.map((it) => it.request === "continue" ? html`<${GoOn} live=${live} pending=${it} />` : it.request === "restore" ? html`<${Restore} live=${live} pending=${it} />` : null)}
     ${isSampling && session.writing.size === 0 && html`<div class="thinking" aria-hidden="true"><i></i><i></i><i></i>${session.reasoning && html`<details><summary>Thinking</summary><pre>${session.reasoning}</pre></details>`}</div>`}
+    ${session.turn === "idle" && session.followUps.length > 0 && html`<div class="buttons" role="group" aria-label="Questions that could follow">
+      ${session.followUps.map((text) => html`<button type="button" key=${text} onClick=${() => attempt(() => live.to.command({ command: "submit", text }))}>${text}</button>`)}</div>`}
     ${session.turn === "compacting" && html`<p class="notice">Compacting the conversation…</p>`}
   </div>`;
 }

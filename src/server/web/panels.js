@@ -134,7 +134,8 @@ function Cost({ live }) {
   const shown = (key, value) => (value === undefined ? "" : key === "cost_usd" ? dollars(value) : key === "seconds" ? `${value.toFixed(1)} s` : thousands(value));
   return html`<table class="cost"><thead><tr><th></th>${columns.map(([name]) => html`<th scope="col">${name}</th>`)}</tr></thead>
     <tbody>${rows.map(([words, key]) => html`<tr><th scope="row">${words}</th>${columns.map(([, spent]) => html`<td>${shown(key, spent?.[key])}</td>`)}</tr>`)}</tbody></table>
-    <div class="pad"><button type="button" disabled=${session.turn !== "idle"} onClick=${() => command(live, { command: "compact" })}>Compact the conversation</button></div>`;
+    <div class="pad buttons"><button type="button" disabled=${session.turn !== "idle"} onClick=${() => command(live, { command: "compact" })}>Compact the conversation</button>
+      <button type="button" disabled=${session.turn !== "idle"} onClick=${() => command(live, { command: "suggest" })}>Suggest questions</button></div>`;
 }
 
 function History({ live }) {

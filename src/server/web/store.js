@@ -15,7 +15,7 @@ export function newSession() {
     model: null, kernels: [], notebook: "", instructions: [], approval: "always", turn: "idle", lastTurn: null,
     writing: new Map(), pending: [],
     // Told as it happens, and in no snapshot.
-    speaking: new Map(), reasoning: "", kernelStates: {}, notices: [], checkpoints: null, undoAsks: null, last: null,
+    speaking: new Map(), reasoning: "", kernelStates: {}, notices: [], checkpoints: null, undoAsks: null, followUps: [], last: null,
   };
 }
 
@@ -39,10 +39,10 @@ export function apply(session, item) {
 function take(session, snapshot) {
   const [epoch, sequence] = snapshot.at.split("-").map(Number);
   if (epoch === session.epoch && sequence < session.sequence) return false;
-  const { kernelStates, notices, checkpoints, undoAsks } = session;
+  const { kernelStates, notices, checkpoints, undoAsks, followUps } = session;
   const isSame = epoch === session.epoch;
   Object.assign(session, newSession(), { epoch, sequence, revision: snapshot.revision });
-  if (isSame) Object.assign(session, { kernelStates, notices, checkpoints, undoAsks });
+  if (isSame) Object.assign(session, { kernelStates, notices, checkpoints, undoAsks, followUps });
   for (const each of snapshot.transcript) edit(session, each, null);
   session.stale = false;
   const state = snapshot.state;
@@ -333,6 +333,7 @@ function event(session, it) {
     case "step_started":
       session.turn = "sampling";
       session.reasoning = "";
+      session.followUps = [];
       return;
     case "retrying":
       session.writing = new Map();
@@ -390,6 +391,9 @@ function event(session, it) {
       return;
     case "notice":
       return note("info", it.message);
+    case "follow_ups":
+      session.followUps = it.questions;
+      return;
     case "turn_finished": {
       const { id, type, ...told } = it;
       Object.assign(session, { turn: "idle", lastTurn: told, pending: [], writing: new Map(), speaking: new Map() });

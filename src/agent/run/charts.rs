@@ -1,0 +1,84 @@
+//! Figures of matplotlib: their vector graphics and their data, which come with the picture, are kept as files beside it.
+
+use std::collections::HashMap;
+
+use sha2::{Digest as _, Sha256};
+
+use super::{ExecuteOptions, OutputEvent, Session};
+use crate::jupyter::mime::{IMAGE_PNG, MimeBundle};
+use crate::kernel::Kernel;
+use crate::session::plot_data::PlotSource;
+
+const CODE: &str = include_str!("../prompts/plots.py");
+/// How long a kernel may take to learn it.
+const WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
+/// What code has in it that draws.
+const DRAWS: [&str; 5] = ["plt", "matplotlib", "plot", "seaborn", "sns"];
+/// Figures of one cell whose sources are kept.
+const FIGURES: usize = 50;
+
+/// What the figures of the running cell were drawn from, by their pictures.
+#[derive(Default)]
+pub(super) struct PlotSources(HashMap<Vec<u8>, PlotSource>);
+
+impl PlotSources {
+    /// Takes it out of an output.
+    pub(super) fn take_from(&mut self, output: &mut OutputEvent) {
+        let data = match output {
+            OutputEvent::Display { data, .. }
+            | OutputEvent::Update { data, .. }
+            | OutputEvent::Result { data, .. } => data,
+            OutputEvent::Stream(_)
+            | OutputEvent::Error(_)
+            | OutputEvent::Clear { .. }
+            | OutputEvent::Lost(_) => return,
+        };
+        let Some(source) = PlotSource::take_from(data) else {
+            return;
+        };
+        if let Some(picture) = picture(data).filter(|_| self.0.len() < FIGURES) {
+            self.0.insert(picture, source);
+        }
+    }
+
+    /// The files that belong to a picture, with their extensions.
+    pub(super) fn files_of(&self, data: &MimeBundle) -> Vec<(&'static str, Vec<u8>)> {
+        let Some(source) = picture(data).and_then(|picture| self.0.get(&picture)) else {
+            return Vec::new();
+        };
+        let graphic = source.svg.clone().map(|it| ("svg", it.into_bytes()));
+        let data = source.csv().map(|it| ("csv", it.into_bytes()));
+        graphic.into_iter().chain(data).collect()
+    }
+
+    /// The cell has ended.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// What tells a picture from others.
+fn picture(data: &MimeBundle) -> Option<Vec<u8>> {
+    let text = data.text_of(IMAGE_PNG)?;
+    Some(Sha256::digest(text.trim()).to_vec())
+}
+
+impl Session {
+    /// Before code draws, its kernel learns to give what a figure was drawn from.
+    pub(super) async fn teach_charts(&mut self, kernel: &Kernel, code: &str) {
+        let language = self.kernels.get(self.cells.current);
+        let is_python = language.is_some_and(|slot| {
+            let language = &slot.options.kernel.spec.language;
+            language.eq_ignore_ascii_case("python")
+        });
+        if !is_python || !DRAWS.iter().any(|it| code.contains(it)) {
+            return;
+        }
+        match kernel.execute(ExecuteOptions::aside(CODE, WITHIN)).await {
+            Ok(execution) => {
+                execution.collect().await;
+            }
+            Err(error) => tracing::debug!(%error, "a kernel did not learn to tell of figures"),
+        }
+    }
+}
