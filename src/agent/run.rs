@@ -48,6 +48,7 @@ mod kernel_slot;
 mod mentions;
 mod models;
 mod options;
+mod questions;
 mod output_files;
 mod reading;
 mod redacting;
@@ -81,9 +82,6 @@ use restoring::{Resuming, next_replayed};
 use running::{Running, next_execution_event};
 use sampled::next_delta;
 use subscribers::Subscribers;
-
-/// What a person is told who has typed a secret.
-const SECRET_ASKED: &str = "what looks like a secret in your question is not sent to the model";
 
 /// The state of a session's task: what it consists of has an owner each.
 struct Session {
@@ -224,7 +222,10 @@ impl Session {
     }
 
     async fn handle(&mut self, wanted: Wanted) {
-        let starts = matches!(wanted.command, Command::Submit { .. } | Command::Run { .. });
+        let starts = matches!(
+            wanted.command,
+            Command::Submit { .. } | Command::Plan { .. } | Command::Run { .. }
+        );
         if starts && self.turn.state == State::Idle {
             self.disk.is_touched = true;
             self.look_at_disk().await;
@@ -240,15 +241,8 @@ impl Session {
         let Wanted { by, command, sent } = wanted;
         self.subscribers.by = Some(by);
         match command {
-            Command::Submit { text } if self.waits_for_model(&text) => {}
-            Command::Submit { text } => {
-                if self.options.redactor.finds_any(&text) {
-                    self.notice(SECRET_ASKED);
-                }
-                self.begin_turn(text.clone());
-                self.tell_of_files(&text);
-                self.drive(Input::Submit).await;
-            }
+            Command::Submit { text } => self.ask(text, Input::Submit).await,
+            Command::Plan { text } => self.ask(text, Input::Plan).await,
             Command::Run { code, language } => {
                 self.run_own(code, language.as_deref(), sent).await;
             }
@@ -268,11 +262,7 @@ impl Session {
                     self.tell_approval();
                 }
             }
-            Command::Continue { go_on } => {
-                self.asking.guard.goes_on();
-                self.said_to_go_on(go_on);
-                self.drive(Input::GoOn(go_on)).await;
-            }
+            Command::Continue { go_on, words } => self.go_on(go_on, words).await,
             Command::Reply { cell, value } => {
                 self.asking.guard.goes_on();
                 self.reply(&cell, value).await;
@@ -296,14 +286,6 @@ impl Session {
             Command::Undo { .. } | Command::Checkpoints | Command::Shutdown => {}
         }
         self.subscribers.by = None;
-    }
-
-    /// The person's words, which a turn begins with.
-    fn begin_turn(&mut self, text: String) {
-        self.asking.turn_begins(&text, self.options.coaching);
-        let cell = random_cell_id();
-        self.turn_begins(&cell);
-        self.edit_by(Edit::Say { cell, text });
     }
 
     /// The main kernel's language.

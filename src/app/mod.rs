@@ -27,7 +27,6 @@ pub mod notice;
 pub mod origin;
 pub mod piped;
 pub mod place;
-pub mod plan;
 pub mod project;
 mod prompt_cache;
 pub mod python;

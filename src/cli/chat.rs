@@ -5,7 +5,6 @@ mod model;
 mod next;
 mod own;
 mod past;
-mod plan;
 mod standing;
 mod tables;
 
@@ -215,7 +214,7 @@ impl Front {
                     continue;
                 }
                 Err(LineMeaning::Command(command)) => {
-                    if let Command::Submit { text } = &command {
+                    if let Command::Submit { text } | Command::Plan { text } = &command {
                         renderer.name(text);
                     }
                     command
@@ -247,12 +246,6 @@ impl Front {
                     Ok(None) | Err(Ask::Interrupt) => continue,
                     Err(Ask::End) => return Exit::Interrupted,
                 },
-                Err(LineMeaning::Plan(question)) => {
-                    match Box::pin(self.plan(&question, &mut after_turn)).await {
-                        None => continue,
-                        Some(exit) => return exit,
-                    }
-                }
                 Err(
                     wish @ (LineMeaning::Show(_)
                     | LineMeaning::Again(_)

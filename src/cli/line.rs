@@ -80,8 +80,6 @@ pub(in crate::cli) enum LineMeaning {
     Save(PathBuf),
     /// Another session begins as this one did; up to that cell.
     Fork(Option<String>),
-    /// A plan is made and approved before anything is done.
-    Plan(String),
     /// This session ends, and another one goes on in its place.
     Next(Next),
     Help,
@@ -256,7 +254,9 @@ fn command(
         "/plan" if rest.is_empty() => {
             LineMeaning::Wrong("a plan for what? `/plan QUESTION`".to_owned())
         }
-        "/plan" => LineMeaning::Plan(rest.to_owned()),
+        "/plan" => LineMeaning::Command(Command::Plan {
+            text: rest.to_owned(),
+        }),
         "/profile" => LineMeaning::Next(Next::Profile(named)),
         "/resume" => LineMeaning::Next(Next::Resume(named)),
         "/clear" | "/new" => alone(LineMeaning::Next(Next::New)),
@@ -374,7 +374,12 @@ mod tests {
             ("/save a b.md", LineMeaning::Save("a b.md".into())),
             ("/export x.html", LineMeaning::Save("x.html".into())),
             ("/fork 3", LineMeaning::Fork(Some("3".to_owned()))),
-            ("/plan clean it", LineMeaning::Plan("clean it".to_owned())),
+            (
+                "/plan clean it",
+                LineMeaning::Command(Command::Plan {
+                    text: "clean it".to_owned(),
+                }),
+            ),
             ("/profile", LineMeaning::Next(Next::Profile(None))),
             (
                 "/resume ab12",

@@ -236,7 +236,7 @@ impl Renderer {
             }
             EventKind::ContinueRequested { end } => {
                 self.limit(end);
-                self.limit_told = true;
+                self.limit_told = *end != TurnEnd::Planned;
             }
             EventKind::TurnFinished {
                 end,
@@ -417,6 +417,7 @@ impl Renderer {
             }
             TurnEnd::Budget { message } => format!("stopped: {message}"),
             TurnEnd::Done
+            | TurnEnd::Planned
             | TurnEnd::CellFailed
             | TurnEnd::Interrupted
             | TurnEnd::Declined
@@ -432,6 +433,7 @@ impl Renderer {
         self.section = Section::None;
         match end {
             TurnEnd::Done | TurnEnd::CellFailed | TurnEnd::Declined => {}
+            TurnEnd::Planned => self.note(DIM, "the plan is not carried out"),
             TurnEnd::Interrupted => self.note(WARN, "interrupted"),
             // In a chat the person was told when they were asked.
             TurnEnd::StepLimit { .. } | TurnEnd::Repeating | TurnEnd::Budget { .. } => {

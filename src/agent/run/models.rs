@@ -11,8 +11,8 @@ use crate::agent::redacted::redacted;
 pub(super) struct Switch {
     name: String,
     opening: Opening,
-    /// A question that waits for it.
-    question: Option<String>,
+    /// A question that waits for it, and how its turn begins.
+    question: Option<(String, Input)>,
 }
 
 /// What became of it; waits for ever if there is none.
@@ -44,10 +44,10 @@ impl Session {
     }
 
     /// Whether the question was taken to wait for the model that is being opened.
-    pub(super) fn waits_for_model(&mut self, text: &str) -> bool {
+    pub(super) fn waits_for_model(&mut self, text: &str, input: &Input) -> bool {
         match &mut self.asking.switch {
             Some(Switch { question, .. }) if question.is_none() => {
-                *question = Some(text.to_owned());
+                *question = Some((text.to_owned(), input.clone()));
                 true
             }
             Some(_) | None => false,
@@ -63,9 +63,8 @@ impl Session {
             Ok(outfit) => self.change_to(outfit),
             Err(message) => self.unchanged(name, message),
         }
-        if let Some(text) = question {
-            self.begin_turn(text);
-            self.drive(Input::Submit).await;
+        if let Some((text, input)) = question {
+            self.ask(text, input).await;
         }
     }
 

@@ -35,7 +35,7 @@ impl Session {
     fn check(&self, command: &Command) -> Result<(), Rejection> {
         let is_idle = self.turn.state == State::Idle;
         match command {
-            Command::Submit { .. } | Command::Run { .. }
+            Command::Submit { .. } | Command::Plan { .. } | Command::Run { .. }
                 if self.resuming.restoring.is_some() || self.ending.is_some() =>
             {
                 let full = self.resuming.held.len() >= HELD;
@@ -47,7 +47,10 @@ impl Session {
             }
             // While code of the model waits for a person, they may look at something first.
             Command::Run { .. } if matches!(self.turn.state, State::Deciding(_)) => Ok(()),
-            Command::Submit { .. } | Command::Run { .. } | Command::Compact => {
+            Command::Submit { .. }
+            | Command::Plan { .. }
+            | Command::Run { .. }
+            | Command::Compact => {
                 if is_idle {
                     Ok(())
                 } else {

@@ -398,7 +398,10 @@ enum Wish {
 impl Wish {
     fn of(command: &Command) -> Option<Self> {
         match command {
-            Command::Submit { .. } | Command::Run { .. } | Command::Compact => Some(Self::Turn),
+            Command::Submit { .. }
+            | Command::Plan { .. }
+            | Command::Run { .. }
+            | Command::Compact => Some(Self::Turn),
             Command::SetModel { .. } => Some(Self::Model),
             Command::Undo { .. } | Command::Checkpoints => Some(Self::Undo),
             _ => None,

@@ -68,6 +68,10 @@ fn replied(cells: &[&str]) -> Input {
     }
 }
 
+fn go_on() -> Input {
+    Input::GoOn { is_changed: false }
+}
+
 fn ran(verdict: Verdict) -> Input {
     Input::Ran {
         verdict,
@@ -358,13 +362,13 @@ fn at_a_limit_a_person_can_go_on() {
             (replied(&["a"]), vec![execute("a")]),
             (ran(Verdict::Ok), vec![Effect::AskToGoOn(steps.clone())]),
             (Input::Submit, vec![]),
-            (Input::GoOn(true), vec![Effect::Sample]),
+            (go_on(), vec![Effect::Sample]),
             (over(), vec![Effect::AskToGoOn(budget.clone())]),
-            (Input::GoOn(true), vec![Effect::RaiseBudget, Effect::Sample]),
+            (go_on(), vec![Effect::RaiseBudget, Effect::Sample]),
             (replied(&["b"]), vec![execute("b")]),
             (ran(Verdict::Ok), vec![Effect::AskToGoOn(steps.clone())]),
-            (Input::GoOn(false), vec![Effect::End(steps)]),
-            (Input::GoOn(true), vec![]),
+            (Input::GiveUp, vec![Effect::End(steps)]),
+            (go_on(), vec![]),
         ],
     );
     play(
@@ -390,7 +394,7 @@ fn at_a_limit_a_person_can_go_on() {
     for _ in 0..2 {
         let effects = turn.step(ran(failed()));
         if effects == [Effect::AskToGoOn(TurnEnd::Repeating)] {
-            let effects = turn.step(Input::GoOn(true));
+            let effects = turn.step(go_on());
             assert!(
                 matches!(&effects[..], [Effect::Hint(_), Effect::Sample]),
                 "{effects:?}"

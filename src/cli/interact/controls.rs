@@ -93,7 +93,6 @@ impl Controls {
             | LineMeaning::Files
             | LineMeaning::Save(_)
             | LineMeaning::Fork(_)
-            | LineMeaning::Plan(_)
             | LineMeaning::Next(_)
             | LineMeaning::Status
             | LineMeaning::End) => {
