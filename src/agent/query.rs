@@ -3,6 +3,8 @@
 //! A query has one answer, which goes to the client that asked and to no other. It changes nothing, and a cell that runs is never
 //! disturbed for it. [`crate::agent::asides`] answers.
 
+mod status;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -12,6 +14,8 @@ use serde_json::Value;
 use super::stream::Rejection;
 use crate::jupyter::mime::MimeBundle;
 use crate::kernel::{Completeness, Completions, KernelError, Variable};
+use crate::session::numbered::{FileChange, NumberedCell};
+pub use status::{ContextUse, SessionStatus};
 
 /// What is asked. `language` is that of a kernel; without it the main kernel is meant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -65,6 +69,21 @@ pub enum Query {
     },
     /// Lines of what a cell has put out: all of it, also where the notebook keeps only beginning and end.
     Output(OutputLines),
+    /// A cell, whole.
+    Cell {
+        /// Its place in the session, from 1; without it the latest that is code.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        number: Option<usize>,
+    },
+    /// The place of a cell in the session.
+    Position {
+        /// Its id.
+        cell: String,
+    },
+    /// What the session has done to the files of its workspace.
+    ChangedFiles,
+    /// How the session stands.
+    Status,
 }
 
 /// Code, and where the cursor stands in it.
@@ -141,6 +160,20 @@ pub enum QueryAnswer {
     },
     /// To [`Query::Output`].
     Output(OutputPage),
+    /// To [`Query::Cell`].
+    Cell(NumberedCell),
+    /// To [`Query::Position`].
+    Position {
+        /// From 1; null if there is no such cell.
+        number: Option<usize>,
+    },
+    /// To [`Query::ChangedFiles`].
+    ChangedFiles {
+        /// By name.
+        files: Vec<FileChange>,
+    },
+    /// To [`Query::Status`].
+    Status(Box<SessionStatus>),
 }
 
 /// What could stand at a cursor.

@@ -59,6 +59,7 @@ mod restoring;
 mod running;
 mod sampled;
 mod sql;
+mod status;
 mod subscribers;
 mod telling;
 mod undo;

@@ -7,7 +7,6 @@
 pub mod answer;
 pub mod attach;
 pub mod audit;
-pub mod cells;
 pub mod configured;
 pub mod databases;
 pub mod doctor;

@@ -173,6 +173,7 @@ pub async fn start(
         notebook: notebook.clone(),
         transcript: None,
         opened: Some(opened),
+        confinement: sandbox_line.words().to_owned(),
         approval,
         rules: context.config.approval.rules.clone(),
         judges_clients: settings.judges_clients,

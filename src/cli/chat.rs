@@ -3,10 +3,10 @@
 mod ending;
 mod model;
 mod next;
-mod own;
 mod past;
 mod standing;
 mod tables;
+mod this_session;
 
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -32,9 +32,9 @@ use crate::cli::exit::Exit;
 use crate::error::Failure;
 use ending::Ending;
 use model::Changed;
-pub(super) use own::OwnSession;
 pub(super) use standing::Standing;
 pub(super) use tables::Looker;
+pub(super) use this_session::ThisSession;
 
 const WELCOME: &str = "Ask in plain words; /help says more, Ctrl-D ends.\n";
 
@@ -86,7 +86,7 @@ pub(super) async fn go_on(
         controls: Controls::new(session.kernels.clone(), session.approval),
         looker: Looker::of(queries, place::pictures_dir(&session.notebook)),
         standing: Standing::of(&session),
-        own: Some(OwnSession::of(&session, context)),
+        session: ThisSession::of(&session, context),
         next: None,
         model: None,
         interactive,
@@ -161,8 +161,7 @@ pub(super) struct Front {
     pub controls: Controls,
     pub looker: Looker,
     pub standing: Standing,
-    /// The session, if it is of this process.
-    pub own: Option<OwnSession>,
+    pub session: ThisSession,
     /// What goes on when the chat ends.
     pub next: Option<Next>,
     /// A question that is asked before any is typed.
@@ -230,12 +229,18 @@ impl Front {
                     continue;
                 }
                 Err(LineMeaning::Status) => {
-                    let model = self.model.as_deref();
-                    eprint(&self.standing.status(model, &self.controls));
+                    match ThisSession::status(view).await {
+                        Ok(status) => eprint(&self.standing.status(&status, &self.controls)),
+                        Err(words) => eprint(&filter::plain(&format!("{words}\n"))),
+                    }
                     continue;
                 }
                 Err(LineMeaning::Sandbox) => {
-                    eprint(&self.standing.lines(self.controls.approval));
+                    let approval = self.controls.approval;
+                    match ThisSession::status(view).await {
+                        Ok(status) => eprint(&self.standing.lines(&status, approval)),
+                        Err(words) => eprint(&filter::plain(&format!("{words}\n"))),
+                    }
                     continue;
                 }
                 Err(LineMeaning::Next(next)) => match self.may_go_on(next).await {
@@ -253,7 +258,7 @@ impl Front {
                     | LineMeaning::Files
                     | LineMeaning::Save(_)
                     | LineMeaning::Fork(_)),
-                ) => match Box::pin(self.own_session(wish)).await {
+                ) => match Box::pin(self.with_session(wish)).await {
                     Some(command) => command,
                     None => continue,
                 },
@@ -345,22 +350,22 @@ impl Front {
         Ok(None)
     }
 
-    /// Does what is about the session of this terminal. Returns the code that it leads to.
-    async fn own_session(&mut self, wish: LineMeaning) -> Option<Command> {
-        let Some(own) = &self.own else {
-            eprint("the session runs in another terminal, and only that can do this\n");
-            return None;
-        };
+    /// Does what is about the session as it is kept. Returns the code that it leads to.
+    async fn with_session(&mut self, wish: LineMeaning) -> Option<Command> {
+        let (session, view) = (&self.session, &mut self.view);
         let told = match wish {
-            LineMeaning::Show(number) => own.cell(number).await.map(|cell| own::text(&cell)),
-            LineMeaning::Files => Ok(own.files().await),
-            LineMeaning::Save(file) => own.save(&file),
-            LineMeaning::Fork(at) => own.fork(at.as_deref()),
-            LineMeaning::Again(number) => match own.code(Some(number)).await {
+            LineMeaning::Show(number) => {
+                let cell = ThisSession::cell(view, number).await;
+                cell.map(|cell| this_session::text(&cell))
+            }
+            LineMeaning::Files => ThisSession::files(view).await,
+            LineMeaning::Save(file) => session.save(&file),
+            LineMeaning::Fork(at) => session.fork(at.as_deref()),
+            LineMeaning::Again(number) => match ThisSession::code(view, Some(number)).await {
                 Ok((code, language)) => return Some(Command::Run { code, language }),
                 Err(words) => Err(words),
             },
-            LineMeaning::Edit(number) => match own.edited(number).await {
+            LineMeaning::Edit(number) => match ThisSession::edited(view, number).await {
                 Ok((code, language)) => return Some(Command::Run { code, language }),
                 Err(words) => Err(words),
             },
@@ -384,15 +389,13 @@ impl Front {
             typed: &mut self.typed,
             controls: &mut self.controls,
         });
-        let ended = interact::turn(
+        interact::turn(
             &mut self.view,
             &mut self.renderer,
             person,
             &mut self.signals,
         )
-        .await;
-        self.standing.after(&self.renderer);
-        ended
+        .await
     }
 }
 

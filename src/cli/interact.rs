@@ -158,7 +158,7 @@ pub(super) async fn turn(
 }
 
 /// Shows an event; a cell that starts has a number that the person can name.
-async fn show(event: &EventKind, agent: &View, renderer: &mut Renderer) {
+async fn show(event: &EventKind, agent: &mut View, renderer: &mut Renderer) {
     if let EventKind::CodeStarted { cell } = event {
         renderer.numbered(agent.number_of(cell).await);
     }

@@ -20,7 +20,7 @@ use super::markdown::Markdown;
 use super::picture::Protocol;
 use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
 use super::totals;
-use crate::agent::{EventKind, Totals, TurnEnd};
+use crate::agent::{EventKind, TurnEnd};
 use crate::error::Failure;
 use crate::session::CellStatus;
 use busy::Busy;
@@ -73,8 +73,6 @@ pub(super) struct Renderer {
     links: Links,
     /// What the terminal is told besides.
     attention: Option<Attention>,
-    /// What the session has cost when the last turn ended.
-    pub spent: Option<Totals>,
     /// stdout takes no more, for this reason: nothing more can be said.
     pub unread: Option<Failure>,
 }
@@ -116,7 +114,6 @@ impl Renderer {
             limit_told: false,
             links: Links::default(),
             attention: None,
-            spent: None,
             unread: None,
         }
     }
@@ -245,7 +242,6 @@ impl Renderer {
                 session,
                 ..
             } => {
-                self.spent = Some(*session);
                 let totals = (turn.requests > 0).then(|| totals::line(turn, session));
                 // Of an only turn in which nothing came of the model, nothing is kept.
                 let is_empty = !self.chat && session.requests == 0;

@@ -120,6 +120,11 @@ impl Session {
     pub(super) fn join(&mut self, joining: Joining) {
         let joining = match joining {
             Joining::Snapshot(joining) => joining,
+            Joining::Status(asking) => {
+                // One that has gone needs none.
+                let _ = asking.send(self.status());
+                return;
+            }
             Joining::Look(look) => return look(&self.transcript, self.kernels.all_ready()),
         };
         self.announce();
