@@ -99,6 +99,9 @@ impl Markdown {
     /// How many columns there are from now on.
     pub(super) fn set_width(&mut self, width: usize) {
         self.width = width;
+        if let Line::Flowing(flow, ..) = &mut self.line {
+            flow.set_width(width);
+        }
     }
 
     /// What there is to print with more of the text.

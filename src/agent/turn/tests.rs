@@ -579,3 +579,52 @@ fn what_is_forbidden_never_runs() {
         "{effects:?}"
     );
 }
+
+#[test]
+fn a_plan_comes_first_and_is_approved_once() {
+    let tells = |text: &str| {
+        let is_told = text.to_owned();
+        move |effects: &[Effect]| {
+            matches!(effects, [Effect::Tell(words), Effect::Sample] if words.contains(&is_told))
+        }
+    };
+    let planned = [Effect::AskToGoOn(TurnEnd::Planned)];
+    let mut turn = Turn::new(policy(Approval::Always, &[]), 9, AtLimit::End);
+    assert!(tells("Do not run code yet")(&turn.step(Input::Plan)));
+    // Code that comes without a plan does not run.
+    let skipped = Effect::Skip {
+        cell: "a".to_owned(),
+        reason: "the user has not approved a plan yet".to_owned(),
+    };
+    assert_eq!(turn.step(replied(&["a"])), [skipped, Effect::Sample]);
+    assert_eq!(turn.step(replied(&[])), planned);
+    let changed = Input::GoOn { is_changed: true };
+    assert!(tells("Write the plan anew")(&turn.step(changed)));
+    assert_eq!(turn.step(replied(&[])), planned);
+    assert!(tells("The plan is approved")(&turn.step(go_on())));
+    // Nobody is asked about each cell any more, only about risk.
+    assert_eq!(turn.step(replied(&["b"])), [execute("b")]);
+    assert_eq!(turn.step(ran(Verdict::Ok)), [Effect::Sample]);
+    let risky = replied_with_risk(&["c"], FindingKind::Delete);
+    let asks = Effect::Ask {
+        cell: "c".to_owned(),
+    };
+    assert_eq!(turn.step(risky), [asks]);
+    assert_eq!(turn.approval(), Approval::Always);
+    assert!(turn.step(Input::Interrupt).contains(&Effect::End(TurnEnd::Interrupted)));
+    // Afterwards each cell is asked about again.
+    let _ = turn.step(Input::Submit);
+    let asks = Effect::Ask {
+        cell: "d".to_owned(),
+    };
+    assert_eq!(turn.step(replied(&["d"])), [asks]);
+}
+
+#[test]
+fn a_plan_that_is_given_up_ends_the_turn() {
+    let mut turn = Turn::new(policy(Approval::Never, &[]), 9, AtLimit::Ask);
+    let _ = turn.step(Input::Plan);
+    let _ = turn.step(replied(&[]));
+    assert_eq!(turn.step(Input::GiveUp), [Effect::End(TurnEnd::Planned)]);
+    assert_eq!(turn.state, State::Idle);
+}

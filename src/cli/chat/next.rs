@@ -25,7 +25,7 @@ impl Front {
     /// The signal that came instead of an answer.
     pub(super) async fn may_go_on(&mut self, next: Next) -> Result<Option<Next>, Ask> {
         let own = &self.session;
-        if !own.is_ours() {
+        if !own.is_ours() && next != Next::Profile(None) {
             eprint(&filter::plain(&format!("{}\n", elsewhere(&next))));
             return Ok(None);
         }
