@@ -67,6 +67,7 @@ use crate::error::{Failure, FailureKind};
 use crate::kernel::Redactor;
 use crate::paths::{Environment, NoHome, Paths};
 use args::{Cli, Command};
+pub use render::measure;
 
 /// Threads for many sessions, at most.
 const MANY: usize = 8;

@@ -5,6 +5,7 @@ mod cell;
 mod code;
 mod frame;
 pub(super) mod grid;
+pub mod measure;
 mod notes;
 mod output;
 mod traceback;
