@@ -66,6 +66,8 @@ pub(in crate::cli) enum LineMeaning {
     Sandbox,
     /// What holds now.
     Status,
+    /// What goes on is stopped.
+    Interrupt,
     /// The kernel begins anew.
     Restart,
     /// A cell is shown whole; `None` is the latest of code.
@@ -115,6 +117,9 @@ pub(in crate::cli) fn said(
         return LineMeaning::Wrong(words);
     }
     if let Some(rest) = text.strip_prefix("%%") {
+        if let Some(command) = rest.strip_prefix(char::is_whitespace) {
+            return LineMeaning::Wrong(format!("`%% {0}` is `$ {0}` here", command.trim()));
+        }
         let (language, code) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         return run(
             code.to_owned(),
@@ -145,7 +150,7 @@ fn shell(command: &str, own: Option<&KernelOffer>) -> LineMeaning {
 }
 
 /// Commands of Open Interpreter, and what they are called here.
-const RENAMED: [(&str, &str); 11] = [
+const RENAMED: [(&str, &str); 12] = [
     ("help", "/help"),
     ("undo", "/undo"),
     ("reset", "/clear (and /undo takes turns back)"),
@@ -159,6 +164,7 @@ const RENAMED: [(&str, &str); 11] = [
         "no command (every session is kept; /save writes it elsewhere)",
     ),
     ("load_message", "/resume"),
+    ("markdown", "/save FILE.md"),
     (
         "jupyter",
         "/save FILE.ipynb (and the notebook is written after each cell; /status names it)",
@@ -212,6 +218,7 @@ fn command(
         "/exit" | "/quit" => alone(LineMeaning::End),
         "/checkpoints" => alone(LineMeaning::Past(Wish::Checkpoints)),
         "/compact" => alone(LineMeaning::Command(Command::Compact)),
+        "/interrupt" | "/stop" => alone(LineMeaning::Interrupt),
         "/restart" => alone(LineMeaning::Restart),
         "/status" | "/cost" => alone(LineMeaning::Status),
         "/sandbox" if rest.is_empty() => LineMeaning::Sandbox,
@@ -327,6 +334,9 @@ mod tests {
             ("/compact", LineMeaning::Command(Command::Compact)),
             ("/status", LineMeaning::Status),
             ("/restart", LineMeaning::Restart),
+            ("/interrupt", LineMeaning::Interrupt),
+            ("/cost", LineMeaning::Status),
+            ("/quit", LineMeaning::End),
             ("$ ls -l", ran("!ls -l", "python")),
             (
                 "%undo",
