@@ -321,6 +321,15 @@ impl Markdown {
     }
 }
 
+/// A text that is all there.
+pub(super) fn rendered(text: &str, width: usize, colours: bool) -> String {
+    let mut markdown = Markdown::new(colours);
+    markdown.set_width(width);
+    let mut shown = markdown.push(text);
+    shown.push_str(&markdown.finish());
+    shown
+}
+
 /// Every line by itself.
 fn painted(style: Style, text: &str, colours: bool) -> String {
     let lines = text.split('\n').map(|line| paint(style, line, colours));
