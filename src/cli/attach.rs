@@ -10,7 +10,7 @@ use futures_util::stream::FuturesUnordered;
 use super::args::AttachArgs;
 use super::chat::{Front, Looker, Standing, ThisSession, client_name, typed};
 use super::interact::{Controls, Ended};
-use super::line_source::KernelLines;
+use super::line_source::{Choices, KernelLines};
 use super::render::Renderer;
 use super::signals;
 use super::stop::Ask;
@@ -54,7 +54,8 @@ pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, 
     let notebook = state.map(|it| PathBuf::from(&it.notebook));
     let notebook = notebook.unwrap_or_default();
     let pictures = place::pictures_dir(&notebook);
-    let kernels = KernelLines::of(queries.clone(), kernels.unwrap_or_default());
+    let choices = Choices::of(kernels.unwrap_or_default(), context);
+    let kernels = KernelLines::of(queries.clone(), choices);
     let mut front = Front {
         view: View::new(attached.client),
         renderer: Renderer::new(true),

@@ -18,7 +18,7 @@ use super::attention::Attention;
 use super::coming::{Coming, Resumed};
 use super::interact::{self, Controls, Ended, Person};
 use super::line::{LineMeaning, Next, said};
-use super::line_source::{KernelLines, LineSource};
+use super::line_source::{Choices, KernelLines, LineSource};
 use super::render::Renderer;
 use super::signals;
 use super::stop::Ask;
@@ -77,7 +77,7 @@ pub(super) async fn go_on(
     let kernels = session.kernels.iter().map(|it| it.kernel.clone()).collect();
     let client = session.agent.client(&name);
     let queries = client.queries();
-    let kernels = KernelLines::of(queries.clone(), kernels);
+    let kernels = KernelLines::of(queries.clone(), Choices::of(kernels, context));
     let mut front = Front {
         view: View::new(client),
         renderer: Renderer::new(true).attending(Attention::of(&context.config.terminal, true)),

@@ -2,6 +2,7 @@
 //!
 //! Every line of a program comes from the same place, so that none goes to somebody who no longer waits for it.
 
+mod choices;
 mod complete;
 mod editor;
 mod kernel;
@@ -21,8 +22,9 @@ use super::{eprint, filter};
 use crate::agent::approval::Approval;
 #[cfg(test)]
 pub(super) use editor::raw_for_test;
-use editor::{PromptKind, LineEditor, Prompt};
+use editor::{LineEditor, Prompt, PromptKind};
 pub(super) use editor::{restore, restore_now};
+pub(super) use choices::Choices;
 pub(super) use kernel::KernelLines;
 
 /// A terminal hands the lines of what is pasted over one by one.
