@@ -94,10 +94,11 @@ impl Turn {
                 vec![Effect::Compact]
             }
             (State::Compacting, Input::Compacted) => vec![Effect::End(TurnEnd::Done)],
-            (
-                State::Sampling,
-                Input::Replied { calls, broken, .. },
-            ) if self.planning == Planning::Writing => self.planned(calls, broken),
+            (State::Sampling, Input::Replied { calls, broken, .. })
+                if self.planning == Planning::Writing =>
+            {
+                self.planned(calls, broken)
+            }
             (
                 State::Sampling,
                 Input::Replied {

@@ -20,11 +20,11 @@ use super::stop::Ask;
 use super::style::{DIM, HINT, WARN, paint, stderr_colours};
 use super::{eprint, filter};
 use crate::agent::approval::Approval;
+pub(super) use choices::Choices;
 #[cfg(test)]
 pub(super) use editor::raw_for_test;
 use editor::{LineEditor, Prompt, PromptKind};
 pub(super) use editor::{restore, restore_now};
-pub(super) use choices::Choices;
 pub(super) use kernel::KernelLines;
 
 /// A terminal hands the lines of what is pasted over one by one.

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::jupyter::mime::Audience;
-use crate::jupyter::nbformat::Output;
 use super::changes::{ChangedFile, FilesChanged};
 use super::{Cell, CellKind, CellStatus, Transcript};
+use crate::jupyter::mime::Audience;
+use crate::jupyter::nbformat::Output;
 
 /// One cell, whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -255,6 +255,9 @@ mod tests {
             ("old", ChangeKind::Deleted),
             ("was", ChangeKind::Changed),
         ];
-        assert_eq!(found, expected.map(|(path, change)| (path.to_owned(), change)));
+        assert_eq!(
+            found,
+            expected.map(|(path, change)| (path.to_owned(), change))
+        );
     }
 }

@@ -76,13 +76,31 @@ async fn an_attached_terminal_has_the_commands_of_its_session() {
         ("/restart", ""),
         ("/profile", "there are no profiles"),
         // What would end the session of another terminal.
-        ("/clear", "/exit leaves it, then `sponde` begins a new session"),
-        ("/resume", "/exit leaves it, then `sponde resume` goes on with"),
-        ("/resume x1", "/exit leaves it, then `sponde resume x1` goes on with it"),
-        ("/sandbox full", "only the terminal in which the session began can do it"),
-        ("/profile slow", "only the terminal in which the session began can do it"),
+        (
+            "/clear",
+            "/exit leaves it, then `sponde` begins a new session",
+        ),
+        (
+            "/resume",
+            "/exit leaves it, then `sponde resume` goes on with",
+        ),
+        (
+            "/resume x1",
+            "/exit leaves it, then `sponde resume x1` goes on with it",
+        ),
+        (
+            "/sandbox full",
+            "only the terminal in which the session began can do it",
+        ),
+        (
+            "/profile slow",
+            "only the terminal in which the session began can do it",
+        ),
         // A plan is the session's, and anyone can approve it.
-        ("/plan sum it", "Carry it out? [y]es, [n]o, or say what to change:"),
+        (
+            "/plan sum it",
+            "Carry it out? [y]es, [n]o, or say what to change:",
+        ),
     ];
     let mut steps = vec![json!(["wait", "attached to"])];
     steps.extend(typed(&lines));

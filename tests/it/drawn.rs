@@ -115,7 +115,11 @@ impl Drawn {
                 let _ = write!(text, "‹{style}›");
                 last = style;
             }
-            text.push_str(if cell.has_contents() { cell.contents() } else { " " });
+            text.push_str(if cell.has_contents() {
+                cell.contents()
+            } else {
+                " "
+            });
         }
         let mut text = text.trim_end().to_owned();
         if !last.is_empty() {
@@ -174,7 +178,10 @@ fn named_pictures(text: &str) -> String {
     let mut data = String::new();
     let mut held = String::new();
     while let Some((before, after)) = rest.split_once("\u{1b}_G") {
-        assert!(data.is_empty() || before.is_empty(), "a picture is in one piece");
+        assert!(
+            data.is_empty() || before.is_empty(),
+            "a picture is in one piece"
+        );
         named.push_str(before);
         let (command, after) = after.split_once("\u{1b}\\").expect("a picture has an end");
         let (control, piece) = command.split_once(';').unwrap();

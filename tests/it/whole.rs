@@ -41,7 +41,11 @@ fn redacted(line: &str, sponde: &Sponde) -> Option<String> {
     if let Some(at) = line.find("/sessions/") {
         let is_notebook = line.ends_with(".ipynb");
         line.truncate(at);
-        line.push_str(if is_notebook { "/sessions/[ID].ipynb" } else { "/sessions/[FILE]" });
+        line.push_str(if is_notebook {
+            "/sessions/[ID].ipynb"
+        } else {
+            "/sessions/[FILE]"
+        });
     }
     if let Some(rest) = line.strip_prefix("resuming ") {
         let (_, name) = rest.split_once(':').unwrap();
@@ -280,7 +284,10 @@ async fn a_reply_that_is_resized_breaks_no_word() {
     mock.stop().await;
     assert_eq!(screen.code, 0, "{}", screen.all);
     let lines = Drawn::of(&screen).lines();
-    let begin = lines.iter().position(|it| it.starts_with("word0 ")).unwrap();
+    let begin = lines
+        .iter()
+        .position(|it| it.starts_with("word0 "))
+        .unwrap();
     let said: Vec<&String> = lines[begin..]
         .iter()
         .take_while(|line| !line.is_empty())
@@ -288,7 +295,10 @@ async fn a_reply_that_is_resized_breaks_no_word() {
     let found: Vec<&str> = said.iter().flat_map(|line| line.split(' ')).collect();
     assert_eq!(found, words);
     // The line in which the size changed was begun before.
-    let of = |word: &str| said.iter().position(|line| line.split(' ').any(|it| it == word));
+    let of = |word: &str| {
+        said.iter()
+            .position(|line| line.split(' ').any(|it| it == word))
+    };
     let (narrow, wide) = (of("word60").unwrap(), of("word100").unwrap());
     for line in &said[narrow..=wide] {
         assert!(line.len() <= 50, "{line}");

@@ -584,9 +584,7 @@ fn what_is_forbidden_never_runs() {
 fn a_plan_comes_first_and_is_approved_once() {
     let tells = |text: &str| {
         let is_told = text.to_owned();
-        move |effects: &[Effect]| {
-            matches!(effects, [Effect::Tell(words), Effect::Sample] if words.contains(&is_told))
-        }
+        move |effects: &[Effect]| matches!(effects, [Effect::Tell(words), Effect::Sample] if words.contains(&is_told))
     };
     let planned = [Effect::AskToGoOn(TurnEnd::Planned)];
     let mut turn = Turn::new(policy(Approval::Always, &[]), 9, AtLimit::End);
@@ -611,7 +609,10 @@ fn a_plan_comes_first_and_is_approved_once() {
     };
     assert_eq!(turn.step(risky), [asks]);
     assert_eq!(turn.approval(), Approval::Always);
-    assert!(turn.step(Input::Interrupt).contains(&Effect::End(TurnEnd::Interrupted)));
+    assert!(
+        turn.step(Input::Interrupt)
+            .contains(&Effect::End(TurnEnd::Interrupted))
+    );
     // Afterwards each cell is asked about again.
     let _ = turn.step(Input::Submit);
     let asks = Effect::Ask {

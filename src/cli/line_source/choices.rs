@@ -49,7 +49,8 @@ impl Choices {
     }
 
     fn models(&self) -> Vec<String> {
-        let listed = async { tokio::time::timeout(MODELS_WITHIN, model::listed(&self.context)).await };
+        let listed =
+            async { tokio::time::timeout(MODELS_WITHIN, model::listed(&self.context)).await };
         let listed = self.runtime.block_on(listed).unwrap_or_default();
         listed.into_iter().map(|model| model.name).collect()
     }

@@ -207,7 +207,9 @@ impl LineEditor {
             return Err(ask);
         }
         match kind {
-            PromptKind::Question | PromptKind::Answer | PromptKind::Password | PromptKind::Key => self.pasted.clear(),
+            PromptKind::Question | PromptKind::Answer | PromptKind::Password | PromptKind::Key => {
+                self.pasted.clear()
+            }
             PromptKind::Input => {
                 if let Some(line) = self.pasted.pop_front() {
                     return Ok(Some(line));
@@ -272,7 +274,9 @@ impl LineEditor {
                     return Some(text);
                 }
                 Err(oneshot::error::TryRecvError::Empty) => return None,
-                Ok(ReadResult::Interrupted | ReadResult::EndOfInput) | Err(_) => drop(self.given_up.pop_front()),
+                Ok(ReadResult::Interrupted | ReadResult::EndOfInput) | Err(_) => {
+                    drop(self.given_up.pop_front())
+                }
             }
         }
         None
@@ -285,7 +289,11 @@ impl LineEditor {
 
     /// Something else is printed over the prompt that stands there.
     pub(super) fn cover(&mut self) {
-        if self.open.take_if(|(kind, _)| *kind == PromptKind::Key).is_some() {
+        if self
+            .open
+            .take_if(|(kind, _)| *kind == PromptKind::Key)
+            .is_some()
+        {
             eprint("\r\u{1b}[K");
         } else if self.open.is_some() {
             self.is_covered = true;
@@ -295,7 +303,10 @@ impl LineEditor {
 
     /// The first line of what was typed or pasted, where only one is wanted.
     fn taken(&mut self, kind: PromptKind, text: String) -> String {
-        if matches!(kind, PromptKind::Question | PromptKind::Answer | PromptKind::Key) {
+        if matches!(
+            kind,
+            PromptKind::Question | PromptKind::Answer | PromptKind::Key
+        ) {
             return text;
         }
         let mut lines = text.lines().map(str::to_owned);
@@ -344,7 +355,11 @@ fn serve(
             eprint("a key sent what is not UTF-8; that line is gone\n");
         };
         before().take();
-        let answer = line.as_ref().ok().filter(|_| kind == PromptKind::Key).cloned();
+        let answer = line
+            .as_ref()
+            .ok()
+            .filter(|_| kind == PromptKind::Key)
+            .cloned();
         let _ = reply.send(match line {
             Ok(text) => ReadResult::Line(text),
             Err(ReadlineError::Interrupted) => ReadResult::Interrupted,

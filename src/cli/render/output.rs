@@ -318,7 +318,10 @@ fn shown(data: &MimeBundle, colours: bool) -> Shown {
         .richest_for(Audience::Terminal)
         .is_some_and(|(mime, _)| mime == "text/markdown");
     if let Some(width) = style::terminal_width().filter(|_| is_markdown && style::moves_cursor()) {
-        return Shown::Lines(lines_of(&markdown::rendered(&text, width, colours), colours));
+        return Shown::Lines(lines_of(
+            &markdown::rendered(&text, width, colours),
+            colours,
+        ));
     }
     let frame = style::terminal_width().and_then(|width| fitted(data, &text, width));
     Shown::Lines(lines_of(frame.as_ref().unwrap_or(&text), colours))
