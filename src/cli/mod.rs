@@ -96,7 +96,7 @@ pub fn main() -> Exit {
             };
         }
     };
-    let environment = Environment::of_process();
+    let environment = told_of_terminal(Environment::of_process());
     let redactor = environment.redactor();
     let paths = Paths::of(environment);
     let state = paths.as_ref().ok().map(|paths| paths.state.as_path());
@@ -113,6 +113,16 @@ pub fn main() -> Exit {
             }
             failure.kind.into()
         }
+    }
+}
+
+/// How wide the terminal is, for what code prints: shells keep that to themselves.
+fn told_of_terminal(environment: Environment) -> Environment {
+    match style::terminal_width() {
+        Some(columns) => {
+            environment.with_variables(vec![("COLUMNS".to_owned(), columns.to_string())])
+        }
+        None => environment,
     }
 }
 

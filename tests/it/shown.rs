@@ -297,3 +297,20 @@ async fn waiting_for_a_person_takes_no_time_of_the_turn() {
     let seconds: f64 = seconds.trim().trim_end_matches(" s").parse().unwrap();
     assert!(seconds <= took - 6.0, "{seconds} of {took}");
 }
+
+/// A kernel knows how wide the terminal is: pandas breaks no table that fits.
+#[tokio::test(flavor = "multi_thread")]
+async fn printed_tables_are_as_wide_as_the_terminal() {
+    let code = "import pandas as pd\nprint(pd.DataFrame({f'column_{n}': [n] for n in range(12)}))";
+    for (columns, blocks) in [(160, 1), (60, 3)] {
+        let mock = model_that_runs(code).await;
+        let sponde = Sponde::new().with_model(&mock);
+        let steps = json!([["size", format!("24x{columns}")]]);
+        let screen = tokio::task::block_in_place(|| play_on("dumb", &sponde, &ASK, &steps));
+        mock.stop().await;
+        let shown = lines(&screen.all);
+        let shown: Vec<&str> = output(&shown);
+        let heads = shown.iter().filter(|line| line.contains("column_"));
+        assert_eq!(heads.count(), blocks, "{shown:#?}");
+    }
+}
