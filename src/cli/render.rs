@@ -233,6 +233,7 @@ impl Renderer {
                 self.note(WARN, &format!("note: {}", filter::plain(message)));
             }
             EventKind::ContinueRequested { end } => {
+                self.end_line();
                 self.limit(end);
                 self.limit_told = *end != TurnEnd::Planned;
             }

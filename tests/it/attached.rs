@@ -61,11 +61,11 @@ async fn an_attached_terminal_has_the_commands_of_its_session() {
         ("/sandbox", "approval: always"),
         ("/kernel", "> misbehave (misbehave)"),
         ("/model", "gpt-4o"),
-        ("/show", "no code has run yet"),
+        ("/show", "echo begun"),
         ("!echo one", "output of cell "),
         ("/show", " · ok"),
-        ("/run 2", "output of cell 3 ─"),
-        ("/edit 2", "two\r\n"),
+        ("/run 3", "output of cell 4 ─"),
+        ("/edit 3", "two\r\n"),
         ("/files", "this session has changed no files"),
         ("/vars", "the kernel"),
         ("/open", "there"),
@@ -108,6 +108,9 @@ async fn an_attached_terminal_has_the_commands_of_its_session() {
     steps.extend([json!(["type", "y\r"]), json!(["wait", "It is 6."])]);
     steps.push(json!(["wait", PROMPT]));
     let first = [
+        json!(["wait", PROMPT]),
+        // Others can attach once something was done.
+        json!(["type", "!echo begun\r"]),
         json!(["wait", PROMPT]),
         json!(["wait", "> sum it"]),
         json!(["wait", "Carry it out? [y]es, [n]o, or say what to change:"]),
