@@ -105,6 +105,12 @@ pub(in crate::cli) fn said(
         "" => return LineMeaning::Nothing,
         "exit" | "quit" => return LineMeaning::End,
         "help" => return LineMeaning::Help,
+        // What a shell would do is no question for a model.
+        "clear" => {
+            return LineMeaning::Wrong(
+                "Ctrl-L clears the screen, /clear begins a new session".to_owned(),
+            );
+        }
         _ => {}
     }
     if let Some(code) = text.strip_prefix('!') {
@@ -405,6 +411,7 @@ mod tests {
         }
         assert_eq!(said(None, None, |_| false), LineMeaning::End);
         for line in [
+            "clear",
             "/exit now",
             "/compact now",
             "/checkpoints all",

@@ -263,7 +263,7 @@ impl Renderer {
             }
             EventKind::PicturesSaved { files, .. } => {
                 for file in files {
-                    let shown = filter::plain(&format!("plot: {file}"));
+                    let shown = filter::plain(&notes::saved(file));
                     self.linked(GOOD, &shown, file);
                 }
             }
@@ -426,8 +426,8 @@ impl Renderer {
     }
 
     fn turn_finished(&mut self, end: &TurnEnd, totals: Option<String>, notebook: Option<&str>) {
-        self.end_text();
         self.end_line();
+        self.code.clear();
         self.section = Section::None;
         match end {
             TurnEnd::Done | TurnEnd::CellFailed | TurnEnd::Declined => {}

@@ -216,16 +216,16 @@ async fn charts_graphics_and_html_are_files() {
     mock.stop().await;
     assert_eq!(run.code, Some(0), "{run}");
     let rows = lines(&run.stderr);
-    let file = |name: &str| format!("plot: {}", sponde.path("out_files").join(name).display());
+    let file = |name: &str| sponde.path("out_files").join(name).display().to_string();
     assert_eq!(
         output(&rows),
         [
             "[vector graphic, 30 x 20, 0 shapes; words in it: hello]",
             "bold",
             "[Plotly figure; bar, y: 2 from 1 to 2]",
-            &file("plot-1.svg"),
-            &file("plot-2.html"),
-            &file("plot-3.html"),
+            &format!("plot: {}", file("plot-1.svg")),
+            &format!("page: {}", file("plot-2.html")),
+            &format!("page: {}", file("plot-3.html")),
         ]
     );
     assert!(sponde.read("out_files/plot-1.svg").contains("<svg width="));

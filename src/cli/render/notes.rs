@@ -81,6 +81,15 @@ impl Renderer {
     }
 }
 
+/// A file that a cell's output was saved as.
+pub(super) fn saved(file: &str) -> String {
+    let is_page = std::path::Path::new(file)
+        .extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("html"));
+    let what = if is_page { "page" } else { "plot" };
+    format!("{what}: {file}")
+}
+
 /// What the model reads with these arguments of `read_output`.
 pub(super) fn reading(arguments: &str) -> String {
     let asked: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
@@ -133,7 +142,13 @@ pub(super) fn runs_later(files: &FilesChanged) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::reading;
+    use super::{reading, saved};
+
+    #[test]
+    fn a_page_is_no_plot() {
+        assert_eq!(saved("a/plot-1.png"), "plot: a/plot-1.png");
+        assert_eq!(saved("plot-2.html"), "page: plot-2.html");
+    }
 
     #[test]
     fn a_person_is_told_what_the_model_reads() {
