@@ -7,6 +7,7 @@ mod complete;
 mod editor;
 mod kernel;
 pub(super) mod keys;
+mod mask;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -113,6 +113,8 @@ async fn an_attached_terminal_has_the_commands_of_its_session() {
         json!(["type", "!echo begun\r"]),
         json!(["wait", PROMPT]),
         json!(["wait", "> sum it"]),
+        // The line that is being typed here comes first.
+        json!(["wait", "(press Enter to answer here)"]),
         // The other terminal answers.
         json!(["wait", "it goes on)"]),
         json!(["wait", "It is 6."]),

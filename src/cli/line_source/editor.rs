@@ -9,7 +9,6 @@
 //! A line cannot be called back once its prompt stands there. If what wanted it has gone, it is the next question: no line is
 //! lost, and none approves anything.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -20,18 +19,17 @@ use anstyle::Style;
 use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 use rustyline::config::{Behavior, Config};
 use rustyline::error::ReadlineError;
-use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::history::{DefaultHistory, MemHistory};
 use rustyline::{ColorMode, Editor};
 use tokio::sync::{mpsc, oneshot};
-use unicode_width::UnicodeWidthStr as _;
 
 use super::super::eprint;
 use super::super::stop::Ask;
-use super::super::style::{paint, stderr_colours};
+use super::super::style::{DIM, paint, stderr_colours};
 use super::complete::Completion;
 use super::kernel::KernelLines;
 use super::keys::{key, swallow_rest};
+use super::mask::Mask;
 
 /// Lines of history that are kept: so many that the file only grows. At the limit the library writes it anew with each.
 const HISTORY: usize = 100_000;
@@ -39,6 +37,8 @@ const HISTORY: usize = 100_000;
 const HISTORY_HEAD: &[u8] = b"#V2\n";
 /// What the line editor cannot draw on.
 const TOO_SIMPLE: [&str; 3] = ["dumb", "cons25", "emacs"];
+/// What a person is told whose line is wanted for something else than what they were asked for.
+const ENTER_FIRST: &str = "(press Enter to answer here)\n";
 /// Ends what the editor told the terminal to do with pasted text.
 const PASTE_AS_ALWAYS: &str = "\u{1b}[?2004l\n";
 
@@ -165,7 +165,7 @@ pub(super) struct LineEditor {
     /// Whether something was printed over that prompt.
     is_covered: bool,
     /// Prompts that still stand there although another was wanted after them.
-    given_up: VecDeque<oneshot::Receiver<ReadResult>>,
+    given_up: VecDeque<(PromptKind, oneshot::Receiver<ReadResult>)>,
     /// What was pasted behind a line for code, for the next one.
     pasted: VecDeque<String>,
 }
@@ -216,10 +216,11 @@ impl LineEditor {
                 }
             }
         }
-        if kind == PromptKind::Question
-            && let Some(text) = self.typed_for_nobody()
-        {
-            return Ok(Some(text));
+        if kind == PromptKind::Question {
+            if let Some(text) = self.typed_for_nobody() {
+                return Ok(Some(text));
+            }
+            self.reopen();
         }
         let still_open = self
             .open
@@ -242,7 +243,9 @@ impl LineEditor {
             if let Some((given_up, line)) = self.open.replace((kind, line))
                 && !given_up.is_for_nobody_else()
             {
-                self.given_up.push_back(line);
+                // That prompt is read before this one is shown.
+                eprint(&paint(DIM, ENTER_FIRST, stderr_colours()));
+                self.given_up.push_back((given_up, line));
             }
         }
         // It stays open while it is waited for: who gives that up loses no line.
@@ -267,7 +270,7 @@ impl LineEditor {
 
     /// A line that was typed at a prompt which nobody waited for any more.
     fn typed_for_nobody(&mut self) -> Option<String> {
-        while let Some(line) = self.given_up.front_mut() {
+        while let Some((_, line)) = self.given_up.front_mut() {
             match line.try_recv() {
                 Ok(ReadResult::Line(text)) => {
                     self.given_up.pop_front();
@@ -287,8 +290,19 @@ impl LineEditor {
         self.open.is_some()
     }
 
+    /// While an earlier prompt is still read, the latest was never shown: it is given up, and the earlier one is open again.
+    fn reopen(&mut self) {
+        if let Some((_, line)) = self.given_up.back()
+            && line.is_empty()
+        {
+            self.open = self.given_up.pop_back();
+            self.is_covered = true;
+        }
+    }
+
     /// Something else is printed over the prompt that stands there.
     pub(super) fn cover(&mut self) {
+        self.reopen();
         if self
             .open
             .take_if(|(kind, _)| *kind == PromptKind::Key)
@@ -476,25 +490,3 @@ fn config() -> rustyline::config::Builder {
 fn shown(prompt: &Prompt) -> (String, String) {
     (prompt.shown(false), prompt.shown(stderr_colours()))
 }
-
-/// Shows nothing of what is typed, but how far it is.
-struct Mask;
-
-impl Highlighter for Mask {
-    fn highlight<'l>(&self, line: &'l str, _at: usize) -> Cow<'l, str> {
-        Cow::Owned(" ".repeat(line.width()))
-    }
-
-    fn highlight_char(&self, _line: &str, _at: usize, kind: CmdKind) -> bool {
-        kind != CmdKind::MoveCursor
-    }
-}
-
-impl rustyline::completion::Completer for Mask {
-    type Candidate = String;
-}
-impl rustyline::hint::Hinter for Mask {
-    type Hint = String;
-}
-impl rustyline::validate::Validator for Mask {}
-impl rustyline::Helper for Mask {}
