@@ -134,6 +134,13 @@ impl Turn {
             (State::Sampling | State::Compacting, Input::Interrupt) => {
                 vec![Effect::CancelSampling, Effect::End(TurnEnd::Interrupted)]
             }
+            (state, input) => self.step_cell(state, input),
+        }
+    }
+
+    /// The same where a cell waits or runs.
+    fn step_cell(&mut self, state: State, input: Input) -> Vec<Effect> {
+        match (state, input) {
             (
                 State::Deciding(queue),
                 Input::Decided {

@@ -208,7 +208,7 @@ impl LineEditor {
         }
         match kind {
             PromptKind::Question | PromptKind::Answer | PromptKind::Password | PromptKind::Key => {
-                self.pasted.clear()
+                self.pasted.clear();
             }
             PromptKind::Input => {
                 if let Some(line) = self.pasted.pop_front() {
@@ -278,7 +278,7 @@ impl LineEditor {
                 }
                 Err(oneshot::error::TryRecvError::Empty) => return None,
                 Ok(ReadResult::Interrupted | ReadResult::EndOfInput) | Err(_) => {
-                    drop(self.given_up.pop_front())
+                    drop(self.given_up.pop_front());
                 }
             }
         }
