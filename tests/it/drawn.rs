@@ -189,7 +189,7 @@ fn named_pictures(text: &str) -> String {
         if data.is_empty() {
             let keys = control.split(',');
             let sizes = keys.filter(|key| key.starts_with("c=") || key.starts_with("r="));
-            held = sizes.map(|key| format!(", {key}")).collect();
+            held = sizes.flat_map(|key| [", ", key]).collect();
         }
         data.push_str(piece);
         if control.ends_with("m=0") {

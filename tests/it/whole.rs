@@ -39,7 +39,7 @@ fn redacted(line: &str, sponde: &Sponde) -> Option<String> {
     let home = sponde.path("").parent().unwrap().display().to_string();
     let mut line = line.replace(&home, "[HOME]");
     if let Some(at) = line.find("/sessions/") {
-        let is_notebook = line.ends_with(".ipynb");
+        let is_notebook = line.contains(".ipynb");
         line.truncate(at);
         line.push_str(if is_notebook {
             "/sessions/[ID].ipynb"
