@@ -96,7 +96,17 @@ pub fn main() -> Exit {
             };
         }
     };
-    let environment = told_of_terminal(Environment::of_process());
+    let environment = Environment::of_process();
+    // What a notebook prints when it is run must not depend on who looks on.
+    let is_looked_at = matches!(
+        cli.command,
+        None | Some(Command::Ask(_) | Command::Resume(_))
+    );
+    let environment = if is_looked_at {
+        told_of_terminal(environment)
+    } else {
+        environment
+    };
     let redactor = environment.redactor();
     let paths = Paths::of(environment);
     let state = paths.as_ref().ok().map(|paths| paths.state.as_path());
