@@ -54,9 +54,10 @@ fn redacted(line: &str, sponde: &Sponde) -> Option<String> {
     if line.contains(" tokens in, ") {
         "[TOKENS AND TIME]".clone_into(&mut line);
     }
-    // How long a cell took is only said if it is over a second.
+    // How long a cell took is only said if it is over a second, and that it goes on only if it did for two.
     let is_time = line.starts_with('(') && line.ends_with(" s)");
-    (!is_time).then_some(line)
+    let goes_on = line.starts_with("still running; ");
+    (!is_time && !goes_on).then_some(line)
 }
 
 /// All rows; colours of those that had to be redacted are left out.
