@@ -74,7 +74,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 view.send(Command::Reply { cell, value }).await?;
             }
             EventKind::ContinueRequested { .. } => {
-                view.send(Command::Continue { go_on: false }).await?;
+                view.send(Command::Continue {
+                    go_on: false,
+                    words: None,
+                })
+                .await?;
             }
             EventKind::TurnFinished { end, .. } => {
                 println!(

@@ -111,6 +111,11 @@ impl Parser {
         true
     }
 
+    /// Whether the next character is text unless it begins a sequence.
+    pub(crate) fn is_in_text(&self) -> bool {
+        self.state == State::Text
+    }
+
     fn string(&mut self, state: State) -> State {
         self.string = 0;
         state

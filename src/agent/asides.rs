@@ -20,6 +20,7 @@ use super::stream::SessionHandle;
 use super::{listing, reading};
 use crate::jupyter::mime::MimeBundle;
 use crate::kernel::{FramePart, FramePiece, FrameRequest, Kernel, KernelState};
+use crate::session::numbered;
 use crate::task;
 
 /// How long an answer may take; the kernel is left to end what it began.
@@ -80,6 +81,22 @@ impl Asides {
                 entries: self.files(&path).await?,
             },
             Query::Output(wanted) => QueryAnswer::Output(self.output(wanted).await?),
+            Query::Cell { number } => {
+                let found = self.handle.look(move |all| numbered::cell(all, number));
+                let found = found.await?;
+                let cell = found.map_err(|words| QueryError::new(QueryReason::NotFound, words))?;
+                QueryAnswer::Cell(cell)
+            }
+            Query::Position { cell } => {
+                let found = self.handle.look(move |all| numbered::number_of(all, &cell));
+                QueryAnswer::Position {
+                    number: found.await?,
+                }
+            }
+            Query::ChangedFiles => QueryAnswer::ChangedFiles {
+                files: self.handle.look(numbered::changed_files).await?,
+            },
+            Query::Status => QueryAnswer::Status(Box::new(self.handle.status().await?)),
         })
     }
 

@@ -246,7 +246,8 @@ pub enum EventKind {
         /// The rule, and what was found.
         ruling: Ruling,
     },
-    /// A limit of the turn is reached; whether it goes on is said by [`Command::Continue`].
+    /// A limit of the turn is reached, or the plan that was asked for is there; whether it goes on is said by
+    /// [`Command::Continue`].
     ContinueRequested {
         /// How the turn ends if it does not go on.
         #[serde(flatten)]

@@ -3,15 +3,20 @@
 //! A query has one answer, which goes to the client that asked and to no other. It changes nothing, and a cell that runs is never
 //! disturbed for it. [`crate::agent::asides`] answers.
 
+mod error;
+mod status;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::stream::Rejection;
 use crate::jupyter::mime::MimeBundle;
-use crate::kernel::{Completeness, Completions, KernelError, Variable};
+use crate::kernel::{Completeness, Completions, Variable};
+use crate::session::numbered::{FileChange, NumberedCell};
+pub use error::{QueryError, QueryReason};
+pub use status::{ContextUse, SessionStatus};
 
 /// What is asked. `language` is that of a kernel; without it the main kernel is meant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -65,6 +70,21 @@ pub enum Query {
     },
     /// Lines of what a cell has put out: all of it, also where the notebook keeps only beginning and end.
     Output(OutputLines),
+    /// A cell, whole.
+    Cell {
+        /// Its place in the session, from 1; without it the latest that is code.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        number: Option<usize>,
+    },
+    /// The place of a cell in the session.
+    Position {
+        /// Its id.
+        cell: String,
+    },
+    /// What the session has done to the files of its workspace.
+    ChangedFiles,
+    /// How the session stands.
+    Status,
 }
 
 /// Code, and where the cursor stands in it.
@@ -141,6 +161,20 @@ pub enum QueryAnswer {
     },
     /// To [`Query::Output`].
     Output(OutputPage),
+    /// To [`Query::Cell`].
+    Cell(NumberedCell),
+    /// To [`Query::Position`].
+    Position {
+        /// From 1; null if there is no such cell.
+        number: Option<usize>,
+    },
+    /// To [`Query::ChangedFiles`].
+    ChangedFiles {
+        /// By name.
+        files: Vec<FileChange>,
+    },
+    /// To [`Query::Status`].
+    Status(Box<SessionStatus>),
 }
 
 /// What could stand at a cursor.
@@ -325,120 +359,6 @@ pub struct OutputLine {
     pub number: usize,
     /// Without its end.
     pub text: String,
-}
-
-/// Why a query has no answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
-#[error("{message}")]
-pub struct QueryError {
-    /// For programs.
-    pub reason: QueryReason,
-    /// For people.
-    pub message: String,
-    /// What can be done about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
-}
-
-/// Why a query has no answer, for programs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum QueryReason {
-    /// The kernel runs a cell, and cannot answer beside it.
-    Busy,
-    /// Too many queries wait.
-    TooMany,
-    /// The kernel for that language has not started.
-    NoKernel,
-    /// It took too long.
-    Timeout,
-    /// What the kernel said is not understood.
-    NoAnswer,
-    /// The query is wrong.
-    BadRequest,
-    /// There is no such variable.
-    NoVariable,
-    /// There is no such column.
-    NoColumn,
-    /// The variable is no table.
-    NoFrame,
-    /// The kernel lacks a library.
-    MissingLibrary,
-    /// The kernel's language or implementation cannot do it.
-    Unsupported,
-    /// The kernel's code failed.
-    Failed,
-    /// There is no such cell, output, file or directory.
-    NotFound,
-    /// The path leads out of the workspace, or to what may not be read.
-    Forbidden,
-    /// The answer is too large to be sent.
-    TooLarge,
-    /// The kernel is gone.
-    Kernel,
-    /// The session has ended.
-    Ended,
-}
-
-impl QueryError {
-    /// Without a hint.
-    pub fn new(reason: QueryReason, message: impl Into<String>) -> Self {
-        Self {
-            reason,
-            message: message.into(),
-            hint: None,
-        }
-    }
-
-    /// With a hint.
-    #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-
-    /// The session has ended.
-    pub fn ended() -> Self {
-        Self::new(QueryReason::Ended, Rejection::Ended.to_string())
-    }
-
-    /// Too many wait.
-    pub fn too_many() -> Self {
-        Self::new(QueryReason::TooMany, "too many queries wait").hint("ask again in a moment")
-    }
-
-    /// The answer has so many bytes.
-    pub fn too_large(bytes: usize) -> Self {
-        let message = format!("the answer would have {bytes} bytes, which is too much");
-        Self::new(QueryReason::TooLarge, message).hint("ask for a smaller part")
-    }
-
-    /// A cell runs.
-    pub(super) fn busy() -> Self {
-        Self::new(QueryReason::Busy, "the kernel is running a cell")
-            .hint("wait for its end, or interrupt it")
-    }
-}
-
-impl From<Rejection> for QueryError {
-    fn from(_: Rejection) -> Self {
-        // Looking is refused for no other reason.
-        Self::ended()
-    }
-}
-
-impl From<KernelError> for QueryError {
-    fn from(error: KernelError) -> Self {
-        let reason = match &error {
-            KernelError::Unsupported { what, .. } if what.contains("while a cell runs") => {
-                return Self::busy();
-            }
-            KernelError::Unsupported { .. } => QueryReason::Unsupported,
-            KernelError::NoAnswer { .. } => QueryReason::Timeout,
-            _ => QueryReason::Kernel,
-        };
-        Self::new(reason, error.to_string())
-    }
 }
 
 impl From<Completions> for CompletionList {

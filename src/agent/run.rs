@@ -53,6 +53,7 @@ mod mentions;
 mod models;
 mod options;
 mod output_files;
+mod questions;
 mod reading;
 mod redacting;
 mod reply;
@@ -62,6 +63,7 @@ mod restoring;
 mod running;
 mod sampled;
 mod sql;
+mod status;
 mod subscribers;
 mod telling;
 mod undo;
@@ -81,14 +83,10 @@ use installing::next_installed;
 use kernel_slot::{MAIN, Slots};
 use models::next_opened;
 pub use options::AgentOptions;
-use rerun::Replayed;
 use restoring::{Resuming, next_replayed};
 use running::{Running, next_execution_event};
 use sampled::next_delta;
 use subscribers::Subscribers;
-
-/// What a person is told who has typed a secret.
-const SECRET_ASKED: &str = "what looks like a secret in your question is not sent to the model";
 
 /// The state of a session's task: what it consists of has an owner each.
 struct Session {
@@ -212,7 +210,11 @@ impl Session {
                 answer = next_answer(self.cells.answering.as_mut()) => self.answered(answer).await,
                 answer = next_answer(self.asking.following.as_mut()) => self.followed(answer).await,
                 came = next_installed(self.cells.installing.as_mut()) => self.installed(came).await,
-                opened = next_opened(self.asking.switch.as_mut()) => self.opened(opened).await,
+                opened = next_opened(self.asking.switch.as_mut()) => {
+                    if self.opened(opened, &mut inbox).await {
+                        break;
+                    }
+                }
                 draft = next_draft(&mut self.asking.budget) => self.compacted(draft).await,
                 (index, ready) = self.kernels.changed() => self.kernel_changed(index, ready).await,
                 made = next_point(self.undo_history.as_mut()) => self.point_made(made).await,
@@ -231,7 +233,10 @@ impl Session {
 
     /// Returns whether the session is to end.
     async fn handle(&mut self, wanted: Wanted, inbox: &mut mpsc::Receiver<Request>) -> bool {
-        let starts = matches!(wanted.command, Command::Submit { .. } | Command::Run { .. });
+        let starts = matches!(
+            wanted.command,
+            Command::Submit { .. } | Command::Plan { .. } | Command::Run { .. }
+        );
         if starts && self.turn.state == State::Idle {
             self.disk.is_touched = true;
             self.look_at_disk().await;
@@ -247,22 +252,8 @@ impl Session {
         let Wanted { by, command, sent } = wanted;
         self.subscribers.by = Some(by);
         match command {
-            Command::Submit { text } if self.waits_for_model(&text) => {}
-            Command::Submit { text } => {
-                if self.options.redactor.finds_any(&text) {
-                    self.notice(SECRET_ASKED);
-                }
-                self.begin_turn(text.clone());
-                self.tell_of_files(&text);
-                let stopped = self.look_inside(inbox).await;
-                if matches!(stopped, Some(Replayed::Ending)) {
-                    return true;
-                }
-                self.drive(Input::Submit).await;
-                if stopped.is_some() {
-                    self.drive(Input::Interrupt).await;
-                }
-            }
+            Command::Submit { text } => return self.ask(text, Input::Submit, inbox).await,
+            Command::Plan { text } => return self.ask(text, Input::Plan, inbox).await,
             Command::Run { code, language } => {
                 self.run_own(code, language.as_deref(), sent).await;
             }
@@ -283,11 +274,7 @@ impl Session {
                     self.tell_approval();
                 }
             }
-            Command::Continue { go_on } => {
-                self.asking.guard.goes_on();
-                self.said_to_go_on(go_on);
-                self.drive(Input::GoOn(go_on)).await;
-            }
+            Command::Continue { go_on, words } => self.go_on(go_on, words).await,
             Command::Reply { cell, value } => {
                 self.asking.guard.goes_on();
                 self.reply(&cell, value).await;
@@ -312,14 +299,6 @@ impl Session {
         }
         self.subscribers.by = None;
         false
-    }
-
-    /// The person's words, which a turn begins with.
-    fn begin_turn(&mut self, text: String) {
-        self.asking.turn_begins(&text, self.options.coaching);
-        let cell = random_cell_id();
-        self.turn_begins(&cell);
-        self.edit_by(Edit::Say { cell, text });
     }
 
     /// The main kernel's language.

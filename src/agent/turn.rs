@@ -4,6 +4,7 @@
 
 mod drive;
 mod messages;
+mod plan;
 mod user_cell;
 
 use std::collections::VecDeque;
@@ -14,6 +15,7 @@ use super::repetition::Failures;
 use crate::kernel::{ExitReason, Verdict};
 pub(super) use drive::{Drive, drive};
 pub use messages::{Call, Effect, Input};
+use plan::Planning;
 
 /// How often the same code may fail in the same way.
 const SAME_FAILURE: u32 = 3;
@@ -58,6 +60,7 @@ pub struct Turn {
     steps: u32,
     nudges: u32,
     failures: Failures,
+    planning: Planning,
 }
 
 impl Turn {
@@ -71,6 +74,7 @@ impl Turn {
             steps: 0,
             nudges: 0,
             failures: Failures::default(),
+            planning: Planning::Off,
         }
     }
 
@@ -79,11 +83,10 @@ impl Turn {
     pub fn step(&mut self, input: Input) -> Vec<Effect> {
         match (std::mem::replace(&mut self.state, State::Idle), input) {
             (State::Idle, Input::Submit) => {
-                self.steps = 0;
-                self.nudges = 0;
-                self.failures.clear();
+                self.begin();
                 self.sample(vec![])
             }
+            (State::Idle, Input::Plan) => self.plan(),
             (State::Idle, Input::RunOwn { cell }) => self.run_own(cell, VecDeque::new()),
             (State::Deciding(waiting), Input::RunOwn { cell }) => self.run_own(cell, waiting),
             (State::Idle, Input::Compact) => {
@@ -91,6 +94,11 @@ impl Turn {
                 vec![Effect::Compact]
             }
             (State::Compacting, Input::Compacted) => vec![Effect::End(TurnEnd::Done)],
+            (State::Sampling, Input::Replied { calls, broken, .. })
+                if self.planning == Planning::Writing =>
+            {
+                self.planned(calls, broken)
+            }
             (
                 State::Sampling,
                 Input::Replied {
@@ -115,14 +123,24 @@ impl Turn {
                 self.steps = self.steps.saturating_sub(1);
                 self.limit(TurnEnd::Budget { message }, vec![])
             }
-            (State::Paused(end), Input::GoOn(true)) => self.go_on(&end),
-            (State::Paused(end), Input::GoOn(false)) => vec![Effect::End(end)],
+            (State::Paused(TurnEnd::Planned), Input::GoOn { is_changed }) => {
+                self.go_on_with_plan(is_changed)
+            }
+            (State::Paused(end), Input::GoOn { .. }) => self.go_on(&end),
+            (State::Paused(end), Input::GiveUp) => vec![Effect::End(end)],
             (State::Paused(_), Input::Interrupt) => {
                 vec![Effect::End(TurnEnd::Interrupted)]
             }
             (State::Sampling | State::Compacting, Input::Interrupt) => {
                 vec![Effect::CancelSampling, Effect::End(TurnEnd::Interrupted)]
             }
+            (state, input) => self.step_cell(state, input),
+        }
+    }
+
+    /// The same where a cell waits or runs.
+    fn step_cell(&mut self, state: State, input: Input) -> Vec<Effect> {
+        match (state, input) {
             (
                 State::Deciding(queue),
                 Input::Decided {
@@ -177,6 +195,14 @@ impl Turn {
         }
     }
 
+    /// A turn begins.
+    fn begin(&mut self) {
+        self.steps = 0;
+        self.nudges = 0;
+        self.failures.clear();
+        self.planning = Planning::Off;
+    }
+
     fn sample(&mut self, mut effects: Vec<Effect>) -> Vec<Effect> {
         if self.steps >= self.max_steps {
             let steps = self.max_steps;
@@ -216,6 +242,7 @@ impl Turn {
             }
             // Nobody is asked about these.
             TurnEnd::Done
+            | TurnEnd::Planned
             | TurnEnd::CellFailed
             | TurnEnd::Interrupted
             | TurnEnd::Declined
@@ -247,7 +274,7 @@ impl Turn {
             return self.sample(effects);
         };
         let cell = first.cell.clone();
-        let ruling = self.policy.rule(&first.analysis, &first.language);
+        let ruling = self.rule(first);
         match ruling.action {
             Action::Forbid => return self.forbid(queue, ruling, effects),
             Action::Ask => {
@@ -283,10 +310,10 @@ impl Turn {
                 effects.extend(permits.into_iter().map(Effect::Remember));
             }
             Decision::Change { source } => {
-                let before = self.policy.rule(&first.analysis, &first.language);
+                let before = self.rule(first);
                 first.code.clone_from(&source);
                 first.analysis = changed.unwrap_or_default();
-                let after = self.policy.rule(&first.analysis, &first.language);
+                let after = self.rule(first);
                 effects.push(Effect::Change {
                     cell: cell.clone(),
                     source,

@@ -7,7 +7,6 @@
 pub mod answer;
 pub mod attach;
 pub mod audit;
-pub mod cells;
 pub mod configured;
 pub mod databases;
 pub mod doctor;
@@ -27,7 +26,6 @@ pub mod notice;
 pub mod origin;
 pub mod piped;
 pub mod place;
-pub mod plan;
 pub mod project;
 mod prompt_cache;
 pub mod python;

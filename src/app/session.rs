@@ -185,6 +185,7 @@ pub async fn start(
         own_dirs: context.paths.own_dirs(),
         transcript: None,
         opened: Some(opened),
+        confinement: sandbox_line.words().to_owned(),
         approval,
         rules: context.config.approval.rules.clone(),
         judges_clients: settings.judges_clients,

@@ -210,7 +210,7 @@ async fn unwatched(agent: &mut View, json: bool, signals: &mut mpsc::Receiver<As
                         Command::Decide { cell, decision: Decision::Decline { reason: None } }
                     }
                     EventKind::InputRequested { .. } => Command::Interrupt,
-                    EventKind::ContinueRequested { .. } => Command::Continue { go_on: false },
+                    EventKind::ContinueRequested { .. } => Command::Continue { go_on: false, words: None },
                     EventKind::TurnFinished { end, notebook, .. } => {
                         return Ended::Turn { end, saved: notebook.is_some() };
                     }
@@ -267,7 +267,7 @@ fn outcome(ended: Ended, interactive: bool) -> Result<Exit, Failure> {
 /// What a program ends with after a turn that ended so.
 pub(super) fn exit_of(end: &TurnEnd) -> Exit {
     match end {
-        TurnEnd::Done => Exit::Done,
+        TurnEnd::Done | TurnEnd::Planned => Exit::Done,
         TurnEnd::CellFailed
         | TurnEnd::StepLimit { .. }
         | TurnEnd::Repeating

@@ -1,4 +1,5 @@
-//! `sponde attach`: another terminal on a session that runs, with all that its first terminal can do but end it.
+//! `sponde attach`: another terminal on a session that runs, with all that its first terminal can do but end it and go on
+//! with another one.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -7,9 +8,9 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
 use super::args::AttachArgs;
-use super::chat::{Front, Looker, Standing, client_name, typed};
+use super::chat::{Front, Looker, Standing, ThisSession, client_name, typed};
 use super::interact::{Controls, Ended};
-use super::line_source::KernelLines;
+use super::line_source::{Choices, KernelLines};
 use super::render::Renderer;
 use super::signals;
 use super::stop::Ask;
@@ -51,8 +52,10 @@ pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, 
     let state = attached.snapshot.as_ref().map(|it| &it.state);
     let kernels = state.map(|it| it.kernels.iter().map(|it| it.kernel.clone()).collect());
     let notebook = state.map(|it| PathBuf::from(&it.notebook));
-    let pictures = place::pictures_dir(&notebook.unwrap_or_default());
-    let kernels = KernelLines::of(queries.clone(), kernels.unwrap_or_default());
+    let notebook = notebook.unwrap_or_default();
+    let pictures = place::pictures_dir(&notebook);
+    let choices = Choices::of(kernels.unwrap_or_default(), context);
+    let kernels = KernelLines::of(queries.clone(), choices);
     let mut front = Front {
         view: View::new(attached.client),
         renderer: Renderer::new(true),
@@ -60,8 +63,8 @@ pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, 
         first: None,
         controls: Controls::new(Vec::new(), Approval::Always),
         looker: Looker::of(queries, pictures),
-        standing: Standing::elsewhere(session.clone()),
-        own: None,
+        standing: Standing::attached(session.clone()),
+        session: ThisSession::attached(session.clone(), notebook, context),
         next: None,
         model: None,
         interactive,

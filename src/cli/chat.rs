@@ -3,11 +3,10 @@
 mod ending;
 mod model;
 mod next;
-mod own;
 mod past;
-mod plan;
 mod standing;
 mod tables;
+mod this_session;
 
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -19,7 +18,7 @@ use super::attention::Attention;
 use super::coming::{Coming, Resumed};
 use super::interact::{self, Controls, Ended, Person};
 use super::line::{LineMeaning, Next, said};
-use super::line_source::{KernelLines, LineSource};
+use super::line_source::{Choices, KernelLines, LineSource};
 use super::render::Renderer;
 use super::signals;
 use super::stop::Ask;
@@ -33,9 +32,9 @@ use crate::cli::exit::Exit;
 use crate::error::Failure;
 use ending::Ending;
 use model::Changed;
-pub(super) use own::OwnSession;
 pub(super) use standing::Standing;
 pub(super) use tables::Looker;
+pub(super) use this_session::ThisSession;
 
 const WELCOME: &str = "Ask in plain words; /help says more, Ctrl-D ends.\n";
 
@@ -78,7 +77,7 @@ pub(super) async fn go_on(
     let kernels = session.kernels.iter().map(|it| it.kernel.clone()).collect();
     let client = session.agent.client(&name);
     let queries = client.queries();
-    let kernels = KernelLines::of(queries.clone(), kernels);
+    let kernels = KernelLines::of(queries.clone(), Choices::of(kernels, context));
     let mut front = Front {
         view: View::new(client),
         renderer: Renderer::new(true).attending(Attention::of(&context.config.terminal, true)),
@@ -87,7 +86,7 @@ pub(super) async fn go_on(
         controls: Controls::new(session.kernels.clone(), session.approval),
         looker: Looker::of(queries, place::pictures_dir(&session.notebook)),
         standing: Standing::of(&session),
-        own: Some(OwnSession::of(&session, context)),
+        session: ThisSession::of(&session, context),
         next: None,
         model: None,
         interactive,
@@ -162,8 +161,7 @@ pub(super) struct Front {
     pub controls: Controls,
     pub looker: Looker,
     pub standing: Standing,
-    /// The session, if it is of this process.
-    pub own: Option<OwnSession>,
+    pub session: ThisSession,
     /// What goes on when the chat ends.
     pub next: Option<Next>,
     /// A question that is asked before any is typed.
@@ -215,7 +213,7 @@ impl Front {
                     continue;
                 }
                 Err(LineMeaning::Command(command)) => {
-                    if let Command::Submit { text } = &command {
+                    if let Command::Submit { text } | Command::Plan { text } = &command {
                         renderer.name(text);
                     }
                     command
@@ -235,12 +233,18 @@ impl Front {
                     continue;
                 }
                 Err(LineMeaning::Status) => {
-                    let model = self.model.as_deref();
-                    eprint(&self.standing.status(model, &self.controls));
+                    match ThisSession::status(view).await {
+                        Ok(status) => eprint(&self.standing.status(&status, &self.controls)),
+                        Err(words) => eprint(&filter::plain(&format!("{words}\n"))),
+                    }
                     continue;
                 }
                 Err(LineMeaning::Sandbox) => {
-                    eprint(&self.standing.lines(self.controls.approval));
+                    let approval = self.controls.approval;
+                    match ThisSession::status(view).await {
+                        Ok(status) => eprint(&self.standing.lines(&status, approval)),
+                        Err(words) => eprint(&filter::plain(&format!("{words}\n"))),
+                    }
                     continue;
                 }
                 Err(LineMeaning::Next(next)) => match self.may_go_on(next).await {
@@ -251,12 +255,6 @@ impl Front {
                     Ok(None) | Err(Ask::Interrupt) => continue,
                     Err(Ask::End) => return Exit::Interrupted,
                 },
-                Err(LineMeaning::Plan(question)) => {
-                    match Box::pin(self.plan(&question, &mut after_turn)).await {
-                        None => continue,
-                        Some(exit) => return exit,
-                    }
-                }
                 Err(
                     wish @ (LineMeaning::Show(_)
                     | LineMeaning::Again(_)
@@ -264,7 +262,7 @@ impl Front {
                     | LineMeaning::Files
                     | LineMeaning::Save(_)
                     | LineMeaning::Fork(_)),
-                ) => match Box::pin(self.own_session(wish)).await {
+                ) => match Box::pin(self.with_session(wish)).await {
                     Some(command) => command,
                     None => continue,
                 },
@@ -356,22 +354,22 @@ impl Front {
         Ok(None)
     }
 
-    /// Does what is about the session of this terminal. Returns the code that it leads to.
-    async fn own_session(&mut self, wish: LineMeaning) -> Option<Command> {
-        let Some(own) = &self.own else {
-            eprint("the session runs in another terminal, and only that can do this\n");
-            return None;
-        };
+    /// Does what is about the session as it is kept. Returns the code that it leads to.
+    async fn with_session(&mut self, wish: LineMeaning) -> Option<Command> {
+        let (session, view) = (&self.session, &mut self.view);
         let told = match wish {
-            LineMeaning::Show(number) => own.cell(number).await.map(|cell| own::text(&cell)),
-            LineMeaning::Files => Ok(own.files().await),
-            LineMeaning::Save(file) => own.save(&file),
-            LineMeaning::Fork(at) => own.fork(at.as_deref()),
-            LineMeaning::Again(number) => match own.code(Some(number)).await {
+            LineMeaning::Show(number) => {
+                let cell = ThisSession::cell(view, number).await;
+                cell.map(|cell| this_session::text(&cell))
+            }
+            LineMeaning::Files => ThisSession::files(view).await,
+            LineMeaning::Save(file) => session.save(&file),
+            LineMeaning::Fork(at) => session.fork(at.as_deref()),
+            LineMeaning::Again(number) => match ThisSession::code(view, Some(number)).await {
                 Ok((code, language)) => return Some(Command::Run { code, language }),
                 Err(words) => Err(words),
             },
-            LineMeaning::Edit(number) => match own.edited(number).await {
+            LineMeaning::Edit(number) => match ThisSession::edited(view, number).await {
                 Ok((code, language)) => return Some(Command::Run { code, language }),
                 Err(words) => Err(words),
             },
@@ -395,15 +393,13 @@ impl Front {
             typed: &mut self.typed,
             controls: &mut self.controls,
         });
-        let ended = interact::turn(
+        interact::turn(
             &mut self.view,
             &mut self.renderer,
             person,
             &mut self.signals,
         )
-        .await;
-        self.standing.after(&self.renderer);
-        ended
+        .await
     }
 }
 

@@ -1,6 +1,8 @@
 //! Our own program as the first process of a sandbox, the lines that say how code is confined, and what a person wants of
 //! that.
 
+use anstyle::Style;
+
 use super::eprint;
 use super::style::{BAD, DIM, WARN, paint, stderr_colours};
 use crate::agent::approval::Approval;
@@ -63,6 +65,11 @@ pub(super) fn lines(line: &SandboxLine, approval: Approval) -> String {
         SandboxLine::Full => BAD,
         SandboxLine::Confined(_) => DIM,
     };
+    told(style, line.words(), approval)
+}
+
+/// The same of a sandbox that is known in words only.
+pub(super) fn told(style: Style, sandbox: &str, approval: Approval) -> String {
     let (approval_style, approval) = match approval {
         Approval::Always => (DIM, "approval: always, you are asked before each cell"),
         Approval::OnRisk => (
@@ -71,7 +78,7 @@ pub(super) fn lines(line: &SandboxLine, approval: Approval) -> String {
         ),
         Approval::Never => (WARN, "approval: never, code runs without a question"),
     };
-    [(style, line.words()), (approval_style, approval)]
+    [(style, sandbox), (approval_style, approval)]
         .map(|(style, words)| format!("{}\n", paint(style, words, stderr_colours())))
         .concat()
 }

@@ -30,6 +30,10 @@ impl Filter {
 
     /// What of `text` may be shown.
     pub(super) fn push(&mut self, text: &str) -> String {
+        // Almost all text is harmless.
+        if self.parser.is_in_text() && harmless(text) == text.len() {
+            return text.to_owned();
+        }
         let mut shown = String::with_capacity(text.len());
         let colours = self.colours;
         self.parser.parse(text, |piece| match piece {
@@ -48,7 +52,6 @@ impl Filter {
 fn push_text(text: &str, shown: &mut String) {
     let mut rest = text;
     while !rest.is_empty() {
-        // Almost all text is harmless.
         let (harmless, other) = rest.split_at(harmless(rest));
         shown.push_str(harmless);
         let mut chars = other.chars();
@@ -99,8 +102,10 @@ pub(super) fn coloured(text: &str, colours: bool) -> String {
 
 /// Code, with everything that a terminal would not show written out: what a person approves is what runs.
 pub(super) fn code(text: &str) -> String {
+    let (begin, rest) = text.split_at(harmless(text));
     let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
+    shown.push_str(begin);
+    for c in rest.chars() {
         match c {
             '\n' | '\t' => shown.push(c),
             c if c.is_control() => shown.extend(c.escape_default()),

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use super::eprint;
 use super::line_source::LineSource;
 use super::render::Renderer;
 use super::stop::Ask;
@@ -109,19 +110,19 @@ pub(super) async fn turn(
                             return Ended::Gone;
                         }
                     }
-                    EventKind::ContinueRequested { .. } => {
-                        let go_on = match &mut person {
+                    EventKind::ContinueRequested { end } => {
+                        let said = match &mut person {
                             Some(person) => tokio::select! {
-                                go_on = go_on(person.typed, signals) => go_on,
+                                said = go_on(&end, person.typed, signals) => said,
                                 () = agent.until(is_continued) => {
                                     person.typed.cover();
                                     continue;
                                 }
                             },
-                            None => Ok(false),
+                            None => Ok((false, None)),
                         };
-                        let command = match go_on {
-                            Ok(go_on) => Command::Continue { go_on },
+                        let command = match said {
+                            Ok((go_on, words)) => Command::Continue { go_on, words },
                             Err(Ask::Interrupt) => Command::Interrupt,
                             Err(Ask::End) => return Ended::End,
                         };
@@ -157,7 +158,7 @@ pub(super) async fn turn(
 }
 
 /// Shows an event; a cell that starts has a number that the person can name.
-async fn show(event: &EventKind, agent: &View, renderer: &mut Renderer) {
+async fn show(event: &EventKind, agent: &mut View, renderer: &mut Renderer) {
     if let EventKind::CodeStarted { cell } = event {
         renderer.numbered(agent.number_of(cell).await);
     }
@@ -228,18 +229,32 @@ const LOOKS_DEAD: Duration = Duration::from_secs(2);
 /// See [`LOOKS_DEAD`]. By then one more Ctrl-C is a first one again.
 const STILL_RUNNING: &str = "still running; Ctrl-C twice in a row restarts the kernel";
 
-/// Asks whether to go on at a limit; the end of input is a no.
+/// Asks whether to go on at a limit or with a plan, and what the person says with it; the end of input is a no.
 ///
 /// # Errors
 /// The signal that came instead of an answer.
-async fn go_on(typed: &mut LineSource, signals: &mut mpsc::Receiver<Ask>) -> Result<bool, Ask> {
+async fn go_on(
+    end: &TurnEnd,
+    typed: &mut LineSource,
+    signals: &mut mpsc::Receiver<Ask>,
+) -> Result<(bool, Option<String>), Ask> {
+    let is_plan = *end == TurnEnd::Planned;
+    let question = if is_plan {
+        eprint("\n");
+        "Carry it out? [y]es, [n]o, or say what to change:"
+    } else {
+        "Go on? [y]es, [n]o:"
+    };
     loop {
-        let Some(line) = typed.answer("Go on? [y]es, [n]o:", signals).await? else {
-            return Ok(false);
+        let Some(line) = typed.answer(question, signals).await? else {
+            return Ok((false, None));
         };
         match line.trim() {
-            "y" | "Y" | "yes" => return Ok(true),
-            "n" | "N" | "no" => return Ok(false),
+            "y" | "Y" | "yes" => return Ok((true, None)),
+            "n" | "N" | "no" => return Ok((false, None)),
+            "ok" if is_plan => return Ok((true, None)),
+            "q" if is_plan => return Ok((false, None)),
+            words if is_plan && !words.is_empty() => return Ok((true, Some(words.to_owned()))),
             _ => {}
         }
     }

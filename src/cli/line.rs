@@ -68,6 +68,8 @@ pub(in crate::cli) enum LineMeaning {
     Sandbox,
     /// What holds now.
     Status,
+    /// What goes on is stopped.
+    Interrupt,
     /// The kernel begins anew.
     Restart,
     /// A cell is shown whole; `None` is the latest of code.
@@ -82,8 +84,6 @@ pub(in crate::cli) enum LineMeaning {
     Save(PathBuf),
     /// Another session begins as this one did; up to that cell.
     Fork(Option<String>),
-    /// A plan is made and approved before anything is done.
-    Plan(String),
     /// This session ends, and another one goes on in its place.
     Next(Next),
     Help,
@@ -107,6 +107,12 @@ pub(in crate::cli) fn said(
         "" => return LineMeaning::Nothing,
         "exit" | "quit" => return LineMeaning::End,
         "help" => return LineMeaning::Help,
+        // What a shell would do is no question for a model.
+        "clear" => {
+            return LineMeaning::Wrong(
+                "Ctrl-L clears the screen, /clear begins a new session".to_owned(),
+            );
+        }
         _ => {}
     }
     if let Some(code) = text.strip_prefix('!') {
@@ -119,6 +125,9 @@ pub(in crate::cli) fn said(
         return LineMeaning::Wrong(words);
     }
     if let Some(rest) = text.strip_prefix("%%") {
+        if let Some(command) = rest.strip_prefix(char::is_whitespace) {
+            return LineMeaning::Wrong(format!("`%% {0}` is `$ {0}` here", command.trim()));
+        }
         let (language, code) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         return run(
             code.to_owned(),
@@ -149,7 +158,7 @@ fn shell(command: &str, own: Option<&KernelOffer>) -> LineMeaning {
 }
 
 /// Commands of Open Interpreter, and what they are called here.
-const RENAMED: [(&str, &str); 11] = [
+const RENAMED: [(&str, &str); 12] = [
     ("help", "/help"),
     ("undo", "/undo"),
     ("reset", "/clear (and /undo takes turns back)"),
@@ -163,6 +172,7 @@ const RENAMED: [(&str, &str); 11] = [
         "no command (every session is kept; /save writes it elsewhere)",
     ),
     ("load_message", "/resume"),
+    ("markdown", "/save FILE.md"),
     (
         "jupyter",
         "/save FILE.ipynb (and the notebook is written after each cell; /status names it)",
@@ -223,6 +233,7 @@ fn command(
                 "`/next` takes the number of a suggested question, not `{rest}`"
             )),
         },
+        "/interrupt" | "/stop" => alone(LineMeaning::Interrupt),
         "/restart" => alone(LineMeaning::Restart),
         "/status" | "/cost" => alone(LineMeaning::Status),
         "/sandbox" if rest.is_empty() => LineMeaning::Sandbox,
@@ -265,7 +276,9 @@ fn command(
         "/plan" if rest.is_empty() => {
             LineMeaning::Wrong("a plan for what? `/plan QUESTION`".to_owned())
         }
-        "/plan" => LineMeaning::Plan(rest.to_owned()),
+        "/plan" => LineMeaning::Command(Command::Plan {
+            text: rest.to_owned(),
+        }),
         "/profile" => LineMeaning::Next(Next::Profile(named)),
         "/resume" => LineMeaning::Next(Next::Resume(named)),
         "/clear" | "/new" => alone(LineMeaning::Next(Next::New)),
@@ -336,6 +349,9 @@ mod tests {
             ("/compact", LineMeaning::Command(Command::Compact)),
             ("/status", LineMeaning::Status),
             ("/restart", LineMeaning::Restart),
+            ("/interrupt", LineMeaning::Interrupt),
+            ("/cost", LineMeaning::Status),
+            ("/quit", LineMeaning::End),
             ("$ ls -l", ran("!ls -l", "python")),
             (
                 "%undo",
@@ -383,7 +399,12 @@ mod tests {
             ("/save a b.md", LineMeaning::Save("a b.md".into())),
             ("/export x.html", LineMeaning::Save("x.html".into())),
             ("/fork 3", LineMeaning::Fork(Some("3".to_owned()))),
-            ("/plan clean it", LineMeaning::Plan("clean it".to_owned())),
+            (
+                "/plan clean it",
+                LineMeaning::Command(Command::Plan {
+                    text: "clean it".to_owned(),
+                }),
+            ),
             ("/profile", LineMeaning::Next(Next::Profile(None))),
             (
                 "/resume ab12",
@@ -399,6 +420,7 @@ mod tests {
         }
         assert_eq!(said(None, None, |_| false), LineMeaning::End);
         for line in [
+            "clear",
             "/exit now",
             "/compact now",
             "/checkpoints all",

@@ -2,10 +2,12 @@
 //!
 //! Every line of a program comes from the same place, so that none goes to somebody who no longer waits for it.
 
+mod choices;
 mod complete;
 mod editor;
 mod kernel;
 pub(super) mod keys;
+mod mask;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,9 +21,10 @@ use super::stop::Ask;
 use super::style::{DIM, HINT, WARN, paint, stderr_colours};
 use super::{eprint, filter};
 use crate::agent::approval::Approval;
+pub(super) use choices::Choices;
 #[cfg(test)]
 pub(super) use editor::raw_for_test;
-use editor::{Kind, LineEditor, Prompt};
+use editor::{LineEditor, Prompt, PromptKind};
 pub(super) use editor::{restore, restore_now};
 pub(super) use kernel::KernelLines;
 
@@ -98,7 +101,7 @@ impl LineSource {
         };
         match &mut self.source {
             Source::Editor(editor) => {
-                let text = editor.read(Kind::Question, prompt, signals).await?;
+                let text = editor.read(PromptKind::Question, prompt, signals).await?;
                 Ok(text.map(|text| text.replace("\\\n", "\n")))
             }
             Source::Lines(lines) => {
@@ -128,7 +131,7 @@ impl LineSource {
     ) -> Result<Option<String>, Ask> {
         // What was typed before the question was there is no answer to it.
         let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
-        self.line(Prompt::new(HINT, question), Kind::Answer, signals)
+        self.line(Prompt::new(HINT, question), PromptKind::Answer, signals)
             .await
     }
 
@@ -142,7 +145,7 @@ impl LineSource {
         question: &str,
         signals: &mut mpsc::Receiver<Ask>,
     ) -> Result<Option<String>, Ask> {
-        self.line(Prompt::new(HINT, question), Kind::Key, signals)
+        self.line(Prompt::new(HINT, question), PromptKind::Key, signals)
             .await
     }
 
@@ -162,7 +165,7 @@ impl LineSource {
         signals: &mut mpsc::Receiver<Ask>,
     ) -> Result<Option<String>, Ask> {
         let prompt = Prompt::new(HINT, question).begun_with(begun);
-        self.line(prompt, Kind::Answer, signals).await
+        self.line(prompt, PromptKind::Answer, signals).await
     }
 
     /// The line that code asks for; not shown if it is a password. `None` at the end of input.
@@ -182,9 +185,9 @@ impl LineSource {
             eprint(&format!("{above}\n"));
         }
         let kind = if password {
-            Kind::Password
+            PromptKind::Password
         } else {
-            Kind::Input
+            PromptKind::Input
         };
         self.line(Prompt::of_code(last), kind, signals).await
     }
@@ -192,14 +195,14 @@ impl LineSource {
     async fn line(
         &mut self,
         prompt: Prompt,
-        kind: Kind,
+        kind: PromptKind,
         signals: &mut mpsc::Receiver<Ask>,
     ) -> Result<Option<String>, Ask> {
         match &mut self.source {
             Source::Editor(editor) => editor.read(kind, prompt, signals).await,
             Source::Lines(lines) => {
                 // Before the prompt: a person may type as soon as they see it.
-                let _hidden = (kind == Kind::Password).then(HiddenTyping::start);
+                let _hidden = (kind == PromptKind::Password).then(HiddenTyping::start);
                 eprint(&prompt.shown(stderr_colours()));
                 tokio::select! {
                     line = lines.next_line() => Ok(line.ok().flatten()),

@@ -65,16 +65,16 @@ struct Fence {
     highlighter: Highlighter,
 }
 
-/// What a line is.
-enum Kind {
+/// The block that a line begins or goes on with.
+enum Block {
     Blank,
-    Rule,
+    ThematicBreak,
     Fence(Fence),
-    Row,
+    TableRow,
     /// A heading of this level behind so many bytes.
     Heading(usize, usize),
-    /// Words behind so many bytes, with what stands before the first line and before the others.
-    Words {
+    /// Text behind so many bytes, with what stands before the first line and before the others.
+    Text {
         skip: usize,
         first: (String, usize),
         hanging: (String, usize),
@@ -99,6 +99,9 @@ impl Markdown {
     /// How many columns there are from now on.
     pub(super) fn set_width(&mut self, width: usize) {
         self.width = width;
+        if let Line::Flowing(flow, ..) = &mut self.line {
+            flow.set_width(width);
+        }
     }
 
     /// What there is to print with more of the text.
@@ -158,8 +161,8 @@ impl Markdown {
         if matches!(self.line, Line::Undecided) {
             if self.fence.is_some() {
                 self.begin_code(rest, out);
-            } else if let Some(kind) = kind(&self.held, rest) {
-                self.begin(kind, out);
+            } else if let Some(block) = block_of(&self.held, rest) {
+                self.begin(block, out);
             }
         }
         match &mut self.line {
@@ -179,8 +182,8 @@ impl Markdown {
         }
     }
 
-    fn begin(&mut self, kind: Kind, out: &mut String) {
-        if matches!(kind, Kind::Row) {
+    fn begin(&mut self, block: Block, out: &mut String) {
+        if matches!(block, Block::TableRow) {
             if self.table.is_none() {
                 self.apart(out);
             }
@@ -190,22 +193,22 @@ impl Markdown {
             return;
         }
         self.end_table(out);
-        match kind {
-            Kind::Row => {}
-            Kind::Blank => {
+        match block {
+            Block::TableRow => {}
+            Block::Blank => {
                 if self.blank == Blank::None {
                     self.blank = Blank::Due;
                 }
                 self.held.clear();
             }
-            Kind::Rule => {
+            Block::ThematicBreak => {
                 self.space(out);
                 let rule = "─".repeat(self.width.min(40));
                 out.push_str(&paint(DIM, &rule, self.colours));
                 out.push('\n');
                 self.held.clear();
             }
-            Kind::Fence(fence) => {
+            Block::Fence(fence) => {
                 self.apart(out);
                 if !self.colours {
                     out.push_str(&self.held);
@@ -214,7 +217,7 @@ impl Markdown {
                 self.fence = Some(fence);
                 self.held.clear();
             }
-            Kind::Heading(level, skip) => {
+            Block::Heading(level, skip) => {
                 self.apart(out);
                 let effects = match level {
                     1 => Effects::BOLD | Effects::UNDERLINE,
@@ -226,7 +229,7 @@ impl Markdown {
                 let hanging = (String::new(), 0);
                 self.flow(skip, (&mark, marks), hanging, style, out);
             }
-            Kind::Words {
+            Block::Text {
                 skip,
                 first,
                 hanging,
@@ -318,19 +321,28 @@ impl Markdown {
     }
 }
 
+/// A text that is all there.
+pub(super) fn rendered(text: &str, width: usize, colours: bool) -> String {
+    let mut markdown = Markdown::new(colours);
+    markdown.set_width(width);
+    let mut shown = markdown.push(text);
+    shown.push_str(&markdown.finish());
+    shown
+}
+
 /// Every line by itself.
 fn painted(style: Style, text: &str, colours: bool) -> String {
     let lines = text.split('\n').map(|line| paint(style, line, colours));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// What the line that begins so is; `None` if that is not certain.
-fn kind(line: &str, rest: Rest) -> Option<Kind> {
+/// The block of a line that begins so; `None` if that is not certain.
+fn block_of(line: &str, rest: Rest) -> Option<Block> {
     let is_whole = rest == Rest::None || line.len() >= UNDECIDED;
     let bare = line.trim_start_matches([' ', '\t']);
     let indent = line.len() - bare.len();
     let Some(first) = bare.chars().next() else {
-        return is_whole.then_some(Kind::Blank);
+        return is_whole.then_some(Block::Blank);
     };
     let run = bare.chars().take_while(|&c| c == first).count();
     let after = bare.get(run * first.len_utf8()..).unwrap_or_default();
@@ -345,7 +357,7 @@ fn kind(line: &str, rest: Rest) -> Option<Kind> {
                     .trim()
                     .split([' ', ',', '{', '}'])
                     .find(|it| !it.is_empty());
-                Kind::Fence(Fence {
+                Block::Fence(Fence {
                     mark: first,
                     length: run,
                     indent,
@@ -358,19 +370,19 @@ fn kind(line: &str, rest: Rest) -> Option<Kind> {
         '#' if run <= 6 && indent < 4 => match after.chars().next() {
             Some(' ') => {
                 let blanks = after.len() - after.trim_start_matches(' ').len();
-                Some(Kind::Heading(run, indent + run + blanks))
+                Some(Block::Heading(run, indent + run + blanks))
             }
             None if !is_whole => None,
             _ => Some(words(indent)),
         },
-        '|' if line.len() < LONGEST_ROW => (rest == Rest::None).then_some(Kind::Row),
+        '|' if line.len() < LONGEST_ROW => (rest == Rest::None).then_some(Block::TableRow),
         '-' | '*' | '_' | '+' if is_like_rule(bare, first) => {
             if !is_whole {
                 return None;
             }
             let marks = bare.chars().filter(|&c| c == first).count();
             Some(match marks {
-                3.. if first != '+' => Kind::Rule,
+                3.. if first != '+' => Block::ThematicBreak,
                 _ if run == 1 && after.starts_with(' ') && first != '_' => {
                     item(indent, 1, after, "•")
                 }
@@ -404,10 +416,10 @@ fn is_like_rule(bare: &str, mark: char) -> bool {
     bare.chars().all(|c| c == mark || c == ' ')
 }
 
-fn words(indent: usize) -> Kind {
+fn words(indent: usize) -> Block {
     let depth = indent.min(DEEPEST);
     let blanks = " ".repeat(depth);
-    Kind::Words {
+    Block::Text {
         skip: indent,
         first: (blanks.clone(), depth),
         hanging: (blanks, depth),
@@ -415,23 +427,23 @@ fn words(indent: usize) -> Kind {
 }
 
 /// An item of a list, behind `length` bytes of marker.
-fn item(indent: usize, length: usize, after: &str, shown: &str) -> Kind {
+fn item(indent: usize, length: usize, after: &str, shown: &str) -> Block {
     let blanks = after.len() - after.trim_start_matches(' ').len();
     let depth = indent.min(DEEPEST);
     let width = depth + shown.chars().count() + 1;
-    Kind::Words {
+    Block::Text {
         skip: indent + length + blanks,
         first: (format!("{}{shown} ", " ".repeat(depth)), width),
         hanging: (" ".repeat(width), width),
     }
 }
 
-fn quote(line: &str, indent: usize, is_whole: bool) -> Option<Kind> {
+fn quote(line: &str, indent: usize, is_whole: bool) -> Option<Block> {
     let marks = line.find(|c: char| !matches!(c, '>' | ' ' | '\t'));
     let marks = marks.or(is_whole.then_some(line.len()))?;
     let depth = line.get(indent..marks)?.matches('>').count().min(DEEPEST);
     let bar = "│ ".repeat(depth);
-    Some(Kind::Words {
+    Some(Block::Text {
         skip: marks,
         first: (bar.clone(), depth * 2),
         hanging: (bar, depth * 2),

@@ -68,6 +68,7 @@ use crate::error::{Failure, FailureKind};
 use crate::kernel::Redactor;
 use crate::paths::{Environment, NoHome, Paths};
 use args::{Cli, Command};
+pub use render::measure;
 
 /// Threads for many sessions, at most.
 const MANY: usize = 8;
@@ -97,6 +98,16 @@ pub fn main() -> Exit {
         }
     };
     let environment = Environment::of_process();
+    // What a notebook prints when it is run must not depend on who looks on.
+    let is_looked_at = matches!(
+        cli.command,
+        None | Some(Command::Ask(_) | Command::Resume(_))
+    );
+    let environment = if is_looked_at {
+        told_of_terminal(environment)
+    } else {
+        environment
+    };
     let redactor = environment.redactor();
     let paths = Paths::of(environment);
     let state = paths.as_ref().ok().map(|paths| paths.state.as_path());
@@ -113,6 +124,16 @@ pub fn main() -> Exit {
             }
             failure.kind.into()
         }
+    }
+}
+
+/// How wide the terminal is, for what code prints: shells keep that to themselves.
+fn told_of_terminal(environment: Environment) -> Environment {
+    match style::terminal_width() {
+        Some(columns) => {
+            environment.with_variables(vec![("COLUMNS".to_owned(), columns.to_string())])
+        }
+        None => environment,
     }
 }
 

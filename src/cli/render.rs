@@ -5,6 +5,7 @@ mod cell;
 mod code;
 mod frame;
 pub(super) mod grid;
+pub mod measure;
 mod notes;
 mod output;
 mod traceback;
@@ -20,7 +21,7 @@ use super::markdown::Markdown;
 use super::picture::Protocol;
 use super::style::{self, BAD, DIM, GOOD, NAME, WARN, paint};
 use super::totals;
-use crate::agent::{EventKind, Totals, TurnEnd};
+use crate::agent::{EventKind, TurnEnd};
 use crate::error::Failure;
 use crate::session::CellStatus;
 use busy::Busy;
@@ -75,8 +76,6 @@ pub(super) struct Renderer {
     attention: Option<Attention>,
     /// Questions that the model has suggested last.
     follow_ups: Vec<String>,
-    /// What the session has cost when the last turn ended.
-    pub spent: Option<Totals>,
     /// stdout takes no more, for this reason: nothing more can be said.
     pub unread: Option<Failure>,
 }
@@ -119,7 +118,6 @@ impl Renderer {
             links: Links::default(),
             attention: None,
             follow_ups: Vec::new(),
-            spent: None,
             unread: None,
         }
     }
@@ -239,8 +237,9 @@ impl Renderer {
             }
             EventKind::FollowUps { questions } => self.suggested(questions),
             EventKind::ContinueRequested { end } => {
+                self.end_line();
                 self.limit(end);
-                self.limit_told = true;
+                self.limit_told = *end != TurnEnd::Planned;
             }
             EventKind::TurnFinished {
                 end,
@@ -249,7 +248,6 @@ impl Renderer {
                 session,
                 ..
             } => {
-                self.spent = Some(*session);
                 let totals = (turn.requests > 0).then(|| totals::line(turn, session));
                 // Of an only turn in which nothing came of the model, nothing is kept.
                 let is_empty = !self.chat && session.requests == 0;
@@ -395,6 +393,7 @@ impl Renderer {
             }
             TurnEnd::Budget { message } => format!("stopped: {message}"),
             TurnEnd::Done
+            | TurnEnd::Planned
             | TurnEnd::CellFailed
             | TurnEnd::Interrupted
             | TurnEnd::Declined
@@ -405,11 +404,12 @@ impl Renderer {
     }
 
     fn turn_finished(&mut self, end: &TurnEnd, totals: Option<String>, notebook: Option<&str>) {
-        self.end_text();
         self.end_line();
+        self.code.clear();
         self.section = Section::None;
         match end {
             TurnEnd::Done | TurnEnd::CellFailed | TurnEnd::Declined => {}
+            TurnEnd::Planned => self.note(DIM, "the plan is not carried out"),
             TurnEnd::Interrupted => self.note(WARN, "interrupted"),
             // In a chat the person was told when they were asked.
             TurnEnd::StepLimit { .. } | TurnEnd::Repeating | TurnEnd::Budget { .. } => {

@@ -28,7 +28,7 @@ pub(super) fn spent(totals: &Totals) -> String {
 }
 
 /// `950`, `12.3k`, `1.2M`.
-fn count(tokens: u64) -> String {
+pub(super) fn count(tokens: u64) -> String {
     let tenths = |unit: u64| format!("{}.{}", tokens / unit, tokens % unit * 10 / unit);
     match tokens {
         0..1_000 => tokens.to_string(),

@@ -1,6 +1,7 @@
 # What `python -m ipykernel_launcher` does, with a faster start, a faster end, and no message too long for a client.
 import atexit
 import gc
+import importlib.util
 import os
 import sys
 import types
@@ -122,6 +123,31 @@ def _checkpoint_request(self, stream, ident, parent):
     self.session.send(stream, "sponde_checkpoint_reply", reply, parent, ident)
 
 
+class _WidthForPandas:
+    """Tells pandas, once it is imported, how wide the terminal is: in a notebook it breaks tables at 80 columns."""
+
+    def __init__(self, columns):
+        self.columns = columns
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "pandas":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            exec_module = spec.loader.exec_module
+
+            def exec_and_tell(module):
+                exec_module(module)
+                module.set_option("display.width", self.columns)
+
+            spec.loader.exec_module = exec_and_tell
+        return spec
+
+
+columns = os.environ.get("COLUMNS", "")
+if columns.isascii() and columns.isdigit() and 20 <= int(columns) <= 1000:
+    sys.meta_path.insert(0, _WidthForPandas(int(columns)))
 kernelapp.IPKernelApp.init_iopub = _with_a_longer_queue(kernelapp.IPKernelApp.init_iopub)
 if hasattr(iostream.OutStream, "_flush_buffers"):  # ipykernel 6.27 and later
     iostream.OutStream._publishing = False

@@ -14,6 +14,7 @@ pub mod journal;
 pub mod limits;
 mod marks;
 pub mod notebook;
+pub mod numbered;
 pub mod open;
 pub mod outputs;
 pub mod parameters;

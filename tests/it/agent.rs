@@ -66,6 +66,7 @@ pub(crate) fn start_with(
         notebook: dir.path().join("session.ipynb"),
         transcript: None,
         opened: None,
+        confinement: String::new(),
         approval,
         rules: Vec::new(),
         judges_clients: false,

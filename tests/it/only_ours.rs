@@ -26,6 +26,8 @@ for text in bad[:17]:
     except OSError: pass
 from IPython.display import display
 display({'text/plain': ''.join(bad)}, raw=True)
+for mime in ('text/markdown', 'text/latex', 'text/html'):
+    display({mime: '# a **' + '** `x` '.join(bad)}, raw=True)
 class Odd:
     def __repr__(self): return ''.join(bad)
 display(Odd())

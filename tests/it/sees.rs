@@ -373,7 +373,12 @@ async fn the_same_failing_code_is_pointed_out_and_the_third_time_the_person_deci
         )
     };
     session.until(asked).await;
-    session.send(Command::Continue { go_on: true }).await;
+    session
+        .send(Command::Continue {
+            go_on: true,
+            words: None,
+        })
+        .await;
     assert_eq!(session.turn().await.1, TurnEnd::Done);
     let (third, _) = session.answers().remove(2);
     assert!(

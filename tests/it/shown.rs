@@ -216,16 +216,16 @@ async fn charts_graphics_and_html_are_files() {
     mock.stop().await;
     assert_eq!(run.code, Some(0), "{run}");
     let rows = lines(&run.stderr);
-    let file = |name: &str| format!("plot: {}", sponde.path("out_files").join(name).display());
+    let file = |name: &str| sponde.path("out_files").join(name).display().to_string();
     assert_eq!(
         output(&rows),
         [
             "[vector graphic, 30 x 20, 0 shapes; words in it: hello]",
             "bold",
             "[Plotly figure; bar, y: 2 from 1 to 2]",
-            &file("plot-1.svg"),
-            &file("plot-2.html"),
-            &file("plot-3.html"),
+            &format!("plot: {}", file("plot-1.svg")),
+            &format!("page: {}", file("plot-2.html")),
+            &format!("page: {}", file("plot-3.html")),
         ]
     );
     assert!(sponde.read("out_files/plot-1.svg").contains("<svg width="));
@@ -296,4 +296,21 @@ async fn waiting_for_a_person_takes_no_time_of_the_turn() {
     let (_, seconds) = line.unwrap().rsplit_once(", ").unwrap();
     let seconds: f64 = seconds.trim().trim_end_matches(" s").parse().unwrap();
     assert!(seconds <= took - 6.0, "{seconds} of {took}");
+}
+
+/// A kernel knows how wide the terminal is: pandas breaks no table that fits.
+#[tokio::test(flavor = "multi_thread")]
+async fn printed_tables_are_as_wide_as_the_terminal() {
+    let code = "import pandas as pd\nprint(pd.DataFrame({f'column_{n}': [n] for n in range(12)}))";
+    for (columns, blocks) in [(160, 1), (60, 3)] {
+        let mock = model_that_runs(code).await;
+        let sponde = Sponde::new().with_model(&mock);
+        let steps = json!([["size", format!("24x{columns}")]]);
+        let screen = tokio::task::block_in_place(|| play_on("dumb", &sponde, &ASK, &steps));
+        mock.stop().await;
+        let shown = lines(&screen.all);
+        let shown: Vec<&str> = output(&shown);
+        let heads = shown.iter().filter(|line| line.contains("column_"));
+        assert_eq!(heads.count(), blocks, "{shown:#?}");
+    }
 }

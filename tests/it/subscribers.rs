@@ -418,7 +418,7 @@ async fn a_second_terminal_answers_and_json_lines_have_all_of_it() {
 }
 
 /// The id of the only session, once other terminals can attach to it.
-fn running(sponde: &Sponde) -> String {
+pub(crate) fn running(sponde: &Sponde) -> String {
     let is_attachable = || {
         file_of_session(sponde, "journal").is_some_and(|journal| {
             let id = journal.file_stem().unwrap().to_str().unwrap();

@@ -16,6 +16,8 @@ pub(crate) struct Screen {
     pub(crate) waited: Vec<String>,
     /// Seconds from what was typed last to each of these.
     pub(crate) took: Vec<f64>,
+    /// How much of `all` was there, in characters, when the terminal got so many columns.
+    pub(crate) resized: Vec<(usize, u16)>,
     /// Whether the terminal is as it was before.
     pub(crate) as_always: bool,
 }
@@ -57,6 +59,7 @@ pub(crate) fn play_on(term: &str, sponde: &Sponde, arguments: &[&str], steps: &V
     Screen {
         code: value["code"].as_i64().unwrap(),
         as_always: value["as_always"].as_bool().unwrap(),
+        resized: serde_json::from_value(value["resized"].clone()).unwrap(),
         took: value["took"]
             .as_array()
             .unwrap()

@@ -360,6 +360,7 @@ fn limit_of(end: &TurnEnd) -> Option<&'static str> {
         TurnEnd::Repeating => Some("repetition"),
         TurnEnd::Budget { .. } => Some("budget"),
         TurnEnd::Done
+        | TurnEnd::Planned
         | TurnEnd::CellFailed
         | TurnEnd::Interrupted
         | TurnEnd::Declined

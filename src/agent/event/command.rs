@@ -15,6 +15,13 @@ pub enum Command {
         /// The words.
         text: String,
     },
+    /// A question that the model answers with a plan first, and runs nothing. Then the turn waits
+    /// ([`super::EventKind::ContinueRequested`] with [`super::TurnEnd::Planned`]) until a [`Command::Continue`] has it carry
+    /// the plan out; meanwhile it asks about risky code only, also where each cell is asked about otherwise.
+    Plan {
+        /// The words.
+        text: String,
+    },
     /// The answer to [`super::EventKind::ApprovalRequested`].
     Decide {
         /// Which cell.
@@ -79,6 +86,9 @@ pub enum Command {
     Continue {
         /// Whether to go on.
         go_on: bool,
+        /// What the person says with it, for the model. A plan is written anew with it, and waits again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        words: Option<String>,
     },
     /// Compact the conversation for the model now.
     Compact,

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub enum TurnEnd {
     /// The model was done, or the person's own cell ran well.
     Done,
+    /// The model has written a plan, and nobody let it carry that out.
+    Planned,
     /// The person's own cell failed.
     CellFailed,
     /// The person stopped it.

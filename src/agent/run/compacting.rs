@@ -98,6 +98,11 @@ impl ContextBudget {
         self.tried = 0;
     }
 
+    /// How many of the model's tokens are so heavy.
+    pub(super) fn tokens(&self, weight: u64) -> u64 {
+        self.meter.tokens(weight)
+    }
+
     /// The model gets this prompt.
     pub(super) fn asking(&mut self, prompt: &Prompt) {
         self.asked = tokens::weigh(prompt);
@@ -324,7 +329,7 @@ impl Session {
     }
 
     /// The model's window in tokens, if it is known.
-    fn window(&self) -> Option<u64> {
+    pub(super) fn window(&self) -> Option<u64> {
         let provider = self.options.provider.as_ref();
         let known = provider.and_then(|provider| provider.info().context_window);
         self.asking.budget.learned.or(known)

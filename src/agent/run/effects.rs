@@ -36,6 +36,10 @@ impl Drive for Session {
                 self.break_off("interrupted");
             }
             Effect::Hint(text) => self.hint(text),
+            Effect::Tell(text) => self.edit(Edit::Note {
+                cell: random_cell_id(),
+                text,
+            }),
             Effect::Ask { cell } => self.ask_about(cell),
             Effect::Forbid { cell, ruling } => self.forbid(cell, *ruling),
             Effect::Remember(permit) => self.remember(permit),

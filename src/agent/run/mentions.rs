@@ -1,5 +1,5 @@
-//! Files that a question names with an at sign, `@rain.csv` or `@data/*.csv`: the model is told about them as about those named
-//! with `-f`.
+//! Files that a question names with an at sign, `@rain.csv` or `@data/*.csv`, or by a whole path, as terminals write it when a file
+//! is dropped on them: the model is told about them as about those named with `-f`.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,9 @@ impl Session {
         }
         let cwd = self.options.kernel.cwd.clone();
         let (mut seen, mut unseen) = (Vec::new(), Vec::new());
-        for named in named(text) {
+        let dropped = dropped(text).into_iter();
+        let dropped = dropped.filter(|path| cwd.join(path).is_file());
+        for named in named(text).into_iter().chain(dropped) {
             let path = PathBuf::from(&named);
             let all = if cwd.join(&path).exists() {
                 vec![path]
@@ -106,9 +108,60 @@ fn named(text: &str) -> Vec<String> {
     found
 }
 
+/// Whole paths: in quotes, or with a backslash before each blank.
+fn dropped(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let word = rest.trim_start();
+        let quote = word.chars().next().filter(|c| matches!(c, '\'' | '"'));
+        let mut path = String::new();
+        let mut end = word.len();
+        let mut is_escaped = false;
+        for (at, c) in word.char_indices().skip(usize::from(quote.is_some())) {
+            let ends = match quote {
+                Some(quote) => c == quote,
+                None => c.is_whitespace() && !is_escaped,
+            };
+            if ends {
+                end = at + c.len_utf8();
+                break;
+            }
+            is_escaped = quote.is_none() && c == '\\' && !is_escaped;
+            if !is_escaped {
+                path.push(c);
+            }
+        }
+        rest = word.get(end..).unwrap_or_default();
+        let path = match quote {
+            Some(_) => path.as_str(),
+            None => path.trim_end_matches(['.', ',', ';', ':', '?', '!', ')']),
+        };
+        if path.starts_with('/') && !found.iter().any(|it| it == path) {
+            found.push(path.to_owned());
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dropped_file_is_a_whole_path() {
+        for (text, paths) in [
+            ("what is in /data/rain.csv?", vec!["/data/rain.csv"]),
+            (
+                "'/home/ada/my file.csv' and /tmp/other\\ one.csv: which is larger",
+                vec!["/home/ada/my file.csv", "/tmp/other one.csv"],
+            ),
+            ("it's 3/4 of a/b", vec![]),
+            ("\"/a.csv\" /a.csv.", vec!["/a.csv"]),
+        ] {
+            assert_eq!(dropped(text), paths, "{text}");
+        }
+    }
 
     #[test]
     fn files_in_a_question() {

@@ -3,16 +3,19 @@
 //! The conversation stays what it is; from the next prompt on it is rendered by the new model's rules (what it sees, how
 //! much of outputs it gets). While the model is being opened the session goes on; a question waits for it.
 
+use tokio::sync::mpsc;
+
 use super::{Edit, EventKind, Input, Session, State};
 use crate::agent::models::{ModelSetup, Opening};
 use crate::agent::redacted::redacted;
+use crate::agent::stream::handle::Request;
 
 /// A model that is being opened.
 pub(super) struct Switch {
     name: String,
     opening: Opening,
-    /// A question that waits for it.
-    question: Option<String>,
+    /// A question that waits for it, and how its turn begins.
+    question: Option<(String, Input)>,
 }
 
 /// What became of it; waits for ever if there is none.
@@ -44,28 +47,32 @@ impl Session {
     }
 
     /// Whether the question was taken to wait for the model that is being opened.
-    pub(super) fn waits_for_model(&mut self, text: &str) -> bool {
+    pub(super) fn waits_for_model(&mut self, text: &str, input: &Input) -> bool {
         match &mut self.asking.switch {
             Some(Switch { question, .. }) if question.is_none() => {
-                *question = Some(text.to_owned());
+                *question = Some((text.to_owned(), input.clone()));
                 true
             }
             Some(_) | None => false,
         }
     }
 
-    /// The model that was asked for is there, or not.
-    pub(super) async fn opened(&mut self, opened: Result<ModelSetup, String>) {
+    /// The model that was asked for is there, or not. Returns whether the session is to end.
+    pub(super) async fn opened(
+        &mut self,
+        opened: Result<ModelSetup, String>,
+        inbox: &mut mpsc::Receiver<Request>,
+    ) -> bool {
         let Some(Switch { name, question, .. }) = self.asking.switch.take() else {
-            return;
+            return false;
         };
         match opened {
             Ok(outfit) => self.change_to(outfit),
             Err(message) => self.unchanged(name, message),
         }
-        if let Some(text) = question {
-            self.begin_turn(text);
-            self.drive(Input::Submit).await;
+        match question {
+            Some((text, input)) => self.ask(text, input, inbox).await,
+            None => false,
         }
     }
 

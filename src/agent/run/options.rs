@@ -49,6 +49,8 @@ pub struct AgentOptions {
     pub transcript: Option<Transcript>,
     /// The session on disk, new or as it was; without it only the notebook is kept.
     pub opened: Option<Opened>,
+    /// What code may do, in words for a person.
+    pub confinement: String,
     /// When to ask, where no rule says.
     pub approval: Approval,
     /// What is allowed, asked about or forbidden, whatever is asked otherwise.

@@ -35,7 +35,7 @@ impl Session {
     fn check(&self, command: &Command) -> Result<(), Rejection> {
         let is_idle = self.turn.state == State::Idle;
         match command {
-            Command::Submit { .. } | Command::Run { .. }
+            Command::Submit { .. } | Command::Plan { .. } | Command::Run { .. }
                 if self.resuming.restoring.is_some() || self.ending.is_some() =>
             {
                 let full = self.resuming.held.len() >= HELD;
@@ -47,7 +47,11 @@ impl Session {
             }
             // While code of the model waits for a person, they may look at something first.
             Command::Run { .. } if matches!(self.turn.state, State::Deciding(_)) => Ok(()),
-            Command::Submit { .. } | Command::Run { .. } | Command::Compact | Command::Suggest => {
+            Command::Submit { .. }
+            | Command::Plan { .. }
+            | Command::Run { .. }
+            | Command::Compact
+            | Command::Suggest => {
                 if is_idle {
                     Ok(())
                 } else {
@@ -117,6 +121,11 @@ impl Session {
     pub(super) fn join(&mut self, joining: Joining) {
         let joining = match joining {
             Joining::Snapshot(joining) => joining,
+            Joining::Status(asking) => {
+                // One that has gone needs none.
+                let _ = asking.send(self.status());
+                return;
+            }
             Joining::Look(look) => return look(&self.transcript, self.kernels.all_ready()),
         };
         self.announce();

@@ -171,14 +171,35 @@ impl Client {
         })
     }
 
-    /// The place of a cell in the session, from 1; `None` where that is not known: in another process.
-    pub async fn number_of(&self, cell: &str) -> Option<usize> {
-        let Source::Local { handle, .. } = &self.source else {
-            return None;
+    /// The place of a cell in the session, from 1; `None` where that is not known.
+    pub async fn number_of(&mut self, cell: &str) -> Option<usize> {
+        let query = Query::Position {
+            cell: cell.to_owned(),
         };
-        let cell = cell.to_owned();
-        let found = handle.look(move |all| all.position(&cell)).await;
-        Some(found.ok()?? + 1)
+        match self.ask(query).await {
+            Ok(QueryAnswer::Position { number }) => number,
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    /// Asks its session beside the cells; what the session sends meanwhile is received later.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn ask(&mut self, query: Query) -> Result<QueryAnswer, QueryError> {
+        let queries = self.queries();
+        let asking = queries.ask(query);
+        let Source::Remote { items, .. } = &mut self.source else {
+            return asking.await;
+        };
+        tokio::pin!(asking);
+        loop {
+            // The answer stands behind items that somebody has to take.
+            tokio::select! {
+                answer = &mut asking => return answer,
+                Some(received) = items.recv() => self.early.push_back(received),
+            }
+        }
     }
 
     /// The next item, or a snapshot if items are gone; `None` when the session has ended. Can be cancelled without loss.

@@ -9,6 +9,7 @@ use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
 
 use super::{ItemId, Log, Snapshot};
 use crate::agent::event::Command;
+use crate::agent::query::SessionStatus;
 use crate::jupyter::raw::RawMessage;
 use crate::kernel::Kernel;
 use crate::session::Transcript;
@@ -61,6 +62,8 @@ pub type Answer = oneshot::Sender<Result<ItemId, Rejection>>;
 pub(in crate::agent) enum Joining {
     /// A client that joins.
     Snapshot(oneshot::Sender<Snapshot>),
+    /// For those who want to know how it stands.
+    Status(oneshot::Sender<SessionStatus>),
     /// For those who need a part only.
     Look(Look),
 }
@@ -189,6 +192,17 @@ impl SessionHandle {
         let asked = self.joining.send(Joining::Snapshot(answer)).await;
         asked.map_err(|_| Rejection::Ended)?;
         snapshot.await.map_err(|_| Rejection::Ended)
+    }
+
+    /// How the session stands.
+    ///
+    /// # Errors
+    /// [`Rejection::Ended`].
+    pub async fn status(&self) -> Result<SessionStatus, Rejection> {
+        let (answer, status) = oneshot::channel();
+        let asked = self.joining.send(Joining::Status(answer)).await;
+        asked.map_err(|_| Rejection::Ended)?;
+        status.await.map_err(|_| Rejection::Ended)
     }
 
     /// Sends a command in the name of `by`. Returns the newest item there was when it was accepted: what it leads to comes

@@ -65,7 +65,7 @@ pub enum TurnPhase {
     Deciding,
     /// A cell of the model or of a person runs.
     Executing,
-    /// A limit is reached, and a person says whether it goes on.
+    /// A limit is reached or a plan is there, and a person says whether it goes on.
     Paused,
 }
 
@@ -102,7 +102,7 @@ pub enum PendingRequest {
         /// Whether the answer must be hidden.
         password: bool,
     },
-    /// A limit of the turn is reached. Answered by `continue`.
+    /// A limit of the turn is reached, or the plan that was asked for is there. Answered by `continue`.
     Continue {
         /// How the turn ends without it.
         #[serde(flatten)]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Body, Client, PendingRequest, Received, Rejection, Snapshot};
 use crate::agent::event::{Command, Event, EventKind, KernelOffer, OutputChange};
+use crate::agent::query::{Query, QueryAnswer, QueryError};
 use crate::agent::stream::snapshot::TurnPhase;
 use crate::session::CellStatus;
 use crate::session::limits::OutputFolderPath;
@@ -124,8 +125,16 @@ impl View {
     }
 
     /// The place of a cell in the session, from 1, where that is known.
-    pub async fn number_of(&self, cell: &str) -> Option<usize> {
+    pub async fn number_of(&mut self, cell: &str) -> Option<usize> {
         self.client.number_of(cell).await
+    }
+
+    /// Asks the session beside its cells; what it sends meanwhile is received later.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn ask(&mut self, query: Query) -> Result<QueryAnswer, QueryError> {
+        self.client.ask(query).await
     }
 
     /// Sends a command.
@@ -398,9 +407,11 @@ enum Wish {
 impl Wish {
     fn of(command: &Command) -> Option<Self> {
         match command {
-            Command::Submit { .. } | Command::Run { .. } | Command::Compact | Command::Suggest => {
-                Some(Self::Turn)
-            }
+            Command::Submit { .. }
+            | Command::Plan { .. }
+            | Command::Run { .. }
+            | Command::Compact
+            | Command::Suggest => Some(Self::Turn),
             Command::SetModel { .. } => Some(Self::Model),
             Command::Undo { .. } | Command::Checkpoints => Some(Self::Undo),
             _ => None,

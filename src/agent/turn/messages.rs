@@ -23,6 +23,8 @@ pub struct Call {
 pub enum Input {
     /// A question was asked.
     Submit,
+    /// The same, and a plan is wanted before anything is done.
+    Plan,
     /// The person runs a cell of their own.
     RunOwn {
         /// Which cell.
@@ -74,8 +76,13 @@ pub enum Input {
         /// How much, in words.
         message: String,
     },
-    /// The person said whether to go on at a limit.
-    GoOn(bool),
+    /// The person lets the turn go on.
+    GoOn {
+        /// Whether they have said something with it: of a plan, what is to be different.
+        is_changed: bool,
+    },
+    /// They do not.
+    GiveUp,
     /// The person wants it to stop.
     Interrupt,
     /// The person wants the kernel to start anew.
@@ -93,6 +100,8 @@ pub enum Effect {
     Compact,
     /// Point something out to the model, with the latest cell's outputs.
     Hint(String),
+    /// Tell the model something by itself.
+    Tell(String),
     /// Ask the person about a cell.
     Ask {
         /// Which cell.

@@ -68,6 +68,10 @@ fn replied(cells: &[&str]) -> Input {
     }
 }
 
+fn go_on() -> Input {
+    Input::GoOn { is_changed: false }
+}
+
 fn ran(verdict: Verdict) -> Input {
     Input::Ran {
         verdict,
@@ -358,13 +362,13 @@ fn at_a_limit_a_person_can_go_on() {
             (replied(&["a"]), vec![execute("a")]),
             (ran(Verdict::Ok), vec![Effect::AskToGoOn(steps.clone())]),
             (Input::Submit, vec![]),
-            (Input::GoOn(true), vec![Effect::Sample]),
+            (go_on(), vec![Effect::Sample]),
             (over(), vec![Effect::AskToGoOn(budget.clone())]),
-            (Input::GoOn(true), vec![Effect::RaiseBudget, Effect::Sample]),
+            (go_on(), vec![Effect::RaiseBudget, Effect::Sample]),
             (replied(&["b"]), vec![execute("b")]),
             (ran(Verdict::Ok), vec![Effect::AskToGoOn(steps.clone())]),
-            (Input::GoOn(false), vec![Effect::End(steps)]),
-            (Input::GoOn(true), vec![]),
+            (Input::GiveUp, vec![Effect::End(steps)]),
+            (go_on(), vec![]),
         ],
     );
     play(
@@ -390,7 +394,7 @@ fn at_a_limit_a_person_can_go_on() {
     for _ in 0..2 {
         let effects = turn.step(ran(failed()));
         if effects == [Effect::AskToGoOn(TurnEnd::Repeating)] {
-            let effects = turn.step(Input::GoOn(true));
+            let effects = turn.step(go_on());
             assert!(
                 matches!(&effects[..], [Effect::Hint(_), Effect::Sample]),
                 "{effects:?}"
@@ -574,4 +578,54 @@ fn what_is_forbidden_never_runs() {
         ),
         "{effects:?}"
     );
+}
+
+#[test]
+fn a_plan_comes_first_and_is_approved_once() {
+    let tells = |text: &str| {
+        let is_told = text.to_owned();
+        move |effects: &[Effect]| matches!(effects, [Effect::Tell(words), Effect::Sample] if words.contains(&is_told))
+    };
+    let planned = [Effect::AskToGoOn(TurnEnd::Planned)];
+    let mut turn = Turn::new(policy(Approval::Always, &[]), 9, AtLimit::End);
+    assert!(tells("Do not run code yet")(&turn.step(Input::Plan)));
+    // Code that comes without a plan does not run.
+    let skipped = Effect::Skip {
+        cell: "a".to_owned(),
+        reason: "the user has not approved a plan yet".to_owned(),
+    };
+    assert_eq!(turn.step(replied(&["a"])), [skipped, Effect::Sample]);
+    assert_eq!(turn.step(replied(&[])), planned);
+    let changed = Input::GoOn { is_changed: true };
+    assert!(tells("Write the plan anew")(&turn.step(changed)));
+    assert_eq!(turn.step(replied(&[])), planned);
+    assert!(tells("The plan is approved")(&turn.step(go_on())));
+    // Nobody is asked about each cell any more, only about risk.
+    assert_eq!(turn.step(replied(&["b"])), [execute("b")]);
+    assert_eq!(turn.step(ran(Verdict::Ok)), [Effect::Sample]);
+    let risky = replied_with_risk(&["c"], FindingKind::Delete);
+    let asks = Effect::Ask {
+        cell: "c".to_owned(),
+    };
+    assert_eq!(turn.step(risky), [asks]);
+    assert_eq!(turn.approval(), Approval::Always);
+    assert!(
+        turn.step(Input::Interrupt)
+            .contains(&Effect::End(TurnEnd::Interrupted))
+    );
+    // Afterwards each cell is asked about again.
+    let _ = turn.step(Input::Submit);
+    let asks = Effect::Ask {
+        cell: "d".to_owned(),
+    };
+    assert_eq!(turn.step(replied(&["d"])), [asks]);
+}
+
+#[test]
+fn a_plan_that_is_given_up_ends_the_turn() {
+    let mut turn = Turn::new(policy(Approval::Never, &[]), 9, AtLimit::Ask);
+    let _ = turn.step(Input::Plan);
+    let _ = turn.step(replied(&[]));
+    assert_eq!(turn.step(Input::GiveUp), [Effect::End(TurnEnd::Planned)]);
+    assert_eq!(turn.state, State::Idle);
 }

@@ -43,8 +43,7 @@ impl Turn {
         let (State::Deciding(queue) | State::Executing { queue, .. }) = &self.state else {
             return None;
         };
-        let call = queue.front()?;
-        Some(self.policy.rule(&call.analysis, &call.language))
+        Some(self.rule(queue.front()?))
     }
 
     /// The first cell does not run, nor what comes after it; the model is told why.

@@ -24,10 +24,11 @@ impl Front {
     /// # Errors
     /// The signal that came instead of an answer.
     pub(super) async fn may_go_on(&mut self, next: Next) -> Result<Option<Next>, Ask> {
-        let Some(own) = &self.own else {
-            eprint("only the terminal in which the session began can do that\n");
+        let own = &self.session;
+        if !own.is_ours() && next != Next::Profile(None) {
+            eprint(&filter::plain(&format!("{}\n", elsewhere(&next))));
             return Ok(None);
-        };
+        }
         let refused = match &next {
             Next::Profile(None) => Some(profiles(own.context())),
             Next::Profile(Some(name)) => {
@@ -58,6 +59,27 @@ impl Front {
         }
         Ok(Some(next))
     }
+}
+
+/// What to do instead in a terminal that is attached to another one's session.
+fn elsewhere(next: &Next) -> String {
+    let instead = match next {
+        Next::New => "`sponde` begins a new session",
+        Next::Resume(None) => "`sponde resume` goes on with an earlier session",
+        Next::Resume(Some(id)) => return left(&format!("`sponde resume {id}` goes on with it")),
+        Next::Sandbox(_) | Next::Profile(_) => {
+            return "this starts the kernels again, so only the terminal in which the session began can do it: type it \
+                    there"
+                .to_owned();
+        }
+    };
+    left(instead)
+}
+
+fn left(instead: &str) -> String {
+    format!(
+        "this terminal is attached to a session of another one: /exit leaves it, then {instead}"
+    )
 }
 
 /// Which there are, and which one is in use.

@@ -1,34 +1,24 @@
 //! `/status` and `/sandbox`: what holds in a session, and whether its kernels may start again for something else.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use tokio::sync::mpsc;
 
-use crate::agent::Totals;
 use crate::agent::approval::Approval;
+use crate::agent::query::{ContextUse, SessionStatus};
 use crate::app::Session;
 use crate::app::sandbox::SandboxLine;
-use crate::cli::confine;
 use crate::cli::interact::Controls;
 use crate::cli::line_source::LineSource;
-use crate::cli::render::Renderer;
 use crate::cli::stop::Ask;
-use crate::cli::{eprint, filter, totals};
+use crate::cli::style::DIM;
+use crate::cli::{confine, eprint, filter, totals};
 
 /// What holds in a session from its start on.
 pub(in crate::cli) struct Standing {
     id: String,
     /// `None` in a terminal that attached.
-    here: Option<Here>,
-    /// What the session has cost so far.
-    spent: Option<Totals>,
-}
-
-struct Here {
-    sandbox: SandboxLine,
-    notebook: PathBuf,
-    directory: PathBuf,
+    sandbox: Option<SandboxLine>,
 }
 
 impl Standing {
@@ -36,42 +26,30 @@ impl Standing {
     pub(super) fn of(session: &Session) -> Self {
         Self {
             id: session.id.clone(),
-            spent: None,
-            here: Some(Here {
-                sandbox: session.sandbox.clone(),
-                notebook: session.notebook.clone(),
-                directory: session.directory.clone(),
-            }),
+            sandbox: Some(session.sandbox.clone()),
         }
     }
 
     /// Of a session that another process runs.
-    pub(in crate::cli) fn elsewhere(id: String) -> Self {
-        Self {
-            id,
-            here: None,
-            spent: None,
-        }
-    }
-
-    /// A turn has ended.
-    pub(super) fn after(&mut self, renderer: &Renderer) {
-        self.spent = renderer.spent.or(self.spent);
+    pub(in crate::cli) fn attached(id: String) -> Self {
+        Self { id, sandbox: None }
     }
 
     /// How code is confined, and when a person is asked.
-    pub(super) fn lines(&self, approval: Approval) -> String {
-        match &self.here {
-            Some(here) => confine::lines(&here.sandbox, approval),
-            None => "sandbox: the first lines of the terminal in which the session began say it\n"
-                .to_owned(),
+    pub(super) fn lines(&self, status: &SessionStatus, approval: Approval) -> String {
+        match &self.sandbox {
+            Some(sandbox) => confine::lines(sandbox, approval),
+            None => confine::told(DIM, &filter::plain(&status.sandbox), approval),
         }
     }
 
     /// All of it.
-    pub(super) fn status(&self, model: Option<&str>, controls: &Controls) -> String {
+    pub(super) fn status(&self, status: &SessionStatus, controls: &Controls) -> String {
         let mut text = format!("session: {}\n", self.id);
-        let _ = writeln!(text, "model: {}", model.unwrap_or("none"));
+        let _ = writeln!(text, "model: {}", status.model.as_deref().unwrap_or("none"));
+        if status.model.is_some() {
+            let _ = writeln!(text, "context: {}", context(status.context));
+        }
         if let Some(own) = controls.own_kernel() {
             let others = match controls.kernels.len().saturating_sub(1) {
                 0 => String::new(),
@@ -79,16 +57,16 @@ impl Standing {
             };
             let _ = writeln!(text, "kernel: {} ({}){others}", own.kernel, own.language);
         }
-        if let Some(here) = &self.here {
-            let _ = writeln!(text, "directory: {}", here.directory.display());
-            let _ = writeln!(text, "notebook: {}", here.notebook.display());
-        }
-        let _ = match &self.spent {
-            Some(spent) if spent.requests > 0 => writeln!(text, "spent: {}", totals::spent(spent)),
-            Some(_) | None => writeln!(text, "spent: no model was asked yet"),
+        let _ = writeln!(text, "directory: {}", status.directory);
+        let _ = writeln!(text, "notebook: {}", status.notebook);
+        let spent = &status.spent;
+        let _ = if spent.requests > 0 {
+            writeln!(text, "spent: {}", totals::spent(spent))
+        } else {
+            writeln!(text, "spent: no model was asked yet")
         };
         let _ = writeln!(text, "audit log: `sponde audit show {}`", self.id);
-        filter::plain(&text) + &self.lines(controls.approval)
+        filter::plain(&text) + &self.lines(status, controls.approval)
     }
 
     /// Whether the person wants the kernels to start again, which takes their variables. `typed` is `None` where nobody is.
@@ -100,14 +78,12 @@ impl Standing {
         typed: Option<&mut LineSource>,
         signals: &mut mpsc::Receiver<Ask>,
     ) -> Result<bool, Ask> {
-        let refused = match &self.here {
+        let refused = match &self.sandbox {
             None => Some("only the terminal in which the session began can do that"),
-            Some(here) => match here.sandbox {
-                SandboxLine::NotOurs | SandboxLine::OfGateway => {
-                    Some("the kernel was not started by us, so it is not ours to confine")
-                }
-                SandboxLine::Full | SandboxLine::Confined(_) => None,
-            },
+            Some(SandboxLine::NotOurs | SandboxLine::OfGateway) => {
+                Some("the kernel was not started by us, so it is not ours to confine")
+            }
+            Some(SandboxLine::Full | SandboxLine::Confined(_)) => None,
         };
         let (None, Some(typed)) = (refused, typed) else {
             let words = refused.unwrap_or(
@@ -121,5 +97,33 @@ impl Standing {
         let answer = typed.answer(question, signals).await?;
         let answer = answer.unwrap_or_default().trim().to_lowercase();
         Ok(matches!(answer.as_str(), "y" | "yes"))
+    }
+}
+
+/// `12.3k of 200.0k tokens (6 %)`.
+fn context(used: ContextUse) -> String {
+    let tokens = totals::count(used.tokens);
+    match used.window {
+        Some(window @ 1..) => {
+            let percent = used.tokens.saturating_mul(100) / window;
+            format!("{tokens} of {} tokens ({percent} %)", totals::count(window))
+        }
+        Some(0) | None => format!("{tokens} tokens"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ContextUse, context};
+
+    #[test]
+    fn how_much_of_a_window_is_used() {
+        for (tokens, window, words) in [
+            (500, None, "500 tokens"),
+            (12_345, Some(200_000), "12.3k of 200.0k tokens (6 %)"),
+            (5, Some(0), "5 tokens"),
+        ] {
+            assert_eq!(context(ContextUse { tokens, window }), words);
+        }
     }
 }

@@ -79,6 +79,7 @@ impl Controls {
                 }
             }
             LineMeaning::Help => eprint(HELP),
+            LineMeaning::Interrupt => return Ok(Some(Command::Interrupt)),
             LineMeaning::Restart => return Ok(Some(Command::RestartKernel)),
             LineMeaning::Wrong(words) => eprint(&filter::plain(&format!("{words}\n"))),
             LineMeaning::Nothing => {}
@@ -94,7 +95,6 @@ impl Controls {
             | LineMeaning::Files
             | LineMeaning::Save(_)
             | LineMeaning::Fork(_)
-            | LineMeaning::Plan(_)
             | LineMeaning::Next(_)
             | LineMeaning::Status
             | LineMeaning::End) => {

@@ -18,7 +18,7 @@ Look
                     TEXT, profile COLUMN, save FILE.csv; alone: the next page
   /open [N]         open plot or page N, or the latest, in another program
   /files            the files that this session has changed
-  /status           model, kernel, approval, sandbox, tokens and cost, notebook
+  /status, /cost    model, context, cost, kernel, approval, sandbox, notebook
   /next [N]         ask the model what could be asked next; ask number N
 Go back
   /undo [N]         take back the last turn, or N: cells, variables and files
@@ -28,6 +28,7 @@ Go back
 Settings
   /model [NAME]     which model answers; let this one answer from now on
   /kernel [NAME]    which kernels there are; send !CODE to this one from now on
+  /interrupt        stop what is going on, as Ctrl-C does
   /restart          a new kernel: all variables are lost
   /approve [WHEN]   when you are asked before code runs: always, on-risk, never
   /sandbox [LEVEL] [NETWORK]
@@ -37,32 +38,36 @@ Settings
 Session
   /plan QUESTION    a plan in words first, which you approve or change
   /save FILE        write the session to FILE: .ipynb, .html, .md or .py
+                    (/export is the same)
   /compact          make the conversation shorter for the model
   /resume [ID]      go on with an earlier session instead
   /clear            begin a new session
   /help             this
-  /exit             end (or Ctrl-D); the session is kept
+  /exit, /quit      end (or Ctrl-D); the session is kept
 Ctrl-C stops what is going on; twice restarts the kernel. Up and Ctrl-R bring
 earlier questions back, Tab completes commands and files.
 ";
 
 /// What it lists, by name.
-pub(in crate::cli) const COMMANDS: [&str; 26] = [
+pub(in crate::cli) const COMMANDS: [&str; 29] = [
     "/approve",
     "/checkpoints",
     "/clear",
     "/compact",
+    "/cost",
     "/edit",
     "/exit",
     "/files",
     "/fork",
     "/help",
+    "/interrupt",
     "/kernel",
     "/model",
     "/next",
     "/open",
     "/plan",
     "/profile",
+    "/quit",
     "/restart",
     "/resume",
     "/run",
@@ -84,7 +89,8 @@ mod tests {
     fn every_command_is_explained_and_fits_a_terminal() {
         for name in COMMANDS {
             assert!(
-                name == "/export" || HELP.contains(&format!("  {name} ")),
+                HELP.split(|c: char| c != '/' && !c.is_alphanumeric())
+                    .any(|word| word == name),
                 "{name}"
             );
         }

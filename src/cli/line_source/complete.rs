@@ -54,15 +54,14 @@ impl Completion {
         (before.len() - code.len() + start, pairs)
     }
 
-    fn kernels(&self, before: &str) -> Option<(usize, Vec<Pair>)> {
-        let begun = before.strip_prefix("/kernel ")?;
-        let names = self.kernels.as_ref()?.names.iter();
-        let pair = |name: &String| Pair {
-            display: name.clone(),
-            replacement: name.clone(),
+    /// What the command in `before` takes.
+    fn argument(&self, before: &str) -> Option<(usize, Vec<Pair>)> {
+        let (begin, values) = self.kernels.as_ref()?.choices.of_argument(before)?;
+        let pair = |value: String| Pair {
+            display: filter::plain(&value),
+            replacement: filter::plain(&value),
         };
-        let fitting = names.filter(|name| name.starts_with(begun)).map(pair);
-        Some((before.len() - begun.len(), fitting.collect()))
+        Some((begin, values.into_iter().map(pair).collect()))
     }
 }
 
@@ -132,8 +131,8 @@ impl Completer for Completion {
         if !commands.is_empty() {
             return Ok((0, commands));
         }
-        if let Some(kernels) = self.kernels(before) {
-            return Ok(kernels);
+        if let Some(values) = self.argument(before) {
+            return Ok(values);
         }
         if let Some(found) = named_file(before) {
             return Ok(found);

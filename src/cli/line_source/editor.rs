@@ -9,7 +9,6 @@
 //! A line cannot be called back once its prompt stands there. If what wanted it has gone, it is the next question: no line is
 //! lost, and none approves anything.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -20,18 +19,17 @@ use anstyle::Style;
 use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 use rustyline::config::{Behavior, Config};
 use rustyline::error::ReadlineError;
-use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::history::{DefaultHistory, MemHistory};
 use rustyline::{ColorMode, Editor};
 use tokio::sync::{mpsc, oneshot};
-use unicode_width::UnicodeWidthStr as _;
 
 use super::super::eprint;
 use super::super::stop::Ask;
-use super::super::style::{paint, stderr_colours};
+use super::super::style::{DIM, paint, stderr_colours};
 use super::complete::Completion;
 use super::kernel::KernelLines;
 use super::keys::{key, swallow_rest};
+use super::mask::Mask;
 
 /// Lines of history that are kept: so many that the file only grows. At the limit the library writes it anew with each.
 const HISTORY: usize = 100_000;
@@ -39,6 +37,8 @@ const HISTORY: usize = 100_000;
 const HISTORY_HEAD: &[u8] = b"#V2\n";
 /// What the line editor cannot draw on.
 const TOO_SIMPLE: [&str; 3] = ["dumb", "cons25", "emacs"];
+/// What a person is told whose line is wanted for something else than what they were asked for.
+const ENTER_FIRST: &str = "(press Enter to answer here)\n";
 /// Ends what the editor told the terminal to do with pasted text.
 const PASTE_AS_ALWAYS: &str = "\u{1b}[?2004l\n";
 
@@ -122,9 +122,9 @@ impl Prompt {
     }
 }
 
-/// What a line is for.
+/// What a prompt asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PromptKind {
     /// What to do next.
     Question,
     /// To a question of ours.
@@ -137,34 +137,35 @@ pub(super) enum Kind {
     Key,
 }
 
-impl Kind {
+impl PromptKind {
     /// Whether it is of no use to the next who wants a line.
     fn is_for_nobody_else(self) -> bool {
         matches!(self, Self::Password | Self::Key)
     }
 }
 
-enum Line {
-    Said(String),
+/// What came of a prompt.
+enum ReadResult {
+    Line(String),
     Interrupted,
-    Ended,
+    EndOfInput,
 }
 
 struct Wanted {
-    kind: Kind,
+    kind: PromptKind,
     prompt: Prompt,
-    reply: oneshot::Sender<Line>,
+    reply: oneshot::Sender<ReadResult>,
 }
 
 /// The editor's thread. It ends with this, or with the program if a line is being typed.
 pub(super) struct LineEditor {
     wanted: std::sync::mpsc::SyncSender<Wanted>,
     /// What is being typed, or was when something came in between: its prompt still stands there.
-    open: Option<(Kind, oneshot::Receiver<Line>)>,
+    open: Option<(PromptKind, oneshot::Receiver<ReadResult>)>,
     /// Whether something was printed over that prompt.
     is_covered: bool,
     /// Prompts that still stand there although another was wanted after them.
-    given_up: VecDeque<oneshot::Receiver<Line>>,
+    given_up: VecDeque<(PromptKind, oneshot::Receiver<ReadResult>)>,
     /// What was pasted behind a line for code, for the next one.
     pasted: VecDeque<String>,
 }
@@ -197,7 +198,7 @@ impl LineEditor {
     /// Ctrl-C, or the signal that came instead.
     pub(super) async fn read(
         &mut self,
-        kind: Kind,
+        kind: PromptKind,
         prompt: Prompt,
         signals: &mut mpsc::Receiver<Ask>,
     ) -> Result<Option<String>, Ask> {
@@ -206,21 +207,24 @@ impl LineEditor {
             return Err(ask);
         }
         match kind {
-            Kind::Question | Kind::Answer | Kind::Password | Kind::Key => self.pasted.clear(),
-            Kind::Input => {
+            PromptKind::Question | PromptKind::Answer | PromptKind::Password | PromptKind::Key => {
+                self.pasted.clear();
+            }
+            PromptKind::Input => {
                 if let Some(line) = self.pasted.pop_front() {
                     return Ok(Some(line));
                 }
             }
         }
-        if kind == Kind::Question
-            && let Some(text) = self.typed_for_nobody()
-        {
-            return Ok(Some(text));
+        if kind == PromptKind::Question {
+            if let Some(text) = self.typed_for_nobody() {
+                return Ok(Some(text));
+            }
+            self.reopen();
         }
         let still_open = self
             .open
-            .take_if(|(open, _)| kind == Kind::Question && !open.is_for_nobody_else());
+            .take_if(|(open, _)| kind == PromptKind::Question && !open.is_for_nobody_else());
         if let Some(open) = still_open {
             if std::mem::take(&mut self.is_covered) {
                 eprint(&prompt.shown(stderr_colours()));
@@ -239,7 +243,9 @@ impl LineEditor {
             if let Some((given_up, line)) = self.open.replace((kind, line))
                 && !given_up.is_for_nobody_else()
             {
-                self.given_up.push_back(line);
+                // That prompt is read before this one is shown.
+                eprint(&paint(DIM, ENTER_FIRST, stderr_colours()));
+                self.given_up.push_back((given_up, line));
             }
         }
         // It stays open while it is waited for: who gives that up loses no line.
@@ -250,28 +256,30 @@ impl LineEditor {
         let line = tokio::select! {
             line = line => line,
             Some(ask) = signals.recv() => {
-                self.open.take_if(|(kind, _)| *kind == Kind::Key);
+                self.open.take_if(|(kind, _)| *kind == PromptKind::Key);
                 return Err(ask);
             }
         };
         self.open = None;
         match line {
-            Ok(Line::Said(text)) => Ok(Some(self.taken(kind, text))),
-            Ok(Line::Interrupted) => Err(Ask::Interrupt),
-            Ok(Line::Ended) | Err(_) => Ok(None),
+            Ok(ReadResult::Line(text)) => Ok(Some(self.taken(kind, text))),
+            Ok(ReadResult::Interrupted) => Err(Ask::Interrupt),
+            Ok(ReadResult::EndOfInput) | Err(_) => Ok(None),
         }
     }
 
     /// A line that was typed at a prompt which nobody waited for any more.
     fn typed_for_nobody(&mut self) -> Option<String> {
-        while let Some(line) = self.given_up.front_mut() {
+        while let Some((_, line)) = self.given_up.front_mut() {
             match line.try_recv() {
-                Ok(Line::Said(text)) => {
+                Ok(ReadResult::Line(text)) => {
                     self.given_up.pop_front();
                     return Some(text);
                 }
                 Err(oneshot::error::TryRecvError::Empty) => return None,
-                Ok(Line::Interrupted | Line::Ended) | Err(_) => drop(self.given_up.pop_front()),
+                Ok(ReadResult::Interrupted | ReadResult::EndOfInput) | Err(_) => {
+                    drop(self.given_up.pop_front());
+                }
             }
         }
         None
@@ -282,9 +290,24 @@ impl LineEditor {
         self.open.is_some()
     }
 
+    /// While an earlier prompt is still read, the latest was never shown: it is given up, and the earlier one is open again.
+    fn reopen(&mut self) {
+        if let Some((_, line)) = self.given_up.back()
+            && line.is_empty()
+        {
+            self.open = self.given_up.pop_back();
+            self.is_covered = true;
+        }
+    }
+
     /// Something else is printed over the prompt that stands there.
     pub(super) fn cover(&mut self) {
-        if self.open.take_if(|(kind, _)| *kind == Kind::Key).is_some() {
+        self.reopen();
+        if self
+            .open
+            .take_if(|(kind, _)| *kind == PromptKind::Key)
+            .is_some()
+        {
             eprint("\r\u{1b}[K");
         } else if self.open.is_some() {
             self.is_covered = true;
@@ -293,8 +316,11 @@ impl LineEditor {
     }
 
     /// The first line of what was typed or pasted, where only one is wanted.
-    fn taken(&mut self, kind: Kind, text: String) -> String {
-        if matches!(kind, Kind::Question | Kind::Answer | Kind::Key) {
+    fn taken(&mut self, kind: PromptKind, text: String) -> String {
+        if matches!(
+            kind,
+            PromptKind::Question | PromptKind::Answer | PromptKind::Key
+        ) {
             return text;
         }
         let mut lines = text.lines().map(str::to_owned);
@@ -329,11 +355,11 @@ fn serve(
         *before() = tcgetattr(std::io::stdin()).ok();
         let line = loop {
             let line = match kind {
-                Kind::Question => question(&mut questions, history, kernels, &prompt),
-                Kind::Answer => answer(&prompt),
-                Kind::Input => input(&mut inputs, &prompt),
-                Kind::Password => password(&prompt),
-                Kind::Key => key(&prompt.shown(stderr_colours()), &|| !reply.is_closed()),
+                PromptKind::Question => question(&mut questions, history, kernels, &prompt),
+                PromptKind::Answer => answer(&prompt),
+                PromptKind::Input => input(&mut inputs, &prompt),
+                PromptKind::Password => password(&prompt),
+                PromptKind::Key => key(&prompt.shown(stderr_colours()), &|| !reply.is_closed()),
             };
             // Bytes that are no text end nothing.
             let is_odd = |error: &ReadlineError| matches!(error, ReadlineError::Io(error) if error.kind() == ErrorKind::InvalidData);
@@ -343,16 +369,20 @@ fn serve(
             eprint("a key sent what is not UTF-8; that line is gone\n");
         };
         before().take();
-        let answer = line.as_ref().ok().filter(|_| kind == Kind::Key).cloned();
+        let answer = line
+            .as_ref()
+            .ok()
+            .filter(|_| kind == PromptKind::Key)
+            .cloned();
         let _ = reply.send(match line {
-            Ok(text) => Line::Said(text),
-            Err(ReadlineError::Interrupted) => Line::Interrupted,
-            Err(ReadlineError::Eof) => Line::Ended,
+            Ok(text) => ReadResult::Line(text),
+            Err(ReadlineError::Interrupted) => ReadResult::Interrupted,
+            Err(ReadlineError::Eof) => ReadResult::EndOfInput,
             Err(error) => {
                 eprint(&format!(
                     "could not read a line from the terminal: {error}\n"
                 ));
-                Line::Ended
+                ReadResult::EndOfInput
             }
         });
         if let Some(answer) = answer {
@@ -460,25 +490,3 @@ fn config() -> rustyline::config::Builder {
 fn shown(prompt: &Prompt) -> (String, String) {
     (prompt.shown(false), prompt.shown(stderr_colours()))
 }
-
-/// Shows nothing of what is typed, but how far it is.
-struct Mask;
-
-impl Highlighter for Mask {
-    fn highlight<'l>(&self, line: &'l str, _at: usize) -> Cow<'l, str> {
-        Cow::Owned(" ".repeat(line.width()))
-    }
-
-    fn highlight_char(&self, _line: &str, _at: usize, kind: CmdKind) -> bool {
-        kind != CmdKind::MoveCursor
-    }
-}
-
-impl rustyline::completion::Completer for Mask {
-    type Candidate = String;
-}
-impl rustyline::hint::Hinter for Mask {
-    type Hint = String;
-}
-impl rustyline::validate::Validator for Mask {}
-impl rustyline::Helper for Mask {}

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::choices::Choices;
 use crate::agent::query::{CodeAt, CodeState, CompletionList, Query, QueryAnswer};
 use crate::agent::stream::Queries;
 
@@ -19,17 +20,17 @@ const TELLS_WITHIN: Duration = Duration::from_millis(300);
 pub(in crate::cli) struct KernelLines {
     queries: Queries,
     runtime: Handle,
-    /// Names of kernels, which `/kernel` takes.
-    pub(super) names: Vec<String>,
+    /// What commands take.
+    pub(super) choices: Choices,
 }
 
 impl KernelLines {
     /// Of a session of this process or another. To be called where the runtime is.
-    pub(in crate::cli) fn of(queries: Queries, names: Vec<String>) -> Self {
+    pub(in crate::cli) fn of(queries: Queries, choices: Choices) -> Self {
         Self {
             queries,
             runtime: Handle::current(),
-            names,
+            choices,
         }
     }
 

@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 use anstyle::Style;
 use unicode_width::UnicodeWidthChar as _;
 
+/// Columns of a line, at least.
+const NARROWEST: usize = 20;
+
 /// What does not begin a line in scripts that have no blanks.
 const CLOSING: &str = "、。，．！？：；）」』】〉》…";
 
@@ -39,11 +42,16 @@ impl Flow {
         out.push_str(first.0);
         Self {
             colours,
-            width: width.max(20),
+            width: width.max(NARROWEST),
             column: first.1,
             hanging,
             ..Self::default()
         }
+    }
+
+    /// The terminal has another width from here on.
+    pub(super) fn set_width(&mut self, width: usize) {
+        self.width = width.max(NARROWEST);
     }
 
     /// A cell of a table, however narrow.

@@ -82,7 +82,7 @@ impl Renderer {
             EventKind::PicturesSaved { files, .. } => {
                 for file in files {
                     let more = beside(Path::new(file));
-                    let shown = filter::plain(&format!("plot: {file}{more}"));
+                    let shown = filter::plain(&format!("{}{more}", saved(file)));
                     self.linked(GOOD, &shown, file);
                 }
             }
@@ -139,6 +139,15 @@ impl Renderer {
         self.section = Section::Output(String::new());
         self.status("waiting to ask again");
     }
+}
+
+/// A file that a cell's output was saved as.
+fn saved(file: &str) -> String {
+    let is_page = std::path::Path::new(file)
+        .extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("html"));
+    let what = if is_page { "page" } else { "plot" };
+    format!("{what}: {file}")
 }
 
 /// What the model reads with these arguments of `read_output`.
@@ -206,7 +215,13 @@ pub(super) fn runs_later(files: &FilesChanged) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::reading;
+    use super::{reading, saved};
+
+    #[test]
+    fn a_page_is_no_plot() {
+        assert_eq!(saved("a/plot-1.png"), "plot: a/plot-1.png");
+        assert_eq!(saved("plot-2.html"), "page: plot-2.html");
+    }
 
     #[test]
     fn a_person_is_told_what_the_model_reads() {

@@ -11,11 +11,11 @@ use std::collections::VecDeque;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::super::filter::Filter;
-use super::super::style;
+use super::super::{markdown, style};
 use super::frame;
 use super::traceback;
 use crate::agent::OutputChange;
-use crate::jupyter::mime::MimeBundle;
+use crate::jupyter::mime::{Audience, MimeBundle};
 use crate::jupyter::nbformat::Output;
 use crate::session::outputs::{Text, floor_boundary};
 use crate::session::shown_text::shown_text;
@@ -314,6 +314,15 @@ fn shown(data: &MimeBundle, colours: bool) -> Shown {
         });
     }
     let text = shown_text(data);
+    let is_markdown = data
+        .richest_for(Audience::Terminal)
+        .is_some_and(|(mime, _)| mime == "text/markdown");
+    if let Some(width) = style::terminal_width().filter(|_| is_markdown && style::moves_cursor()) {
+        return Shown::Lines(lines_of(
+            &markdown::rendered(&text, width, colours),
+            colours,
+        ));
+    }
     let frame = style::terminal_width().and_then(|width| fitted(data, &text, width));
     Shown::Lines(lines_of(frame.as_ref().unwrap_or(&text), colours))
 }

@@ -1,7 +1,6 @@
 //! The last turns of a session that comes back, as they were shown when they were new.
 
 use crate::agent::{EventKind, OutputChange};
-use crate::app::plan::as_typed;
 use crate::cli::render::Renderer;
 use crate::cli::style::{DIM, HINT, paint, stderr_colours};
 use crate::cli::{eprint, filter, human};
@@ -50,7 +49,7 @@ fn show_cell(cell: &Cell, main: Option<&str>, renderer: &mut Renderer) {
         CellKind::User => {
             renderer.end_line();
             let mark = paint(HINT, ">", stderr_colours());
-            let question = filter::plain(as_typed(cell.source.trim()));
+            let question = filter::plain(cell.source.trim());
             eprint(&format!("\n{mark} {question}\n"));
             return;
         }

@@ -167,7 +167,13 @@ impl Follow {
                     self.approval(cell, reason, client).await
                 }
                 EventKind::ContinueRequested { .. } => {
-                    let _ = self.turn.send(Command::Continue { go_on: false }).await;
+                    let _ = self
+                        .turn
+                        .send(Command::Continue {
+                            go_on: false,
+                            words: None,
+                        })
+                        .await;
                     None
                 }
                 EventKind::TurnFinished { .. } => break,

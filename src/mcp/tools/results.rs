@@ -168,6 +168,7 @@ pub(super) async fn of_answer(
 fn words(end: &TurnEnd) -> String {
     match end {
         TurnEnd::Done => String::new(),
+        TurnEnd::Planned => "there is a plan that nobody has approved".to_owned(),
         TurnEnd::CellFailed => "the code failed".to_owned(),
         TurnEnd::Interrupted => "it was interrupted".to_owned(),
         TurnEnd::StepLimit { steps } => {

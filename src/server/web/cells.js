@@ -191,7 +191,19 @@ function GoOn({ live, pending }) {
   const words = {
     step_limit: `The model has used its ${pending.steps} steps.`, repeating: "The same code failed three times in the same way.", budget: pending.message,
   }[pending.end] ?? "A limit is reached.";
-  const say = (go_on) => attempt(() => answer(live, { command: "continue", go_on }));
+  const field = useRef();
+  const say = (go_on, words) => attempt(() => answer(live, { command: "continue", go_on, ...(words && { words }) }));
+  const change = (event) => {
+    event.preventDefault();
+    const words = field.current.value.trim();
+    if (words) say(true, words);
+  };
+  if (pending.end === "planned") {
+    return html`<section class="ask card" aria-label="Carry the plan out?"><form class="line" onSubmit=${change}>
+      <label><span>What is to be different?</span><input ref=${field} type="text" autocomplete="off" /></label><button type="submit">Plan again</button></form>
+      <div class="ask-line"><strong>Carry this plan out?</strong><span class="space"></span>
+      <button type="button" class="primary" onClick=${() => say(true)}>Carry it out</button><button type="button" onClick=${() => say(false)}>Give it up</button></div></section>`;
+  }
   return html`<section class="ask card" aria-label="Go on?"><div class="ask-line"><strong>${words} Go on?</strong><span class="space"></span>
     <button type="button" class="primary" onClick=${() => say(true)}>Go on</button><button type="button" onClick=${() => say(false)}>Stop</button></div></section>`;
 }

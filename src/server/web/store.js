@@ -398,7 +398,7 @@ function event(session, it) {
       const { id, type, ...told } = it;
       Object.assign(session, { turn: "idle", lastTurn: told, pending: [], writing: new Map(), speaking: new Map() });
       const says = {
-        interrupted: "Stopped.", step_limit: `Stopped after ${it.steps} steps.`, declined: "Declined.", budget: it.message,
+        interrupted: "Stopped.", step_limit: `Stopped after ${it.steps} steps.`, declined: "Declined.", budget: it.message, planned: "The plan is not carried out.",
         repeating: "Stopped: the same code failed three times in the same way.",
         model_failed: it.key_variable ? `${it.message}. Set ${it.key_variable} to a valid key and start the server again.` : it.message,
         kernel_failed: it.message,

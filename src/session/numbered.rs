@@ -1,27 +1,31 @@
-//! The cells of a session by their numbers, for a person who asks for one of them, and the files that they have made.
+//! The cells of a session by their numbers, for a person who asks for one of them, and the files that they have changed.
 //!
 //! A cell's number is its place in the session, from 1: `sponde sessions show` and `sponde fork --at` mean the same.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::changes::{ChangedFile, FilesChanged};
+use super::{Cell, CellKind, CellStatus, Transcript};
 use crate::jupyter::mime::Audience;
 use crate::jupyter::nbformat::Output;
-use crate::session::changes::{ChangedFile, FilesChanged};
-use crate::session::{Cell, CellKind, CellStatus, Transcript};
 
 /// One cell, whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShownCell {
-    /// See the module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NumberedCell {
+    /// Its place in the session, from 1.
     pub number: usize,
-    /// Its language; `None` of words.
+    /// Its language; missing of words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
     /// How it ended, if it is code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<CellStatus>,
     /// Code or words.
     pub source: String,
-    /// What came out, as text. Not filtered.
+    /// What came out, as text; control sequences are still in it.
     pub output: String,
 }
 
@@ -34,7 +38,7 @@ pub fn number_of(transcript: &Transcript, id: &str) -> Option<usize> {
 ///
 /// # Errors
 /// No cell has that number, in words.
-pub fn cell(transcript: &Transcript, number: Option<usize>) -> Result<ShownCell, String> {
+pub fn cell(transcript: &Transcript, number: Option<usize>) -> Result<NumberedCell, String> {
     let cells = transcript.cells();
     let is_code = |cell: &Cell| matches!(cell.kind, CellKind::Code(_));
     let at = match number {
@@ -49,7 +53,7 @@ pub fn cell(transcript: &Transcript, number: Option<usize>) -> Result<ShownCell,
         });
     };
     let CellKind::Code(code) = &cell.kind else {
-        return Ok(ShownCell {
+        return Ok(NumberedCell {
             number,
             language: None,
             status: None,
@@ -59,7 +63,7 @@ pub fn cell(transcript: &Transcript, number: Option<usize>) -> Result<ShownCell,
     };
     let main = || transcript.kernel().map(|kernel| kernel.language.clone());
     let outputs = code.outputs.to_notebook();
-    Ok(ShownCell {
+    Ok(NumberedCell {
         number,
         language: code.language.clone().or_else(main),
         status: Some(CellStatus::from(&code.status)),
@@ -93,9 +97,33 @@ fn text_of(output: &Output) -> String {
     text
 }
 
-/// What the session has done to the files of its workspace, as far as it is known: one line a file, by name.
-pub fn files(transcript: &Transcript) -> Vec<String> {
-    let mut all: BTreeMap<&str, (char, Option<&ChangedFile>)> = BTreeMap::new();
+/// What a session has done to a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileChange {
+    /// Relative to the session's directory.
+    pub path: String,
+    /// Compared to what was there before the session.
+    pub change: ChangeKind,
+    /// What makes it run later, if anything does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<String>,
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeKind {
+    /// It was not there.
+    Created,
+    /// It was there and is another one.
+    Changed,
+    /// It is gone.
+    Deleted,
+}
+
+/// What the session has done to the files of its workspace, as far as it is known, by name.
+pub fn changed_files(transcript: &Transcript) -> Vec<FileChange> {
+    let mut all: BTreeMap<&str, (ChangeKind, Option<&ChangedFile>)> = BTreeMap::new();
     let codes = transcript.cells().iter().filter_map(Cell::code);
     for FilesChanged {
         created,
@@ -104,33 +132,42 @@ pub fn files(transcript: &Transcript) -> Vec<String> {
         ..
     } in codes.filter_map(|code| code.files.as_ref())
     {
+        let is = |all: &BTreeMap<&str, (ChangeKind, _)>, path: &str, change: ChangeKind| {
+            all.get(path).is_some_and(|(found, _)| *found == change)
+        };
         for file in created {
             // What was deleted and made anew is another one.
-            let was_there = matches!(all.get(&*file.path), Some(('-', _)));
-            let mark = if was_there { '~' } else { '+' };
-            all.insert(&file.path, (mark, Some(file)));
+            let change = if is(&all, &file.path, ChangeKind::Deleted) {
+                ChangeKind::Changed
+            } else {
+                ChangeKind::Created
+            };
+            all.insert(&file.path, (change, Some(file)));
         }
         for file in changed {
-            let is_new = matches!(all.get(&*file.path), Some(('+', _)));
-            let mark = if is_new { '+' } else { '~' };
-            all.insert(&file.path, (mark, Some(file)));
+            let change = if is(&all, &file.path, ChangeKind::Created) {
+                ChangeKind::Created
+            } else {
+                ChangeKind::Changed
+            };
+            all.insert(&file.path, (change, Some(file)));
         }
         for path in deleted {
-            if matches!(all.get(&**path), Some(('+', _))) {
+            if is(&all, path, ChangeKind::Created) {
                 all.remove(&**path);
             } else {
-                all.insert(path, ('-', None));
+                all.insert(path, (ChangeKind::Deleted, None));
             }
         }
     }
-    let line = |(path, (mark, file)): (&str, (char, Option<&ChangedFile>))| {
-        let mut line = format!("{mark} {path}");
-        if let Some(runs) = file.and_then(|file| file.runs.as_ref()) {
-            let _ = write!(line, "  ({runs})");
-        }
-        line
+    let told = |(path, (change, file)): (&str, (ChangeKind, Option<&ChangedFile>))| FileChange {
+        path: path.to_owned(),
+        change,
+        runs: file
+            .and_then(|file| file.runs.as_ref())
+            .map(ToString::to_string),
     };
-    all.into_iter().map(line).collect()
+    all.into_iter().map(told).collect()
 }
 
 #[cfg(test)]
@@ -209,6 +246,18 @@ mod tests {
         change("a", &["new", "gone"], &["old"], &["was"]);
         change("b", &[], &["new"], &["gone"]);
         change("c", &["was"], &[], &["old"]);
-        assert_eq!(files(&transcript), ["+ new", "- old", "~ was"]);
+        let found: Vec<_> = changed_files(&transcript)
+            .into_iter()
+            .map(|it| (it.path, it.change))
+            .collect();
+        let expected = [
+            ("new", ChangeKind::Created),
+            ("old", ChangeKind::Deleted),
+            ("was", ChangeKind::Changed),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(path, change)| (path.to_owned(), change))
+        );
     }
 }

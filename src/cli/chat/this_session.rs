@@ -1,10 +1,11 @@
-//! What a chat does with its own session: shows a cell whole, lists its files, writes it elsewhere, forks it.
+//! What a terminal does with its session, of this process or another: shows a cell whole, lists its files, writes it
+//! elsewhere, forks it.
 
 use std::path::{Path, PathBuf};
 
+use crate::agent::query::{Query, QueryAnswer, QueryError, SessionStatus};
 use crate::agent::sessions;
-use crate::agent::stream::SessionHandle;
-use crate::app::cells::{self, ShownCell};
+use crate::agent::stream::View;
 use crate::app::{Context, Session, exported, kept};
 use crate::cli::interact::edit::edit;
 use crate::cli::style::{DIM, paint, stderr_colours};
@@ -12,22 +13,35 @@ use crate::cli::tint::tinted;
 use crate::cli::{filter, human};
 use crate::error::Failure;
 use crate::session::CellStatus;
+use crate::session::numbered::{ChangeKind, FileChange, NumberedCell};
 
-/// The session of this terminal.
-pub(in crate::cli) struct OwnSession {
-    handle: SessionHandle,
+/// The session that this terminal shows.
+pub(in crate::cli) struct ThisSession {
     id: String,
     notebook: PathBuf,
     context: Context,
+    /// Whether it ends with this terminal; else it is another one's.
+    is_ours: bool,
 }
 
-impl OwnSession {
+impl ThisSession {
+    /// Of this process.
     pub(super) fn of(session: &Session, context: &Context) -> Self {
         Self {
-            handle: session.agent.handle().clone(),
             id: session.id.clone(),
             notebook: session.notebook.clone(),
             context: context.clone(),
+            is_ours: true,
+        }
+    }
+
+    /// The session `id` that another process of this person runs.
+    pub(in crate::cli) fn attached(id: String, notebook: PathBuf, context: &Context) -> Self {
+        Self {
+            id,
+            notebook,
+            context: context.clone(),
+            is_ours: false,
         }
     }
 
@@ -39,18 +53,35 @@ impl OwnSession {
         &self.id
     }
 
+    pub(super) fn is_ours(&self) -> bool {
+        self.is_ours
+    }
+
+    /// How it stands.
+    pub(super) async fn status(view: &mut View) -> Result<SessionStatus, String> {
+        match view.ask(Query::Status).await {
+            Ok(QueryAnswer::Status(status)) => Ok(*status),
+            other => Err(not_told(other)),
+        }
+    }
+
     /// The cell of that number, or the latest of code.
-    pub(super) async fn cell(&self, number: Option<usize>) -> Result<ShownCell, String> {
-        let found = self.handle.look(move |all| cells::cell(all, number)).await;
-        found.unwrap_or_else(|ended| Err(ended.to_string()))
+    pub(super) async fn cell(
+        view: &mut View,
+        number: Option<usize>,
+    ) -> Result<NumberedCell, String> {
+        match view.ask(Query::Cell { number }).await {
+            Ok(QueryAnswer::Cell(cell)) => Ok(cell),
+            other => Err(not_told(other)),
+        }
     }
 
     /// The code of a cell, and its language where that is not the main kernel's.
     pub(super) async fn code(
-        &self,
+        view: &mut View,
         number: Option<usize>,
     ) -> Result<(String, Option<String>), String> {
-        let cell = self.cell(number).await?;
+        let cell = Self::cell(view, number).await?;
         if cell.status.is_none() {
             return Err(format!("cell {} is words, and no code", cell.number));
         }
@@ -59,21 +90,25 @@ impl OwnSession {
 
     /// The same as the person leaves it in their editor.
     pub(super) async fn edited(
-        &self,
+        view: &mut View,
         number: Option<usize>,
     ) -> Result<(String, Option<String>), String> {
-        let (code, language) = self.code(number).await?;
+        let (code, language) = Self::code(view, number).await?;
         let edited = edit(&code, language.as_deref().unwrap_or_default()).await;
         Ok((edited.map_err(|error| error.to_string())?, language))
     }
 
     /// The files that the session has created, changed or deleted.
-    pub(super) async fn files(&self) -> String {
-        let files = self.handle.look(cells::files).await.unwrap_or_default();
+    pub(super) async fn files(view: &mut View) -> Result<String, String> {
+        let files = match view.ask(Query::ChangedFiles).await {
+            Ok(QueryAnswer::ChangedFiles { files }) => files,
+            other => return Err(not_told(other)),
+        };
         if files.is_empty() {
-            return "this session has changed no files\n".to_owned();
+            return Ok("this session has changed no files\n".to_owned());
         }
-        filter::plain(&(files.join("\n") + "\n"))
+        let lines: Vec<String> = files.iter().map(file_line).collect();
+        Ok(filter::plain(&(lines.join("\n") + "\n")))
     }
 
     /// Writes the session to `file`, as what its ending says.
@@ -114,6 +149,32 @@ impl OwnSession {
     }
 }
 
+/// Why the session did not answer a query.
+fn not_told(answer: Result<QueryAnswer, QueryError>) -> String {
+    match answer {
+        Err(error) => match &error.hint {
+            Some(hint) => format!("{error}: {hint}"),
+            None => error.to_string(),
+        },
+        Ok(answer) => {
+            tracing::debug!(?answer, "not what was asked");
+            "the session gave another answer than was asked for".to_owned()
+        }
+    }
+}
+
+fn file_line(file: &FileChange) -> String {
+    let mark = match file.change {
+        ChangeKind::Created => '+',
+        ChangeKind::Changed => '~',
+        ChangeKind::Deleted => '-',
+    };
+    match &file.runs {
+        Some(runs) => format!("{mark} {}  ({runs})", file.path),
+        None => format!("{mark} {}", file.path),
+    }
+}
+
 fn words_of(failure: &Failure) -> String {
     match &failure.hint {
         Some(hint) => format!("{}: {hint}", failure.message),
@@ -122,7 +183,7 @@ fn words_of(failure: &Failure) -> String {
 }
 
 /// A cell as it is shown whole.
-pub(super) fn text(cell: &ShownCell) -> String {
+pub(super) fn text(cell: &NumberedCell) -> String {
     let colours = stderr_colours();
     let language = cell.language.as_deref();
     let mut head = format!("cell {}", cell.number);

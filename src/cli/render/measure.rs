@@ -1,0 +1,29 @@
+//! What `scripts/bench` measures of the renderer: text goes through it as that of a session does, and nothing is printed.
+
+use super::super::markdown::Markdown;
+use super::output::{CellOutput, HEAD, TAIL};
+use crate::agent::OutputChange;
+use crate::jupyter::nbformat::Output;
+
+/// Renders a model's words for a terminal of so many columns, piece by piece. Returns the bytes that a terminal would get.
+pub fn words<'a>(pieces: impl Iterator<Item = &'a str>, columns: usize) -> usize {
+    let mut markdown = Markdown::new(true);
+    let mut bytes = 0;
+    for piece in pieces {
+        markdown.set_width(columns);
+        bytes += markdown.push(piece).len();
+    }
+    bytes + markdown.finish().len()
+}
+
+/// Takes in what a cell prints, piece by piece. Returns how many rows are shown at its end.
+pub fn output(pieces: impl Iterator<Item = String>) -> usize {
+    let mut output = CellOutput::new(true);
+    for text in pieces {
+        output.apply(&OutputChange::Append {
+            output: Output::stream("stdout", &text),
+            display_id: None,
+        });
+    }
+    output.rows(HEAD, TAIL).len()
+}

@@ -1,0 +1,139 @@
+//! A terminal that is attached to another one's session has its commands, or says in one line what to do instead.
+
+use serde_json::{Value, json};
+
+use crate::aimock::Aimock;
+use crate::subscribers::running;
+use crate::support::Sponde;
+use crate::terminal::{Screen, play_on};
+
+const PROMPT: &str = ">\u{1b}[0m ";
+
+/// A chat in one terminal, which goes on until the file `over` is there, and `steps` in one that is attached to it.
+fn attached(sponde: &Sponde, first: &[Value], steps: &[Value]) -> [Screen; 2] {
+    let mut first = first.to_vec();
+    first.extend([json!(["wait", "echo it is over"]), json!(["wait", PROMPT])]);
+    first.push(json!(["type", "\u{4}"]));
+    let mut second = steps.to_vec();
+    second.push(json!(["type", "!echo it is over\r"]));
+    second.push(json!(["wait", "the session has ended"]));
+    let (first, second) = (json!(first), json!(second));
+    let arguments = ["--model", "gpt-4o", "-k", "misbehave"];
+    tokio::task::block_in_place(|| {
+        std::thread::scope(|scope| {
+            let one = scope.spawn(|| play_on("xterm-256color", sponde, &arguments, &first));
+            let id = running(sponde);
+            let two = play_on("xterm-256color", sponde, &["attach", &id], &second);
+            [one.join().unwrap(), two]
+        })
+    })
+}
+
+/// Each line when the prompt is there, and what is waited for then.
+fn typed(lines: &[(&str, &str)]) -> Vec<Value> {
+    let line = |(line, answer): &(&str, &str)| {
+        [
+            json!(["wait", PROMPT]),
+            json!(["type", format!("{line}\r")]),
+            json!(["wait", answer]),
+        ]
+    };
+    let mut steps: Vec<Value> = lines.iter().flat_map(line).collect();
+    steps.push(json!(["wait", PROMPT]));
+    steps
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attached_terminal_has_the_commands_of_its_session() {
+    let mock = Aimock::start(&json!([
+        {"match": {"turnIndex": 0}, "response": {"content": "1. Look\n2. Sum"}},
+        {"match": {"turnIndex": 1}, "response": {"content": "It is 6."}},
+    ]))
+    .await;
+    let sponde = Sponde::new()
+        .with_model(&mock)
+        .with("EDITOR", "sed -i s/one/two/");
+    sponde.configure("approval = \"always\"\n");
+    let lines = [
+        ("/help", "Code of your own"),
+        ("/status", "audit log: "),
+        ("/cost", "spent: no model was asked yet"),
+        ("/sandbox", "approval: always"),
+        ("/kernel", "> misbehave (misbehave)"),
+        ("/model", "gpt-4o"),
+        ("/show", "echo begun"),
+        ("!echo one", "output of cell "),
+        ("/show", " · ok"),
+        ("/run 3", "output of cell 4 ─"),
+        ("/edit 3", "two\r\n"),
+        ("/files", "this session has changed no files"),
+        ("/vars", "cannot list its variables"),
+        ("/open", "no plots or pages yet"),
+        ("/checkpoints", "goes back to one"),
+        ("/save out.md", "saved out.md"),
+        ("/fork 2", "forked after 2 cells"),
+        ("/approve on-risk", "do what the sandbox does not stop"),
+        ("/restart", ""),
+        ("/profile", "there are no profiles"),
+        // What would end the session of another terminal.
+        (
+            "/clear",
+            "/exit leaves it, then `sponde` begins a new session",
+        ),
+        (
+            "/resume",
+            "/exit leaves it, then `sponde resume` goes on with",
+        ),
+        (
+            "/resume x1",
+            "/exit leaves it, then `sponde resume x1` goes on with it",
+        ),
+        (
+            "/sandbox full",
+            "only the terminal in which the session began can do it",
+        ),
+        (
+            "/profile slow",
+            "only the terminal in which the session began can do it",
+        ),
+        // A plan is the session's, and anyone can approve it.
+        (
+            "/plan sum it",
+            "Carry it out? [y]es, [n]o, or say what to change:",
+        ),
+    ];
+    let mut steps = vec![json!(["wait", "attached to"])];
+    steps.extend(typed(&lines));
+    steps.pop();
+    steps.extend([json!(["type", "y\r"]), json!(["wait", "It is 6."])]);
+    steps.push(json!(["wait", PROMPT]));
+    let first = [
+        json!(["wait", PROMPT]),
+        // Others can attach once something was done.
+        json!(["type", "!echo begun\r"]),
+        json!(["wait", PROMPT]),
+        json!(["wait", "> sum it"]),
+        // The line that is being typed here comes first.
+        json!(["wait", "(press Enter to answer here)"]),
+        // The other terminal answers.
+        json!(["wait", "it goes on)"]),
+        json!(["wait", "It is 6."]),
+    ];
+    let [one, two] = attached(&sponde, &first, &steps);
+    mock.stop().await;
+    for screen in [&one, &two] {
+        assert_eq!((screen.code, screen.as_always), (0, true), "{}", screen.all);
+    }
+    assert!(sponde.read("out.md").contains("echo two"));
+    let (_, status) = two.all.split_once("/status").unwrap();
+    for words in [
+        "model: openai-compatible/gpt-4o\r\n",
+        "context: ",
+        "kernel: misbehave (misbehave)",
+        "directory: ",
+        "notebook: ",
+        "sandbox: ",
+    ] {
+        assert!(status.contains(words), "{words}: {status:?}");
+    }
+}
