@@ -1,6 +1,6 @@
 //! Clients that others wrote, as they are: each runs code, gets a plot, and stops code that does not end.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -304,7 +304,8 @@ impl Drop for JupyterServer {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-            eprintln!("what `{}` said:\n{log}", self.url);
+            // What the harness shows of a test that failed.
+            let _ = writeln!(std::io::stderr(), "what `{}` said:\n{log}", self.url);
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
