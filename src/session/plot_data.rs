@@ -38,7 +38,7 @@ impl PlotSource {
         serde_json::from_value(data.remove(PLOT)?).ok()
     }
 
-    /// The data as CSV, a row a point; `None` if there is none.
+    /// The data as CSV, one row for each point; `None` for a plot without points.
     pub fn csv(&self) -> Option<String> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let head = [

@@ -55,7 +55,7 @@ pub(super) fn describe(address: &str, head: &[u8], bytes: Option<u64>) -> Vec<Pa
         language: Language::Python,
     };
     if is_text && !head.is_empty() {
-        // A line that is cut is none.
+        // A line that is cut short does not count.
         let end = head
             .iter()
             .rposition(|byte| *byte == b'\n')

@@ -67,7 +67,7 @@ def _sponde_plots():
         return buffer.getvalue() if buffer.tell() <= BYTES else None
 
     def described(figure):
-        # Parts of a figure are none.
+        # Parts of a figure do not count.
         if type(figure).__name__ != "Figure" or not figure.axes:
             return None
         found, left, more = [], VALUES, 0

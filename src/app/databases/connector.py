@@ -392,7 +392,7 @@ class Alchemy(Database):
                 text = sqlalchemy.text(re.sub(r"\?", lambda _: f":v{next(names)}", sql))
                 result = connection.execute(text, {f"v{at}": value for at, value in enumerate(values)})
             else:
-                # Such drivers put values into the text, also where there are none.
+                # Such drivers put values into the text, even if it has no placeholders.
                 if self.engine.dialect.paramstyle in ("format", "pyformat"):
                     sql = sql.replace("%", "%%")
                 result = connection.exec_driver_sql(sql)
