@@ -183,6 +183,12 @@ async fn a_question_streams_asks_and_shows_a_plot() {
     page.press("Save as PNG").await;
     let saved = browser.downloaded("plot-1.png").await;
     assert!(saved.starts_with(b"\x89PNG"), "no PNG");
+    page.press("Save as SVG").await;
+    let graphic = String::from_utf8(browser.downloaded("plot-1.svg").await).unwrap();
+    assert!(graphic.contains("<svg"), "{graphic}");
+    page.press("Save its data as CSV").await;
+    let data = String::from_utf8(browser.downloaded("plot-1.csv").await).unwrap();
+    assert_eq!(data.lines().last(), Some("1,,line,,,,2,9"), "{data}");
     // The notebook.
     page.press("More").await;
     page.press("Save notebook (.ipynb)").await;
@@ -962,4 +968,55 @@ impl Walk<'_> {
             }
         }
     }
+}
+
+/// A plan is written, changed and carried out, and the questions that could follow are asked with one press.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_is_approved_and_questions_follow() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let words = |text: &str| json!({"content": text});
+    let answers = [
+        words("1. Load it\n2. Sum it"),
+        words("1. Sum only"),
+        call("So I sum.", "print('sum', 6 * 7)"),
+        words("It is **42**."),
+        words("1. Which part is the largest?\n2. Why?"),
+    ];
+    let by_turn = answers.iter().enumerate();
+    let by_turn =
+        by_turn.map(|(turn, answer)| json!({"match": {"turnIndex": turn}, "response": answer}));
+    // Suggestions are no turn of the conversation.
+    let why = json!({"match": {"userMessage": "Why?"}, "response": words("Because.")});
+    let fixtures: Vec<Value> = std::iter::once(why).chain(by_turn).collect();
+    let mock = Aimock::start(&json!(fixtures)).await;
+    let sponde = Sponde::new().with_model(&mock);
+    let server = Server::start(&sponde, &port_zero());
+    let mut page = browser.open(&server.url).await;
+    page.sees("What would you like to find out?").await;
+    page.press("Plan").await;
+    page.write("Sum it").await;
+    page.key("Enter").await;
+    page.sees("Carry this plan out?").await;
+    assert!(page.eval("!document.querySelector('article.code')").await == true);
+    page.click("[aria-label='Carry the plan out?'] input").await;
+    page.write("leave the first step out").await;
+    page.press("Plan again").await;
+    page.sees("Sum only").await;
+    page.press("Carry it out").await;
+    page.sees("sum 42").await;
+    page.until("document.querySelector('.model strong')?.innerText === '42'")
+        .await;
+    page.press("More").await;
+    page.press("Suggest questions").await;
+    page.press("Why?").await;
+    page.sees("Because.").await;
+    assert!(
+        page.eval("document.querySelector('[aria-label=\"What to write\"] [aria-checked=true]').innerText === 'Ask'")
+            .await
+            == true
+    );
+    assert_is_clean(&mut page, &server).await;
+    mock.stop().await;
 }

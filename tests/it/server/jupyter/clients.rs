@@ -191,13 +191,14 @@ async fn clients_of_local_kernels_reach_us_by_a_kernelspec() {
         Command::new("timeout")
             .args(["240"])
             .arg(tools().join("python/bin/python"))
-            .arg(
-                Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/jupyter/proxied.py"),
-            )
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/jupyter/proxied.py"))
             .env("HOME", sponde.path(""))
             .env("JUPYTER_PATH", sponde.path("../data/jupyter"))
             .env("JUPYTER_PLATFORM_DIRS", "1")
-            .env("JUPYTER_RUNTIME_DIR", sponde.path("../data/jupyter/runtime"))
+            .env(
+                "JUPYTER_RUNTIME_DIR",
+                sponde.path("../data/jupyter/runtime"),
+            )
             .env_remove("http_proxy")
             .output()
             .unwrap()
