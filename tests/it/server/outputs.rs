@@ -198,8 +198,9 @@ async fn a_plot_is_a_vector_graphic_and_data_too() {
     assert_eq!(status, 200);
     assert!(data.lines().last().unwrap().ends_with(",2,5"), "{data}");
     // Code that puts a link in its place gets nothing out.
-    let (_, snapshot) = server.get(&session).await;
-    let notebook = std::path::PathBuf::from(snapshot["state"]["notebook"].as_str().unwrap());
+    let (_, sessions) = server.get("/api/sessions").await;
+    let notebook = sessions["live"][0]["notebook"].as_str().unwrap();
+    let notebook = std::path::PathBuf::from(notebook);
     let stem = notebook.file_stem().unwrap().to_str().unwrap().to_owned();
     let folder = notebook.with_file_name(format!("{stem}_files"));
     let secret = sponde.write("secret", "hunter2");
