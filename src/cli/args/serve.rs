@@ -32,6 +32,9 @@ pub struct ServeArgs {
     /// End sessions that nobody looks at and that do nothing for so many minutes; default is never.
     #[arg(long, value_name = "MINUTES")]
     pub end_idle: Option<u64>,
+    /// End when stdin is closed: for a program that starts the server and may itself be killed.
+    #[arg(long)]
+    pub end_with_stdin: bool,
     /// How its sessions are.
     #[command(flatten)]
     pub session_args: SessionArgs,
