@@ -7,6 +7,7 @@ import io
 import json
 import keyword
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from ._errors import RequestError, SpondeError
 
@@ -22,7 +23,7 @@ LONGEST_VALUE = 256 << 10
 def get(session: Session, name: str) -> Any:
     """A table as a DataFrame, a plain value as it is."""
     _check_name(name)
-    path = f"{session._path}/frames/{name}/export"
+    path = f"{session._path}/frames/{quote(name)}/export"
     try:
         content = session._connection.request("GET", path, query={"format": "parquet"}, timeout=3600)
     except RequestError as error:
@@ -35,7 +36,21 @@ def get(session: Session, name: str) -> Any:
         raise SpondeError(
             f"`{name}` is a table, and pandas is not here to hold it", "pip install pandas pyarrow"
         ) from error
-    return pandas.read_parquet(io.BytesIO(content))
+    frame = pandas.read_parquet(io.BytesIO(content))
+    return _with_index(frame, next((it.shape for it in session.variables() if it.name == name), None))
+
+
+def _with_index(frame: Any, shape: str | None) -> Any:
+    """The export has an index that says something as its first columns: the variable's own shape tells how many."""
+    columns = (shape or "").rpartition(" x ")[2]
+    levels = len(frame.columns) - int(columns) if columns.isdigit() else 0
+    if levels <= 0:
+        return frame
+    names = list(frame.columns[:levels])
+    frame = frame.set_index(names)
+    unnamed = {"index", *(f"level_{level}" for level in range(levels))}
+    frame.index.names = [None if name in unnamed else name for name in names]
+    return frame
 
 
 def _plain(session: Session, name: str) -> Any:

@@ -57,7 +57,10 @@ class Connection:
         query: dict[str, Any] | None = None,
         timeout: float = ANSWER_WITHIN,
     ) -> bytes:
-        """Sends `body`, bytes as they are and anything else as JSON, and returns the bytes of the answer."""
+        """Sends `body`, bytes as they are and anything else as JSON, and returns the bytes of the answer.
+
+        `path` is quoted already.
+        """
         connection, response = self._ask(method, path, body, query, timeout, {})
         try:
             return response.read()
@@ -111,7 +114,7 @@ class Connection:
         timeout: float,
         headers: dict[str, str],
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        address = self._base + urllib.parse.quote(path)
+        address = self._base + path
         if query:
             address += "?" + urllib.parse.urlencode(query)
         if self._token:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union, overload
+from urllib.parse import quote
 
 from . import _frames
 from ._decisions import ApprovalRequest, Decision, Decline, InputRequest, PauseRequest, as_json, decision_of
@@ -132,8 +133,8 @@ class Session:
             self._path = f"/api/sessions/{self.id}"
             self._is_ours = resume is None
             self._language = self._kernels()[0]["language"] if self._kernels() else "python"
-            if resume is not None:
-                self._restore(replay)
+            if resume is not None and replay:
+                self._replay()
         except BaseException:
             self._closed = True
             if self._server is not None:
@@ -259,7 +260,13 @@ class Session:
     def variables(self, language: str | None = None) -> list[Variable]:
         """The variables of the main kernel, or of the one for `language`."""
         query = {"language": language} if language else None
-        return [Variable(**it) for it in self._connection.json("GET", f"{self._path}/variables", query=query)]
+        try:
+            listed = self._connection.json("GET", f"{self._path}/variables", query=query)
+        except RequestError as error:
+            if error.reason == "no_kernel":
+                return []
+            raise
+        return [Variable(**it) for it in listed]
 
     def get(self, name: str) -> Any:
         """A variable of the Python kernel: a table as a pandas DataFrame, plain values as they are."""
@@ -310,7 +317,10 @@ class Session:
         self._command({"command": "set_approval", "approval": approval})
 
     def fork(self, at: str | int | None = None) -> Session:
-        """Another session that begins as this one, with all cells or up to `at`, a cell's id or number."""
+        """Another session that begins as this one, with all cells or up to `at`, a cell's id or number.
+
+        Its kernel begins anew.
+        """
         body = {"at": str(at)} if at is not None else {}
         created = self._connection.json("POST", f"{self._path}/fork", body=body)
         forked = object.__new__(Session)
@@ -319,7 +329,8 @@ class Session:
         forked._path = f"/api/sessions/{forked.id}"
         forked._server, forked._is_ours, forked._working = None, True, threading.Lock()
         forked.files = Files(forked)
-        forked._restore(False)
+        if (approval := self.approval) != forked.approval:
+            forked.approval = approval
         return forked
 
     # How it is done.
@@ -393,7 +404,7 @@ class Session:
             for mime, data in output.data.items():
                 if not (isinstance(data, dict) and set(data) == {"large"}):
                     continue
-                path = f"{self._path}/cells/{cell.cell}/outputs/{index}/{mime}"
+                path = f"{self._path}/cells/{cell.cell}/outputs/{index}/{quote(mime, safe='')}"
                 try:
                     fetched = self._connection.request("GET", path)
                 except RequestError:
@@ -413,15 +424,18 @@ class Session:
         with contextlib.suppress(SpondeError, OSError):
             self.interrupt()
 
-    def _restore(self, replay: bool) -> None:
-        """Answers the question that a session asks which goes on without its kernel."""
-        snapshot = self._snapshot()
-        if not any(it["request"] == "restore" for it in snapshot["state"]["pending"]):
-            return
-        after = self._command({"command": "restore", "replay": replay})
-        for item in self._items(after):
+    def _replay(self) -> None:
+        """Has the code of a session that goes on run again, once its kernel is there."""
+        for item in self._items(None):
+            pending = item["snapshot"]["state"]["pending"] if item.get("type") == "snapshot" else []
+            if item.get("event") == "kernel_failed":
+                raise KernelError(item["message"], item.get("log"))
             if item.get("event") == "session_restored":
                 return
+            if item.get("event") == "session_resumed" or any(it["request"] == "restore" for it in pending):
+                if item.get("memory") == "alive":
+                    return
+                self._reply({"command": "restore", "replay": True})
 
     def _snapshot(self) -> dict[str, Any]:
         return self._connection.json("GET", self._path)["snapshot"]
@@ -429,7 +443,7 @@ class Session:
     def _kernels(self) -> list[dict[str, Any]]:
         return self._snapshot()["state"]["kernels"]
 
-    def _items(self, after: str) -> Iterator[dict[str, Any]]:
+    def _items(self, after: str | None) -> Iterator[dict[str, Any]]:
         return self._connection.events(f"{self._path}/events", after)
 
     def _command(self, command: dict[str, Any]) -> str:
@@ -472,19 +486,19 @@ class Files:
         else:
             content = Path(source).read_bytes()
             to = to or Path(source).name
-        path = f"{self._session._path}/files/{to}"
+        path = f"{self._session._path}/files/{quote(to)}"
         return self._session._connection.json("PUT", path, body=content, timeout=3600)["path"]
 
     def download(self, path: str, to: str | os.PathLike[str] | None = None) -> bytes:
         """The bytes of a file there; `to` writes them to a local file too."""
-        content = self._session._connection.request("GET", f"{self._session._path}/files/{path}", timeout=3600)
+        content = self._session._connection.request("GET", f"{self._session._path}/files/{quote(path)}", timeout=3600)
         if to is not None:
             Path(to).write_bytes(content)
         return content
 
     def delete(self, path: str) -> None:
         """Removes a file there."""
-        self._session._connection.request("DELETE", f"{self._session._path}/files/{path}")
+        self._session._connection.request("DELETE", f"{self._session._path}/files/{quote(path)}")
 
 
 def _raise_for_end(turn: Turn) -> None:
