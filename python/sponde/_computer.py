@@ -79,9 +79,7 @@ class Computer:
     def run(self, language: str, code: str, stream: Literal[False] = False, display: bool = False) -> list[Message]: ...
     @overload
     def run(self, language: str, code: str, stream: Literal[True], display: bool = False) -> Iterator[Chunk]: ...
-    def run(
-        self, language: str, code: str, stream: bool = False, display: bool = False
-    ) -> list[Message] | Iterator[Chunk]:
+    def run(self, language: str, code: str, stream: bool = False, display: bool = False) -> list[Message] | Iterator[Chunk]:
         """Runs code, and returns what came out as messages, or with `stream` an iterator of chunks."""
         chunks = self._chunks(language, code, display)
         if stream:

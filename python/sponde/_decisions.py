@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Decline:
     reason: str | None = None
 
 
-Decision = Union[Run, Always, Change, Decline]
+Decision = Run | Always | Change | Decline
 """An answer to an `ApprovalRequest`."""
 
 

@@ -33,9 +33,7 @@ def get(session: Session, name: str) -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise SpondeError(
-            f"`{name}` is a table, and pandas is not here to hold it", "pip install pandas pyarrow"
-        ) from error
+        raise SpondeError(f"`{name}` is a table, and pandas is not here to hold it", "pip install pandas pyarrow") from error
     frame = pandas.read_parquet(io.BytesIO(content))
     return _with_index(frame, next((it.shape for it in session.variables() if it.name == name), None))
 

@@ -144,7 +144,7 @@ def notebook_of(messages: Iterable[Message]) -> str:
                 output = _kept_output(message)
                 cells[-1]["outputs"] += [output] if output else []
             continue
-        cell = {"id": uuid.uuid4().hex[:8], "metadata": {"sponde": {"role": str(role)}}, "source": content}
+        cell: dict[str, Any] = {"id": uuid.uuid4().hex[:8], "metadata": {"sponde": {"role": str(role)}}, "source": content}
         if role == "assistant":
             cell["metadata"]["sponde"]["step"] = step
         if kind == "code" and role == "assistant":

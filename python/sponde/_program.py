@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import collections
 import contextlib
 import os
@@ -76,25 +75,17 @@ class Server:
         self.root = root
         self._said: collections.deque[str] = collections.deque(maxlen=50)
         self._listens = threading.Event()
-        self._reader = threading.Thread(target=self._read, name="sponde-stderr", daemon=True)
-        self._reader.start()
+        # Neither of these may hold the server: it ends when nobody has it any more.
+        reader = threading.Thread(
+            target=_read, args=(self._process, self._said, self._listens), name="sponde-stderr", daemon=True
+        )
+        reader.start()
         self._ended = weakref.finalize(self, _end, self._process, self._folder)
-        atexit.register(self._ended)
         if not self._listens.wait(START_WITHIN) or self._process.poll() is not None:
             self.close()
             said = "\n".join(self._said).strip() or "it said nothing"
             raise ServerError(f"`sponde serve` did not start: {said}", f"it was started as: {' '.join(command)}")
         self.connection = Connection(f"unix:{address}", token_file.read_text().strip())
-
-    def _read(self) -> None:
-        # Read to the end: a full pipe would stop the server.
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            text = line.decode(errors="replace").rstrip()
-            self._said.append(text)
-            if text.startswith("serving "):
-                self._listens.set()
-        self._listens.set()
 
     @property
     def log(self) -> str:
@@ -104,7 +95,6 @@ class Server:
     def close(self) -> None:
         """Ends it and its sessions."""
         self._ended()
-        atexit.unregister(self._ended)
 
 
 def _private_folder() -> Path:
@@ -113,6 +103,18 @@ def _private_folder() -> Path:
         if place and len(place) < 80 and os.access(place, os.W_OK):
             return Path(tempfile.mkdtemp(prefix="sponde-py-", dir=place))
     return Path(tempfile.mkdtemp(prefix="sponde-py-"))
+
+
+def _read(process: subprocess.Popen[bytes], said: collections.deque[str], listens: threading.Event) -> None:
+    # Read to the end: a full pipe would stop the server.
+    assert process.stderr is not None
+    with process.stderr as lines:
+        for line in lines:
+            text = line.decode(errors="replace").rstrip()
+            said.append(text)
+            if text.startswith("serving "):
+                listens.set()
+    listens.set()
 
 
 def _end(process: subprocess.Popen[bytes], folder: Path) -> None:

@@ -24,8 +24,8 @@ class Display:
     def show(self, chunk: Chunk) -> None:
         """Prints one."""
         kind = chunk["type"]
-        if chunk.get("start") and kind == "code":
-            print(f"\n```{chunk.get('format', '')}")
+        if chunk.get("start"):
+            print(f"\n```{chunk.get('format', '')}" if kind == "code" else "", end="\n" if kind == "code" else "")
         elif chunk.get("end"):
             print("\n```" if kind == "code" else "")
         elif kind == "image":

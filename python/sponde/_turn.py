@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, Union
+from typing import Any, Literal
 
 from ._decisions import ApprovalRequest, InputRequest, PauseRequest
 from ._results import Answer, Collector, Output, Result, outputs_of, status_of, update
 
 EventKind = Literal[
-    "text", "reasoning", "code_delta", "code", "approval", "input", "pause", "started", "output", "cell", "notice", "end"
+    "text",
+    "reasoning",
+    "code_delta",
+    "code",
+    "approval",
+    "input",
+    "pause",
+    "started",
+    "output",
+    "cell",
+    "notice",
+    "end",
 ]
 
 
@@ -25,7 +36,7 @@ class Event:
     text: str = ""
     cell: Result | None = None
     output: Output | None = None
-    request: Union[ApprovalRequest, InputRequest, PauseRequest, None] = None
+    request: ApprovalRequest | InputRequest | PauseRequest | None = None
     answer: Answer | None = None
 
 
@@ -122,9 +133,7 @@ class Turn:
 
     def _on_approval_requested(self, item: dict[str, Any]) -> list[Event]:
         cell = self._cell(item["cell"])
-        request = ApprovalRequest(
-            cell.cell, cell.source, cell.language, item.get("reason", ""), item.get("findings") or []
-        )
+        request = ApprovalRequest(cell.cell, cell.source, cell.language, item.get("reason", ""), item.get("findings") or [])
         return [Event("approval", cell=cell, request=request)]
 
     def _on_input_requested(self, item: dict[str, Any]) -> list[Event]:

@@ -18,7 +18,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ._computer import Computer
 from ._decisions import ApprovalRequest
@@ -177,7 +177,8 @@ class OpenInterpreter:
             **HARMLESS,
             **{name: value for name, (value, _) in MISSING.items()},
         )
-        self.__dict__.update(_session=None, _server=None, _started=None, _of_session=[], _kept=[], _thread=None, _files=[])
+        self.__dict__.update(_session=None, _server=None, _started=None, _of_session=[], _returned=[], _kept=[])
+        self.__dict__.update(_thread=None, _files=[])
         for name, value in settings.items():
             setattr(self, name, value)
 
@@ -260,6 +261,7 @@ class OpenInterpreter:
         finally:
             self.__dict__["responding"] = False
             self.__dict__["_of_session"] = copy.deepcopy(self.messages)
+            self.__dict__["_returned"] = self._of_session[self.last_messages_count :]
             self._save()
 
     def _questions(self) -> list[Message]:
@@ -297,14 +299,15 @@ class OpenInterpreter:
         """The session that has had exactly these messages: the one at hand, one from before, or a new one."""
         self._check_server()
         if self._session is not None and self._of_session != history:
-            kept = [*self._kept, (self._of_session, self._session)]
+            kept = [*self._kept, (self._of_session, self._returned, self._session)]
             self.__dict__.update(_session=None, _of_session=[])
-            for index, (messages, session) in enumerate(kept):
-                if messages == history:
+            for index, (messages, returned, session) in enumerate(kept):
+                # What `chat` returned begins behind the question, and Open Interpreter's README restores just that.
+                if history in (messages, returned):
                     kept.pop(index)
-                    self.__dict__.update(_session=session, _of_session=messages)
+                    self.__dict__.update(_session=session, _of_session=list(history))
                     break
-            for _, old in kept[:-KEPT_SESSIONS]:
+            for _, _, old in kept[:-KEPT_SESSIONS]:
                 old.close()
             self.__dict__["_kept"] = kept[-KEPT_SESSIONS:]
         if self._session is None:
@@ -331,7 +334,7 @@ class OpenInterpreter:
             file.write_text(notebook_of(history))
             self._files.append(file)
             notebook = file.name
-        approval = "never" if self.auto_run else "always"
+        approval: Literal["never", "always"] = "never" if self.auto_run else "always"
         return Session(
             model, self.kernel, server=server, approval=approval, notebook=notebook, instructions=self._instructions()
         )
@@ -346,7 +349,15 @@ class OpenInterpreter:
         """What cannot change while the server runs."""
         model, env = self.llm.place
         budget = self.max_budget if self.max_budget is not None else self.llm.max_budget
-        return model, tuple(env.items()), self.llm.supports_functions, budget, self.sandbox, self.directory, self.profile
+        return (
+            model,
+            tuple(env.items()),
+            self.llm.supports_functions,
+            budget,
+            self.sandbox,
+            self.directory,
+            self.profile,
+        )
 
     def _check_server(self) -> None:
         """Settings that changed since the start of the server: a new one goes on with the same messages."""
@@ -371,7 +382,7 @@ class OpenInterpreter:
         return self._server
 
     def _close_sessions(self) -> None:
-        for session in [self._session, *(session for _, session in self._kept)]:
+        for session in [self._session, *(session for _, _, session in self._kept)]:
             if session is not None:
                 session.close()
         self.__dict__.update(_session=None, _of_session=[], _kept=[])

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Optional, Union, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 from urllib.parse import quote
 
 from . import _frames
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Event", "Files", "Session"]
 
-Approve = Callable[[ApprovalRequest], Union[bool, str, Decision, None]]
-Ask = Callable[[str, bool], Optional[str]]
+Approve = Callable[[ApprovalRequest], bool | str | Decision | None]
+Ask = Callable[[str, bool], str | None]
 GoOn = Callable[[PauseRequest], bool]
 
 #: Reasons why an answer comes too late: another client gave one, or the turn is over.
@@ -92,6 +92,7 @@ class Session:
     ) -> None:
         self.approve, self.input, self.go_on = approve, input, go_on
         self._server: Server | None = None
+        self._origin: Session | None = None
         self._working = threading.Lock()
         self._name = f"python {os.getpid()}-{uuid.uuid4().hex[:6]}"
         self._closed = False
@@ -145,9 +146,7 @@ class Session:
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -327,6 +326,8 @@ class Session:
         forked.__dict__.update(self.__dict__)
         forked.id, forked.notices = created["id"], created["notices"]
         forked._path = f"/api/sessions/{forked.id}"
+        # The server goes on as long as one of both does.
+        forked._origin = self
         forked._server, forked._is_ours, forked._working = None, True, threading.Lock()
         forked.files = Files(forked)
         if (approval := self.approval) != forked.approval:
@@ -395,6 +396,11 @@ class Session:
         except RequestError as error:
             if error.reason not in LATE:
                 raise
+
+    def safe_html(self, cell: str, output: int) -> str | None:
+        """An output's HTML without what could run in a page; None if it is drawn by scripts, or is not HTML."""
+        shown = self._connection.json("GET", f"{self._path}/cells/{cell}/outputs/{output}/html")
+        return shown.get("html")
 
     def _complete(self, cell: Result, timer: threading.Timer | None) -> None:
         """Fetches what was too large for the stream."""
