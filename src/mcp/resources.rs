@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::message::RpcError;
+use crate::rpc::RpcError;
 use super::state::McpServer;
 use crate::app::executor::{FileKind, ProgramSession, file_of, visuals};
 use crate::app::exported::Exported;

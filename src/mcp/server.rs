@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::caller::{self, Caller, Keeps, VERSIONS, finished};
-use super::message::{Request, RpcError};
+use crate::rpc::{Request, RpcError};
 use super::state::McpServer;
 use super::{resources, subscriptions, tools};
 

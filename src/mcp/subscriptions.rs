@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::caller::SUBSCRIPTION_KEY;
 use super::change::{Change, Followed};
-use super::message::{Request, notification};
+use crate::rpc::{Request, notification};
 use super::state::McpServer;
 
 /// Resources that one subscription follows.

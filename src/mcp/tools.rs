@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
-use super::message::RpcError;
+use crate::rpc::RpcError;
 use super::state::McpServer;
 use crate::app::executor::{DEFAULT, ExecutorError};
 

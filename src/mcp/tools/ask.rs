@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::super::call::Call;
-use super::super::message::RpcError;
+use crate::rpc::RpcError;
 use super::super::parked::Follow;
 use super::super::state::McpServer;
 use super::{Arguments, Failed, arguments, default_session};

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::super::call::{Call, Progress, Reply, reply_of};
 use super::super::caller::Era;
 use super::super::change::Change;
-use super::super::message::RpcError;
+use crate::rpc::RpcError;
 use super::super::parked::{Asking, Follow};
 use super::super::resources::notebook_uri;
 use super::super::state::McpServer;
