@@ -16,9 +16,21 @@ const NONE: &str = "none";
 const MOST: usize = 200;
 
 const MODES: [(Approval, &str, &str); 3] = [
-    (Approval::OnRisk, "Ask about risk", "Ask before code runs that might do what the sandbox does not stop"),
-    (Approval::Always, "Always ask", "Ask before each cell of the model"),
-    (Approval::Never, "Never ask", "Run the model's code without asking; `forbid` rules still hold"),
+    (
+        Approval::OnRisk,
+        "Ask about risk",
+        "Ask before code runs that might do what the sandbox does not stop",
+    ),
+    (
+        Approval::Always,
+        "Always ask",
+        "Ask before each cell of the model",
+    ),
+    (
+        Approval::Never,
+        "Never ask",
+        "Run the model's code without asking; `forbid` rules still hold",
+    ),
 ];
 
 /// The modes, for `session/new` and `session/load`.
@@ -43,7 +55,13 @@ pub(super) fn options(status: &SessionStatus, models: &[ListedModel]) -> Value {
             names.push(&model.name);
         }
     }
-    let name_of = |name: &str| if name == NONE { "No model".to_owned() } else { name.to_owned() };
+    let name_of = |name: &str| {
+        if name == NONE {
+            "No model".to_owned()
+        } else {
+            name.to_owned()
+        }
+    };
     let names: Vec<Value> = names
         .into_iter()
         .take(MOST)
@@ -74,20 +92,27 @@ pub(super) fn options(status: &SessionStatus, models: &[ListedModel]) -> Value {
 /// The policy that a client names.
 pub(super) fn approval(id: &str) -> Option<Approval> {
     let mut modes = MODES.iter();
-    modes.find(|(approval, ..)| approval.name() == id).map(|(approval, ..)| *approval)
+    modes
+        .find(|(approval, ..)| approval.name() == id)
+        .map(|(approval, ..)| *approval)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::Totals;
+    use crate::agent::query::ContextUse;
 
     #[test]
     fn the_current_model_is_among_the_options() {
-        let listed = |name: &str| ListedModel { name: name.to_owned(), source: "key" };
+        let listed = |name: &str| ListedModel {
+            name: name.to_owned(),
+            source: "key",
+        };
         let mut status = SessionStatus {
             model: Some("mine/small".to_owned()),
-            context: Default::default(),
-            spent: Default::default(),
+            context: ContextUse::default(),
+            spent: Totals::default(),
             approval: Approval::Always,
             sandbox: String::new(),
             directory: String::new(),
@@ -96,12 +121,20 @@ mod tests {
         let names = |status: &SessionStatus| {
             let options = options(status, &[listed("openai/x"), listed("mine/small")]);
             let values = options[1]["options"].as_array().unwrap().iter();
-            let values: Vec<String> = values.map(|it| it["value"].as_str().unwrap().to_owned()).collect();
+            let values: Vec<String> = values
+                .map(|it| it["value"].as_str().unwrap().to_owned())
+                .collect();
             (options[1]["currentValue"].clone(), values.join(" "))
         };
-        assert_eq!(names(&status), (json!("mine/small"), "mine/small openai/x".to_owned()));
+        assert_eq!(
+            names(&status),
+            (json!("mine/small"), "mine/small openai/x".to_owned())
+        );
         status.model = None;
-        assert_eq!(names(&status), (json!("none"), "none openai/x mine/small".to_owned()));
+        assert_eq!(
+            names(&status),
+            (json!("none"), "none openai/x mine/small".to_owned())
+        );
         assert_eq!(modes(&status)["currentModeId"], "always");
         assert_eq!(approval("never"), Some(Approval::Never));
         assert_eq!(approval("ask"), None);

@@ -11,17 +11,23 @@ pub fn known(program: &str, arguments: &[String]) -> Vec<ClientLines> {
     let pretty = |value| serde_json::to_string_pretty(&value).unwrap_or_default();
     let words: Vec<String> = arguments.iter().map(|it| lua(it)).collect();
     let (lua_program, lua_arguments) = (lua(program), words.join(", "));
-    let whole: Vec<String> = std::iter::once(program.to_owned()).chain(arguments.iter().cloned()).collect();
+    let whole: Vec<String> = std::iter::once(program.to_owned())
+        .chain(arguments.iter().cloned())
+        .collect();
     vec![
         client(
             "zed",
             "in settings.json",
-            pretty(json!({ "agent_servers": { "Sponde": { "type": "custom", "command": program, "args": arguments, "env": {} } } })),
+            pretty(
+                json!({ "agent_servers": { "Sponde": { "type": "custom", "command": program, "args": arguments, "env": {} } } }),
+            ),
         ),
         client(
             "jetbrains",
             "in ~/.jetbrains/acp.json (AI Chat, Configure ACP Agents)",
-            pretty(json!({ "agent_servers": { "Sponde": { "command": program, "args": arguments, "env": {} } } })),
+            pretty(
+                json!({ "agent_servers": { "Sponde": { "command": program, "args": arguments, "env": {} } } }),
+            ),
         ),
         client(
             "codecompanion",
@@ -52,7 +58,10 @@ pub fn known(program: &str, arguments: &[String]) -> Vec<ClientLines> {
 
 /// A string of Lua.
 fn lua(text: &str) -> String {
-    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let escaped = text
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n");
     format!("\"{escaped}\"")
 }
 
@@ -68,9 +77,15 @@ mod tests {
         let known = known("/usr/bin/sponde", &arguments);
         let of = |name: &str| &known.iter().find(|it| it.name == name).unwrap().lines;
         let zed: Value = serde_json::from_str(of("zed")).unwrap();
-        let server = json!({"type": "custom", "command": "/usr/bin/sponde", "args": arguments, "env": {}});
+        let server =
+            json!({"type": "custom", "command": "/usr/bin/sponde", "args": arguments, "env": {}});
         assert_eq!(zed, json!({"agent_servers": {"Sponde": server}}));
-        assert!(of("avante").contains("command = \"/usr/bin/sponde\", args = { \"acp\", \"--model\", \"a\\\"b\" }"));
-        assert!(of("codecompanion").contains("default = { \"/usr/bin/sponde\", \"acp\", \"--model\", \"a\\\"b\" }"));
+        assert!(of("avante").contains(
+            "command = \"/usr/bin/sponde\", args = { \"acp\", \"--model\", \"a\\\"b\" }"
+        ));
+        assert!(
+            of("codecompanion")
+                .contains("default = { \"/usr/bin/sponde\", \"acp\", \"--model\", \"a\\\"b\" }")
+        );
     }
 }

@@ -3,6 +3,8 @@
 //! A question costs money and goes to somebody else's machine, so what looks like a mistyped command is not sent: a first word of
 //! a slash and letters is a command, unless a file is called so.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use crate::agent::undo::UndoTo;
@@ -33,16 +35,36 @@ pub(super) enum Meaning {
 
 /// Name, what it takes, what it does.
 const COMMANDS: [(&str, &str, &str); 10] = [
-    ("plan", "question", "Have the model write a plan first; nothing runs until you agree"),
+    (
+        "plan",
+        "question",
+        "Have the model write a plan first; nothing runs until you agree",
+    ),
     ("run", "code", "Run code of your own in the main kernel"),
     ("vars", "", "Show the variables of the kernel"),
     ("files", "", "Show the files that this session has changed"),
-    ("undo", "turns, or # and the number of a checkpoint; then `anyway`", "Take turns back: cells, variables and files"),
-    ("restart", "", "Start the kernel anew; its variables are lost"),
+    (
+        "undo",
+        "turns, or # and the number of a checkpoint; then `anyway`",
+        "Take turns back: cells, variables and files",
+    ),
+    (
+        "restart",
+        "",
+        "Start the kernel anew; its variables are lost",
+    ),
     ("restore", "", "After loading a session: run its code again"),
     ("compact", "", "Compact the conversation for the model"),
-    ("export", "file.ipynb, .html, .md or .py", "Write the conversation to a file of the workspace"),
-    ("status", "", "Show model, context, cost, sandbox and notebook"),
+    (
+        "export",
+        "file.ipynb, .html, .md or .py",
+        "Write the conversation to a file of the workspace",
+    ),
+    (
+        "status",
+        "",
+        "Show model, context, cost, sandbox and notebook",
+    ),
 ];
 
 /// What clients are told.
@@ -60,15 +82,24 @@ pub(super) fn available() -> Value {
 /// What `text` means; `is_file` says what lies on the disk.
 pub(super) fn meaning(text: String, is_file: impl Fn(&str) -> bool) -> Meaning {
     let trimmed = text.trim();
-    let (first, rest) = trimmed.split_once(char::is_whitespace).unwrap_or((trimmed, ""));
-    let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
+    let (first, rest) = trimmed
+        .split_once(char::is_whitespace)
+        .unwrap_or((trimmed, ""));
+    let is_name =
+        |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
     match first.strip_prefix('/').filter(|name| is_name(name)) {
         Some(name) => command(name, rest.trim()).unwrap_or_else(|| {
             if is_file(first) {
                 return Meaning::Turn(Command::Submit { text: text.clone() });
             }
-            let known: Vec<String> = COMMANDS.iter().map(|(name, ..)| format!("`/{name}`")).collect();
-            Meaning::Wrong(format!("There is no command `/{name}`. There are {}.", known.join(", ")))
+            let known: Vec<String> = COMMANDS
+                .iter()
+                .map(|(name, ..)| format!("`/{name}`"))
+                .collect();
+            Meaning::Wrong(format!(
+                "There is no command `/{name}`. There are {}.",
+                known.join(", ")
+            ))
         }),
         None => Meaning::Turn(Command::Submit { text }),
     }
@@ -83,16 +114,24 @@ fn command(name: &str, rest: &str) -> Option<Meaning> {
     let needs = |what: &str| Meaning::Wrong(format!("`/{name}` needs {what}."));
     Some(match name {
         "plan" if rest.is_empty() => needs("a question"),
-        "plan" => Meaning::Turn(Command::Plan { text: rest.to_owned() }),
+        "plan" => Meaning::Turn(Command::Plan {
+            text: rest.to_owned(),
+        }),
         "run" if rest.is_empty() => needs("code"),
-        "run" => Meaning::Turn(Command::Run { code: rest.to_owned(), language: None }),
+        "run" => Meaning::Turn(Command::Run {
+            code: rest.to_owned(),
+            language: None,
+        }),
         "vars" => alone(Meaning::Variables),
         "files" => alone(Meaning::Files),
-        "undo" => undo(rest).unwrap_or_else(|| needs("a number of turns, or # and the number of a checkpoint")),
+        "undo" => undo(rest)
+            .unwrap_or_else(|| needs("a number of turns, or # and the number of a checkpoint")),
         "restart" => alone(Meaning::Restart),
         "restore" => alone(Meaning::Restore),
         "compact" => alone(Meaning::Turn(Command::Compact)),
-        "export" if rest.is_empty() => needs("a file, whose ending says what it becomes: .ipynb, .html, .md or .py"),
+        "export" if rest.is_empty() => {
+            needs("a file, whose ending says what it becomes: .ipynb, .html, .md or .py")
+        }
         "export" => Meaning::Export(rest.to_owned()),
         "status" => alone(Meaning::Status),
         _ => return None,
@@ -116,17 +155,20 @@ fn undo(rest: &str) -> Option<Meaning> {
 pub(super) fn undo_words(event: &EventKind) -> Option<String> {
     Some(match event {
         EventKind::Undone(undone) => {
-            let mut words = format!("{} cells were taken back; variables: {}.", undone.cells, undone.variables);
+            let mut words = format!(
+                "{} cells were taken back; variables: {}.",
+                undone.cells, undone.variables
+            );
             for (what, files) in [("Restored", &undone.restored), ("Removed", &undone.removed)] {
                 if !files.is_empty() {
-                    words.push_str(&format!("\n- {what}: {}", files.join(", ")));
+                    let _ = write!(words, "\n- {what}: {}", files.join(", "));
                 }
             }
             for note in &undone.notes {
-                words.push_str(&format!("\n- {note}"));
+                let _ = write!(words, "\n- {note}");
             }
             if let Some(place) = &undone.kept_in {
-                words.push_str(&format!("\n- All of it is kept in `{place}`."));
+                let _ = write!(words, "\n- All of it is kept in `{place}`.");
             }
             words
         }
@@ -146,22 +188,43 @@ mod tests {
     #[test]
     fn what_a_prompt_means() {
         let said = |text: &str| meaning(text.to_owned(), |file| file == "/home");
-        let submit = |text: &str| Meaning::Turn(Command::Submit { text: text.to_owned() });
+        let submit = |text: &str| {
+            Meaning::Turn(Command::Submit {
+                text: text.to_owned(),
+            })
+        };
         let undo = |to, anyway| Meaning::Undo { to, anyway };
         for (text, expected) in [
             ("how many?", submit("how many?")),
-            ("/home and /srv, which is larger?", submit("/home and /srv, which is larger?")),
+            (
+                "/home and /srv, which is larger?",
+                submit("/home and /srv, which is larger?"),
+            ),
             ("/usr/bin is what?", submit("/usr/bin is what?")),
             (" /vars ", Meaning::Variables),
-            ("/run 1+1", Meaning::Turn(Command::Run { code: "1+1".to_owned(), language: None })),
-            ("/plan a\nb", Meaning::Turn(Command::Plan { text: "a\nb".to_owned() })),
+            (
+                "/run 1+1",
+                Meaning::Turn(Command::Run {
+                    code: "1+1".to_owned(),
+                    language: None,
+                }),
+            ),
+            (
+                "/plan a\nb",
+                Meaning::Turn(Command::Plan {
+                    text: "a\nb".to_owned(),
+                }),
+            ),
             ("/undo", undo(UndoTo::Turns(1), false)),
             ("/undo 2 anyway", undo(UndoTo::Turns(2), true)),
             ("/undo anyway", undo(UndoTo::Turns(1), true)),
             ("/undo #7", undo(UndoTo::Checkpoint(7), false)),
             ("/export out.html", Meaning::Export("out.html".to_owned())),
             ("/run", Meaning::Wrong("`/run` needs code.".to_owned())),
-            ("/vars x", Meaning::Wrong("`/vars` takes no arguments (got `x`).".to_owned())),
+            (
+                "/vars x",
+                Meaning::Wrong("`/vars` takes no arguments (got `x`).".to_owned()),
+            ),
         ] {
             assert_eq!(said(text), expected, "{text}");
         }

@@ -6,7 +6,7 @@
 mod asking;
 mod cells;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ impl Conversation {
             turn: None,
             model: None,
             questions: FuturesUnordered::new(),
-            settled: HashMap::new(),
+            settled: BTreeMap::new(),
             asked: 0,
         };
         let task = task::spawn("acp session", async move {
@@ -118,7 +118,11 @@ impl Conversation {
 
     /// The client knows the session: it can be told of it.
     pub(super) fn begin(&self) {
-        let begin = self.begin.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let begin = self
+            .begin
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .take();
         if let Some(begin) = begin {
             let _ = begin.send(());
         }
@@ -144,7 +148,12 @@ impl Conversation {
         token: &CancellationToken,
     ) -> Result<&'static str, RpcError> {
         let (answer, mut answered) = oneshot::channel();
-        self.wish(Wish::Turn { command, until, answer }).await?;
+        self.wish(Wish::Turn {
+            command,
+            until,
+            answer,
+        })
+        .await?;
         let answer = tokio::select! {
             answer = &mut answered => answer,
             () = token.cancelled() => {
@@ -177,7 +186,7 @@ fn ended() -> RpcError {
     RpcError::internal("the session has ended: load it again")
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
+/// Why the session does not take a command.
 pub(super) fn rejected(rejection: Rejection) -> RpcError {
     match rejection {
         Rejection::Ended => ended(),
@@ -207,7 +216,7 @@ struct Follower {
     /// Questions to the person, each with the command that comes of it.
     questions: FuturesUnordered<BoxFuture<'static, Option<Command>>>,
     /// Settles the questions of a cell, which nobody needs to answer then.
-    settled: HashMap<String, CancellationToken>,
+    settled: BTreeMap<String, CancellationToken>,
     /// Counts the questions that are about no cell.
     asked: usize,
 }
@@ -244,7 +253,9 @@ impl Follower {
             Wish::Cancel => self.cancel().await,
             Wish::Model { model, answer } => {
                 if self.model.is_some() {
-                    let _ = answer.send(Err(RpcError::invalid_request("another model is being opened")));
+                    let _ = answer.send(Err(RpcError::invalid_request(
+                        "another model is being opened",
+                    )));
                     return;
                 }
                 match self.view.send(Command::SetModel { model }).await {
@@ -252,7 +263,11 @@ impl Follower {
                     Err(error) => drop(answer.send(Err(rejected(error)))),
                 }
             }
-            Wish::Turn { command, until, answer } => {
+            Wish::Turn {
+                command,
+                until,
+                answer,
+            } => {
                 if self.turn.is_some() {
                     let words = "a prompt of this session is being answered: cancel it first";
                     let _ = answer.send(Err(RpcError::invalid_request(words)));
@@ -261,9 +276,21 @@ impl Follower {
                 for note in std::mem::take(&mut self.notes) {
                     self.tell(updates::notice(&note)).await;
                 }
-                match self.view.send(command).await {
-                    Ok(()) => self.turn = Some(Waiting { until, answer, cancelled: None }),
-                    Err(Rejection::NotWaiting) if until == Until::Restored => {
+                let mut sent = self.view.send(command).await;
+                let is_restore = until == Until::Restored;
+                if is_restore && sent == Err(Rejection::NotWaiting) && !self.has_kernel().await {
+                    // It is asked for again when the kernel is there.
+                    sent = Ok(());
+                }
+                match sent {
+                    Ok(()) => {
+                        self.turn = Some(Waiting {
+                            until,
+                            answer,
+                            cancelled: None,
+                        });
+                    }
+                    Err(Rejection::NotWaiting) if is_restore => {
                         let words = "There is nothing to run again: the variables are there, or no code ran.";
                         self.tell(updates::answer(words)).await;
                         let _ = answer.send(Ok("end_turn"));
@@ -308,12 +335,22 @@ impl Follower {
                 self.cells.show(cell).await;
                 self.say(&event).await;
             }
-            EventKind::ApprovalRequested { cell, findings, reason } => {
+            EventKind::ApprovalRequested {
+                cell,
+                findings,
+                reason,
+            } => {
                 self.ask_approval(cell, findings, reason).await;
             }
-            EventKind::InputRequested { cell, prompt, password } => self.ask_input(cell, prompt, *password),
+            EventKind::InputRequested {
+                cell,
+                prompt,
+                password,
+            } => self.ask_input(cell, prompt, *password),
             EventKind::ContinueRequested { end } => self.ask_to_go_on(end).await,
-            EventKind::ApprovalResolved { cell, .. } | EventKind::InputAnswered { cell, .. } => self.settle(cell),
+            EventKind::ApprovalResolved { cell, .. } | EventKind::InputAnswered { cell, .. } => {
+                self.settle(cell)
+            }
             EventKind::ContinueResolved { .. } => self.settle(asking::GO_ON),
             EventKind::ApprovalChanged { .. } => self.tell_options().await,
             EventKind::ModelChanged { .. } => {
@@ -333,6 +370,19 @@ impl Follower {
                 self.cells.give_up_written().await;
                 self.say(&event).await;
             }
+            EventKind::SessionResumed { .. }
+                if self
+                    .turn
+                    .as_ref()
+                    .is_some_and(|turn| turn.until == Until::Restored) =>
+            {
+                // A kernel that was kept needs nothing: `SessionRestored` comes next.
+                let _ = self.view.send(Command::Restore { replay: true }).await;
+            }
+            EventKind::KernelFailed { .. } => {
+                self.say(&event).await;
+                self.finish(Until::Restored, Ok("end_turn"));
+            }
             EventKind::SessionRestored { .. } => {
                 self.say(&event).await;
                 self.finish(Until::Restored, Ok("end_turn"));
@@ -351,11 +401,14 @@ impl Follower {
     async fn turn_finished(&mut self, end: &TurnEnd) {
         self.cells.give_up_written().await;
         self.cells.flush().await;
-        for (_, settled) in self.settled.drain() {
+        for settled in std::mem::take(&mut self.settled).into_values() {
             settled.cancel();
         }
         self.tell_usage().await;
-        let was_cancelled = self.turn.as_ref().is_some_and(|turn| turn.cancelled.is_some());
+        let was_cancelled = self
+            .turn
+            .as_ref()
+            .is_some_and(|turn| turn.cancelled.is_some());
         let outcome = match updates::end(end) {
             _ if was_cancelled => Ok("cancelled"),
             Ok((reason, words)) => {
@@ -367,6 +420,12 @@ impl Follower {
             Err(message) => Err(RpcError::internal(message)),
         };
         self.finish(Until::Idle, outcome);
+    }
+
+    /// Whether the main kernel answers.
+    async fn has_kernel(&mut self) -> bool {
+        let kernels = self.live.handle().kernels().await;
+        kernels.is_ok_and(|kernels| !kernels.is_empty())
     }
 
     /// Answers the request that waits for this.
@@ -388,28 +447,30 @@ impl Follower {
     }
 
     /// Tells what an event says by itself.
-    async fn say(&self, event: &EventKind) {
+    async fn say(&mut self, event: &EventKind) {
         if let Some(update) = updates::of_event(event) {
             self.tell(update).await;
         }
     }
 
-    async fn tell(&self, update: Value) {
+    async fn tell(&mut self, update: Value) {
         self.peer.update(&self.live.id, update).await;
     }
 
-    async fn tell_options(&self) {
+    async fn tell_options(&mut self) {
         let Ok(status) = self.live.handle().status().await else {
             return;
         };
         let options = choices::options(&status, &self.models);
-        self.tell(json!({ "sessionUpdate": "config_option_update", "configOptions": options })).await;
+        self.tell(json!({ "sessionUpdate": "config_option_update", "configOptions": options }))
+            .await;
         let mode = status.approval.name();
-        self.tell(json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode })).await;
+        self.tell(json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode }))
+            .await;
     }
 
     /// How much of the model's window is used, and what it cost.
-    async fn tell_usage(&self) {
+    async fn tell_usage(&mut self) {
         let Ok(status) = self.live.handle().status().await else {
             return;
         };

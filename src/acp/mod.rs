@@ -22,5 +22,4 @@ mod tool_call;
 mod updates;
 mod uri;
 
-pub use server::AcpServer;
 pub use stdio::serve;

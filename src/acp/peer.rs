@@ -37,14 +37,22 @@ impl ClientAbilities {
         let info = params.get("clientInfo");
         let named = |key: &str| info.and_then(|info| info.get(key)).and_then(Value::as_str);
         let name = named("title").or_else(|| named("name")).unwrap_or_default();
-        let plain: String = name.chars().filter(|c| !c.is_control()).take(NAME).collect();
+        let plain: String = name
+            .chars()
+            .filter(|c| !c.is_control())
+            .take(NAME)
+            .collect();
         let name = match plain.trim() {
             "" => "acp".to_owned(),
             name => format!("{name} (acp)"),
         };
         // An empty object stands for no modes.
-        let forms = params.get("clientCapabilities").and_then(|it| it.get("elicitation"));
-        let has_forms = forms.and_then(|it| it.get("form")).is_some_and(Value::is_object);
+        let forms = params
+            .get("clientCapabilities")
+            .and_then(|it| it.get("elicitation"));
+        let has_forms = forms
+            .and_then(|it| it.get("form"))
+            .is_some_and(Value::is_object);
         Self { name, has_forms }
     }
 }
@@ -59,8 +67,8 @@ impl Peer {
     }
 
     /// The first `initialize` counts.
-    pub(super) fn introduce(&self, client: ClientAbilities) -> bool {
-        self.client.set(client).is_ok()
+    pub(super) fn introduce(&self, client: ClientAbilities) {
+        let _ = self.client.set(client);
     }
 
     /// Who it is, once it has said so.
@@ -108,9 +116,15 @@ mod tests {
     #[test]
     fn a_client_has_forms_only_if_it_says_so() {
         let client = |params: Value| ClientAbilities::of(params.as_object().unwrap());
-        let forms = |modes: Value| client(json!({"clientCapabilities": {"elicitation": modes}})).has_forms;
+        let forms =
+            |modes: Value| client(json!({"clientCapabilities": {"elicitation": modes}})).has_forms;
         assert!(forms(json!({"form": {}, "url": {}})));
-        for none in [json!({}), json!(null), json!({"form": null}), json!({"url": {}})] {
+        for none in [
+            json!({}),
+            json!(null),
+            json!({"form": null}),
+            json!({"url": {}}),
+        ] {
             assert!(!forms(none.clone()), "{none}");
         }
         assert_eq!(client(json!({})).name, "acp");

@@ -24,7 +24,9 @@ const BLOCKS: usize = 200;
 /// A block of an unknown kind, or one that cannot be kept.
 pub(super) fn question(blocks: &[Value], directory: &Path) -> Result<String, RpcError> {
     if blocks.len() > BLOCKS {
-        return Err(RpcError::params(format!("a prompt has at most {BLOCKS} blocks")));
+        return Err(RpcError::params(format!(
+            "a prompt has at most {BLOCKS} blocks"
+        )));
     }
     let mut text = String::new();
     // What is longer than a name stands below the question.
@@ -98,7 +100,10 @@ fn mention(path: &Path, directory: &Path) -> String {
 
 /// A file as the kernel's code names it.
 fn shown(path: &Path, directory: &Path) -> String {
-    path.strip_prefix(directory).unwrap_or(path).display().to_string()
+    path.strip_prefix(directory)
+        .unwrap_or(path)
+        .display()
+        .to_string()
 }
 
 /// A resource that is part of the message.
@@ -114,7 +119,9 @@ fn embedded(
     let name = file.as_deref().and_then(Path::file_name);
     let name = name.map_or_else(|| "attachment".into(), |name| name.to_string_lossy());
     // What is in the workspace can be read with code; elsewhere only the message has it.
-    let known = file.as_deref().filter(|file| file.starts_with(directory) && file.is_file());
+    let known = file
+        .as_deref()
+        .filter(|file| file.starts_with(directory) && file.is_file());
     let known = known.map(Path::to_owned);
     match (field("text"), field("blob")) {
         (Some(words), _) if words.len() <= QUOTED => {
@@ -123,7 +130,10 @@ fn embedded(
                 None => add_word(text, &format!("`{}`", name.replace('`', ""))),
             }
             let quoted = tool_call::fenced("", words);
-            below.push(format!("The user attached {}:\n{quoted}", address.replace(char::is_control, " ")));
+            below.push(format!(
+                "The user attached {}:\n{quoted}",
+                address.replace(char::is_control, " ")
+            ));
         }
         (Some(words), _) => {
             let path = match known {
@@ -146,12 +156,16 @@ fn embedded(
 
 fn bytes_of(data: &str) -> Result<Vec<u8>, RpcError> {
     let decoded = BASE64_STANDARD.decode(data.trim());
-    decoded.map_err(|error| RpcError::params(format!("a block of the prompt is not base64: {error}")))
+    decoded
+        .map_err(|error| RpcError::params(format!("a block of the prompt is not base64: {error}")))
 }
 
 fn keep(bytes: &[u8], name: &str, directory: &Path) -> Result<PathBuf, RpcError> {
     attachments::keep(bytes, name, directory).map_err(|error| {
-        RpcError::internal(format!("could not keep an attachment in `{}`: {error}", directory.display()))
+        RpcError::internal(format!(
+            "could not keep an attachment in `{}`: {error}",
+            directory.display()
+        ))
     })
 }
 
@@ -199,13 +213,22 @@ mod tests {
             "Explain `a.py` \n\nThe user attached file:///elsewhere/a.py:\n```\nx = 1\n```"
         );
         let picture = BASE64_STANDARD.encode(b"\x89PNG\r\n\x1a\n");
-        let seen = asked(json!([text("See"), {"type": "image", "mimeType": "image/png", "data": picture}])).unwrap();
-        assert!(seen.starts_with("See @\".sponde/attachments/picture.png\" \n\n(The user attached"), "{seen}");
+        let seen = asked(
+            json!([text("See"), {"type": "image", "mimeType": "image/png", "data": picture}]),
+        )
+        .unwrap();
+        assert!(
+            seen.starts_with("See @\".sponde/attachments/picture.png\" \n\n(The user attached"),
+            "{seen}"
+        );
         let kept = std::fs::read(root.join(".sponde/attachments/picture.png")).unwrap();
         assert_eq!(kept, b"\x89PNG\r\n\x1a\n");
         let long = "z".repeat(QUOTED + 1);
         let long = json!([{"type": "resource", "resource": {"uri": "untitled:1", "text": long}}]);
-        assert_eq!(asked(long).unwrap().trim(), "@\".sponde/attachments/attachment\"");
+        assert_eq!(
+            asked(long).unwrap().trim(),
+            "@\".sponde/attachments/attachment\""
+        );
         for wrong in [
             json!([]),
             json!([text(" ")]),

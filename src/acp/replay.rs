@@ -13,7 +13,12 @@ use crate::session::{CellKind, CodeStatus, Transcript, sql};
 const PICTURES: usize = 48 << 20;
 
 /// What to tell of `transcript`, oldest first.
-pub(super) fn updates(transcript: &Transcript, main: &str, notebook: &Path, workspace: &Path) -> Vec<Value> {
+pub(super) fn whole(
+    transcript: &Transcript,
+    main: &str,
+    notebook: &Path,
+    workspace: &Path,
+) -> Vec<Value> {
     let mut left = PICTURES;
     // The newest pictures are those that a person wants.
     let newest_first = transcript.cells().iter().rev();

@@ -27,7 +27,7 @@ const PAGE: usize = 50;
 
 /// What a client talks to; clones are the same one.
 #[derive(Clone)]
-pub struct AcpServer {
+pub(super) struct AcpServer {
     shared: Arc<Shared>,
 }
 
@@ -52,7 +52,11 @@ impl AcpServer {
         let settings = SessionSettings {
             attended: true,
             // A model can be chosen later; one that was named must be there.
-            model_at: if settings.model.is_some() { ModelAt::Start } else { ModelAt::IfAny },
+            model_at: if settings.model.is_some() {
+                ModelAt::Start
+            } else {
+                ModelAt::IfAny
+            },
             ..settings
         };
         Self {
@@ -67,7 +71,11 @@ impl AcpServer {
 
     /// Answers `initialize`.
     pub(super) fn initialize(&self, params: &Map<String, Value>) -> Result<Value, RpcError> {
-        if params.get("protocolVersion").and_then(Value::as_u64).is_none() {
+        if params
+            .get("protocolVersion")
+            .and_then(Value::as_u64)
+            .is_none()
+        {
             return Err(RpcError::params("`protocolVersion` is a number"));
         }
         // A second one changes nothing.
@@ -89,7 +97,9 @@ impl AcpServer {
     /// Answers a request, and says what follows its answer.
     pub(super) async fn answer(&self, request: &Request, token: &CancellationToken) -> Answered {
         if self.shared.peer.client().is_none() {
-            return Err(RpcError::invalid_request("the first request is `initialize`")).into();
+            return Answered::failed(RpcError::invalid_request(
+                "the first request is `initialize`",
+            ));
         }
         let params = &request.params;
         match request.method.as_str() {
@@ -101,11 +111,10 @@ impl AcpServer {
             "session/close" => self.close(params).await.into(),
             "session/set_mode" => self.set_mode(params).await.into(),
             "session/set_config_option" => self.set_option(params).await.into(),
-            "authenticate" => Err(RpcError::params(
+            "authenticate" => Answered::failed(RpcError::params(
                 "there are no authentication methods, and none is needed: open a session",
-            ))
-            .into(),
-            other => Err(RpcError::no_method(other)).into(),
+            )),
+            other => Answered::failed(RpcError::no_method(other)),
         }
     }
 
@@ -121,11 +130,20 @@ impl AcpServer {
         self.all().clear();
     }
 
-    async fn open(&self, params: &Map<String, Value>, resume: Option<(String, bool)>) -> Result<Opened, RpcError> {
+    async fn open(
+        &self,
+        params: &Map<String, Value>,
+        resume: Option<(String, bool)>,
+    ) -> Result<Opened, RpcError> {
         let replays = resume.as_ref().is_some_and(|(_, replays)| *replays);
         let is_new = resume.is_none();
         let wanted = wanted(params, resume.map(|(id, _)| id))?;
-        let Shared { registry, settings, peer, .. } = &*self.shared;
+        let Shared {
+            registry,
+            settings,
+            peer,
+            ..
+        } = &*self.shared;
         let mut settings = settings.clone();
         settings.sandbox.add_dirs.extend(wanted.others);
         let request = OpenRequest {
@@ -139,15 +157,21 @@ impl AcpServer {
         let (live, notices) = opened.map_err(|error| not_opened(&error))?;
         let mut notes = wanted.notes;
         notes.extend(notices.into_iter().filter_map(words));
-        let name = peer.client().map_or_else(|| "acp".to_owned(), |client| client.name.clone());
+        let name = peer
+            .client()
+            .map_or_else(|| "acp".to_owned(), |client| client.name.clone());
         let view = if is_new {
             View::new(live.handle().from_start(&name))
         } else {
             let (snapshot, client) = live.handle().join(&name).await.map_err(rejected)?;
             if replays {
-                let main = live.kernels.first().map(|it| it.language.clone()).unwrap_or_default();
+                let main = live
+                    .kernels
+                    .first()
+                    .map(|it| it.language.clone())
+                    .unwrap_or_default();
                 let transcript = snapshot.transcript();
-                for update in replay::updates(&transcript, &main, &live.notebook, &live.directory) {
+                for update in replay::whole(&transcript, &main, &live.notebook, &live.directory) {
                     peer.update(&live.id, update).await;
                 }
             }
@@ -166,8 +190,12 @@ impl AcpServer {
             "modes": conversation.modes().await?,
             "configOptions": conversation.options().await?,
         });
-        self.all().insert(conversation.live.id.clone(), Arc::clone(&conversation));
-        Ok(Opened { result, conversation })
+        self.all()
+            .insert(conversation.live.id.clone(), Arc::clone(&conversation));
+        Ok(Opened {
+            result,
+            conversation,
+        })
     }
 
     async fn reopen(&self, params: &Map<String, Value>, replays: bool) -> Result<Opened, RpcError> {
@@ -189,7 +217,9 @@ impl AcpServer {
             None => 0,
             Some(cursor) => {
                 let number = cursor.as_str().and_then(|it| it.parse::<usize>().ok());
-                number.ok_or_else(|| RpcError::params("this `cursor` is not one of ours: begin without one"))?
+                number.ok_or_else(|| {
+                    RpcError::params("this `cursor` is not one of ours: begin without one")
+                })?
             }
         };
         let registry = self.shared.registry.clone();
@@ -229,7 +259,8 @@ impl AcpServer {
 
     async fn set_mode(&self, params: &Map<String, Value>) -> Result<Value, RpcError> {
         let conversation = self.conversation(params)?;
-        self.set_approval(&conversation, text(params, "modeId")?).await?;
+        self.set_approval(&conversation, text(params, "modeId")?)
+            .await?;
         let options = conversation.options().await?;
         let update = json!({ "sessionUpdate": "config_option_update", "configOptions": options });
         self.shared.peer.update(&conversation.live.id, update).await;
@@ -242,7 +273,8 @@ impl AcpServer {
         match text(params, "configId")? {
             choices::MODE => {
                 self.set_approval(&conversation, value).await?;
-                let update = json!({ "sessionUpdate": "current_mode_update", "currentModeId": value });
+                let update =
+                    json!({ "sessionUpdate": "current_mode_update", "currentModeId": value });
                 self.shared.peer.update(&conversation.live.id, update).await;
             }
             choices::MODEL => conversation.set_model(value.to_owned()).await?,
@@ -259,30 +291,44 @@ impl AcpServer {
 
     async fn set_approval(&self, conversation: &Conversation, mode: &str) -> Result<(), RpcError> {
         let approval = choices::approval(mode).ok_or_else(|| {
-            RpcError::params(format!("there is no mode `{mode}`: it is `on-risk`, `always` or `never`"))
+            RpcError::params(format!(
+                "there is no mode `{mode}`: it is `on-risk`, `always` or `never`"
+            ))
         })?;
         let by = self.shared.peer.client().map(|client| client.name.clone());
         let command = Command::SetApproval { approval };
-        let sent = conversation.live.handle().send(&by.unwrap_or_default(), command).await;
+        let sent = conversation
+            .live
+            .handle()
+            .send(&by.unwrap_or_default(), command)
+            .await;
         sent.map_err(rejected)?;
         Ok(())
     }
 
-    async fn prompt(&self, params: &Map<String, Value>, token: &CancellationToken) -> Result<Value, RpcError> {
+    async fn prompt(
+        &self,
+        params: &Map<String, Value>,
+        token: &CancellationToken,
+    ) -> Result<Value, RpcError> {
         let conversation = self.conversation(params)?;
         let Some(blocks) = params.get("prompt").and_then(Value::as_array).cloned() else {
             return Err(RpcError::params("`prompt` is a list of content blocks"));
         };
         let directory = conversation.live.directory.clone();
-        let meaning = tokio::task::spawn_blocking(move || {
+        let meaning = tokio::task::spawn_blocking(move || -> Result<Meaning, RpcError> {
             let question = prompt::question(&blocks, &directory)?;
             Ok(commands::meaning(question, |file| Path::new(file).exists()))
         });
-        let meaning = meaning.await.map_err(|error| RpcError::internal(error.to_string()))??;
+        let meaning = meaning
+            .await
+            .map_err(|error| RpcError::internal(error.to_string()))??;
         let turn = |command, until| conversation.turn(command, until, token);
         let reason = match meaning {
             Meaning::Turn(command) => turn(command, Until::Idle).await?,
-            Meaning::Undo { to, anyway } => turn(Command::Undo { to, anyway }, Until::Undone).await?,
+            Meaning::Undo { to, anyway } => {
+                turn(Command::Undo { to, anyway }, Until::Undone).await?
+            }
             Meaning::Restore => turn(Command::Restore { replay: true }, Until::Restored).await?,
             other => {
                 let words = said::answer(&self.shared.settings, &conversation.live, other).await;
@@ -299,13 +345,20 @@ impl AcpServer {
         let id = text(params, "sessionId")?;
         let found = self.all().get(id).cloned();
         found.ok_or_else(|| {
-            RpcError::new(-32002, 404, format!("the session `{id}` is not open: use session/new or session/load"))
+            RpcError::new(
+                -32002,
+                404,
+                format!("the session `{id}` is not open: use session/new or session/load"),
+            )
         })
     }
 
     /// Whole after every change.
     fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<Conversation>>> {
-        self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -318,32 +371,38 @@ pub(super) struct Opened {
 /// The answer to a request, and what begins once the client has it.
 pub(super) struct Answered {
     pub(super) outcome: Result<Value, RpcError>,
-    begins: Option<Arc<Conversation>>,
+    pub(super) begins: Option<Arc<Conversation>>,
 }
 
 impl Answered {
-    /// The client has the answer.
-    pub(super) fn sent(self) {
-        if let Some(conversation) = self.begins {
-            conversation.begin();
+    fn failed(error: RpcError) -> Self {
+        Self {
+            outcome: Err(error),
+            begins: None,
         }
     }
 }
 
 impl From<Result<Value, RpcError>> for Answered {
     fn from(outcome: Result<Value, RpcError>) -> Self {
-        Self { outcome, begins: None }
+        Self {
+            outcome,
+            begins: None,
+        }
     }
 }
 
 impl From<Result<Opened, RpcError>> for Answered {
     fn from(opened: Result<Opened, RpcError>) -> Self {
         match opened {
-            Ok(Opened { result, conversation }) => Self {
+            Ok(Opened {
+                result,
+                conversation,
+            }) => Self {
                 outcome: Ok(result),
                 begins: Some(conversation),
             },
-            Err(error) => Self { outcome: Err(error), begins: None },
+            Err(error) => Self::failed(error),
         }
     }
 }
@@ -361,8 +420,13 @@ fn wanted(params: &Map<String, Value>, resume: Option<String>) -> Result<Wanted,
             "the workspace would be `/`, all of this machine: open a project in the editor first",
         ));
     }
-    let others = params.get("additionalDirectories").and_then(Value::as_array);
-    let others = others.into_iter().flatten().map(|it| directory_of(it.as_str()));
+    let others = params
+        .get("additionalDirectories")
+        .and_then(Value::as_array);
+    let others = others
+        .into_iter()
+        .flatten()
+        .map(|it| directory_of(it.as_str()));
     let others = others.collect::<Result<_, _>>()?;
     let servers = params.get("mcpServers").and_then(Value::as_array);
     let notes = if servers.is_some_and(|servers| !servers.is_empty()) {
@@ -370,7 +434,12 @@ fn wanted(params: &Map<String, Value>, resume: Option<String>) -> Result<Wanted,
     } else {
         Vec::new()
     };
-    Ok(Wanted { directory, others, resume, notes })
+    Ok(Wanted {
+        directory,
+        others,
+        resume,
+        notes,
+    })
 }
 
 fn directory_of(named: Option<&str>) -> Result<PathBuf, RpcError> {
@@ -380,10 +449,14 @@ fn directory_of(named: Option<&str>) -> Result<PathBuf, RpcError> {
 fn directory(named: &str) -> Result<PathBuf, RpcError> {
     let path = Path::new(named);
     if !path.is_absolute() {
-        return Err(RpcError::params(format!("`{named}` is not an absolute path")));
+        return Err(RpcError::params(format!(
+            "`{named}` is not an absolute path"
+        )));
     }
     let found = path.canonicalize();
-    let found = found.map_err(|error| RpcError::params(format!("the directory `{named}` cannot be used: {error}")))?;
+    let found = found.map_err(|error| {
+        RpcError::params(format!("the directory `{named}` cannot be used: {error}"))
+    })?;
     if found.is_dir() {
         Ok(found)
     } else {
@@ -393,7 +466,9 @@ fn directory(named: &str) -> Result<PathBuf, RpcError> {
 
 fn not_opened(error: &RegistryError) -> RpcError {
     match error {
-        RegistryError::Unknown(id) => RpcError::new(-32002, 404, format!("there is no session `{id}`")),
+        RegistryError::Unknown(id) => {
+            RpcError::new(-32002, 404, format!("there is no session `{id}`"))
+        }
         RegistryError::Failed(failure) => RpcError::internal(match &failure.hint {
             Some(hint) => format!("{}; {hint}", failure.message),
             None => failure.message.clone(),

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::peer::Peer;
-use super::server::AcpServer;
+use super::server::{AcpServer, Answered};
 use crate::app::SessionSettings;
 use crate::app::registry::Registry;
 use crate::rpc::{self, Incoming, LONGEST, Line, Request, RpcError, next_line};
@@ -50,7 +50,8 @@ pub async fn serve(
         match next_line(&mut input, &mut line).await {
             Ok(Line::Whole) => connection.take(&line).await,
             Ok(Line::TooLong) => {
-                let words = format!("a message has at most {LONGEST} bytes: link to large files instead");
+                let words =
+                    format!("a message has at most {LONGEST} bytes: link to large files instead");
                 let error = RpcError::invalid_request(words);
                 connection.peer.send(error.answer(&Value::Null)).await;
             }
@@ -128,10 +129,12 @@ impl Connection {
         let (server, peer) = (self.server.clone(), self.peer.clone());
         let running = Arc::clone(&self.running);
         task::spawn("acp request", async move {
-            let answered = server.answer(&request, &token).await;
+            let Answered { outcome, begins } = server.answer(&request, &token).await;
             lock(&running).remove(&key);
-            peer.send(rpc::answer(&request.id, answered.outcome.clone())).await;
-            answered.sent();
+            peer.send(rpc::answer(&request.id, outcome)).await;
+            if let Some(conversation) = begins {
+                conversation.begin();
+            }
         })
         .detach();
     }

@@ -79,7 +79,12 @@ impl ShownCell {
         for output in &self.code.outputs.to_notebook() {
             match output {
                 Output::Stream { text: piece, .. } => text.add(&ansi::strip(piece)),
-                Output::Error { traceback, ename, evalue } => {
+                Output::Error {
+                    traceback,
+                    ename,
+                    evalue,
+                    ..
+                } => {
                     let lines = traceback.join("\n");
                     let lines = if lines.trim().is_empty() {
                         format!("{ename}: {evalue}")
@@ -109,10 +114,14 @@ impl ShownCell {
     fn outcome(&self) -> Option<String> {
         Some(match &self.code.status {
             CodeStatus::Declined(None) => "It was declined and did not run.".to_owned(),
-            CodeStatus::Declined(Some(words)) => format!("It was declined and did not run: {words}"),
+            CodeStatus::Declined(Some(words)) => {
+                format!("It was declined and did not run: {words}")
+            }
             CodeStatus::NotRun(words) => format!("It did not run: {words}"),
             CodeStatus::Finished(Verdict::Interrupted) => "It was interrupted.".to_owned(),
-            CodeStatus::Finished(Verdict::TimedOut) => "It ran too long and was stopped.".to_owned(),
+            CodeStatus::Finished(Verdict::TimedOut) => {
+                "It ran too long and was stopped.".to_owned()
+            }
             CodeStatus::Finished(Verdict::KernelDied(reason)) => {
                 format!("The kernel died while it ran: {reason}.")
             }
@@ -135,13 +144,26 @@ impl ShownCell {
 pub(super) fn title(language: &str, source: &str) -> String {
     let mut lines = source.lines().map(str::trim);
     let first = lines.find(|line| !line.is_empty()).unwrap_or_default();
-    let mut line: String = first.chars().filter(|c| !c.is_control()).take(TITLE).collect();
+    let mut line: String = first
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(TITLE)
+        .collect();
     if source.trim().len() > line.len() {
         line.push('…');
     }
     let mut name = language.chars();
-    let name: String = name.next().map(|c| c.to_ascii_uppercase()).into_iter().chain(name).collect();
-    if line.is_empty() { name } else { format!("{name}: {line}") }
+    let name: String = name
+        .next()
+        .map(|c| c.to_ascii_uppercase())
+        .into_iter()
+        .chain(name)
+        .collect();
+    if line.is_empty() {
+        name
+    } else {
+        format!("{name}: {line}")
+    }
 }
 
 /// The code in the form of a tool's arguments.
@@ -194,11 +216,15 @@ fn show(
     let path = file.map(|file| beside(notebook, &file.beside_notebook));
     if let Some(mime) = data.raster() {
         text.flush(content);
-        let picture = data.text_of(mime).map(|it| it.replace(char::is_whitespace, ""));
+        let picture = data
+            .text_of(mime)
+            .map(|it| it.replace(char::is_whitespace, ""));
         let fits = picture.filter(|it| it.len() <= PICTURE.min(*left));
         if let Some(picture) = fits {
             *left -= picture.len();
-            content.push(block(&json!({ "type": "image", "mimeType": mime, "data": picture })));
+            content.push(block(
+                &json!({ "type": "image", "mimeType": mime, "data": picture }),
+            ));
         } else if path.is_none() {
             content.push(block(&text_block(&shown_text(data))));
         }
@@ -208,7 +234,11 @@ fn show(
     if let Some(path) = path {
         text.add_line(&shown_text(data));
         text.flush(content);
-        let mime = if data.contains(IMAGE_SVG) { "image/svg+xml" } else { "text/html" };
+        let mime = if data.contains(IMAGE_SVG) {
+            "image/svg+xml"
+        } else {
+            "text/html"
+        };
         content.push(block(&file_link(&path, Some(mime))));
         return;
     }
@@ -280,9 +310,15 @@ mod tests {
     fn a_title_is_one_line() {
         assert_eq!(title("python", "\n  x = 1\n"), "Python: x = 1");
         assert_eq!(title("r", "x\ny"), "R: x…");
-        assert_eq!(title("bash", "echo \u{1b}[2K hidden"), "Bash: echo [2K hidden…");
+        assert_eq!(
+            title("bash", "echo \u{1b}[2K hidden"),
+            "Bash: echo [2K hidden…"
+        );
         assert_eq!(title("python", ""), "Python");
-        assert_eq!(title("", &"é".repeat(200)), format!(": {}…", "é".repeat(80)));
+        assert_eq!(
+            title("", &"é".repeat(200)),
+            format!(": {}…", "é".repeat(80))
+        );
     }
 
     #[test]

@@ -27,7 +27,11 @@ pub(super) fn asked(cell: &str, text: &str) -> Value {
 
 /// What a person should know besides: a paragraph of its own.
 pub(super) fn notice(words: &str) -> Value {
-    chunk("agent_message", None, &text_block(&format!("\n\n> {}\n\n", words.trim().replace('\n', "\n> "))))
+    chunk(
+        "agent_message",
+        None,
+        &text_block(&format!("\n\n> {}\n\n", words.trim().replace('\n', "\n> "))),
+    )
 }
 
 /// The answer of a slash command.
@@ -64,7 +68,9 @@ pub(super) fn tool_call(fields: Value) -> Value {
 
 /// The model writes code: its cell is announced.
 pub(super) fn writing(cell: &str) -> Value {
-    tool_call(json!({ "toolCallId": cell, "title": "Writing code", "kind": "execute", "status": "pending" }))
+    tool_call(
+        json!({ "toolCallId": cell, "title": "Writing code", "kind": "execute", "status": "pending" }),
+    )
 }
 
 /// What the event says by itself; nothing for those that [`super::conversation`] handles, or that are for others.
@@ -77,7 +83,11 @@ pub(super) fn of_event(event: &EventKind) -> Option<Value> {
         EventKind::CodeForbidden { cell, ruling } => {
             notice(&format!("Cell {cell} does not run. {}", forbidden(ruling)))
         }
-        EventKind::OutputRead { cell, arguments, answer } => tool_call(json!({
+        EventKind::OutputRead {
+            cell,
+            arguments,
+            answer,
+        } => tool_call(json!({
             "toolCallId": cell,
             "title": "Read more of an output",
             "kind": "read",
@@ -88,41 +98,79 @@ pub(super) fn of_event(event: &EventKind) -> Option<Value> {
         EventKind::StillRunning { interrupts, .. } => thought(&format!(
             "The code was interrupted ({interrupts}) and still runs. Cancel again to start its kernel anew.\n"
         )),
-        EventKind::Retrying { message, wait_ms, attempt, of, .. } => thought(&format!(
+        EventKind::Retrying {
+            message,
+            wait_ms,
+            attempt,
+            of,
+            ..
+        } => thought(&format!(
             "{message}; the model is asked again in {} s ({attempt} of {of}).\n",
             wait_ms.div_ceil(1000)
         )),
-        EventKind::CompactionStarted { tokens, .. } => {
-            thought(&format!("The conversation is being compacted (about {tokens} tokens).\n"))
-        }
-        EventKind::Compacted { tokens_before, tokens_after, .. } => notice(&format!(
+        EventKind::CompactionStarted { tokens, .. } => thought(&format!(
+            "The conversation is being compacted (about {tokens} tokens).\n"
+        )),
+        EventKind::Compacted {
+            tokens_before,
+            tokens_after,
+            ..
+        } => notice(&format!(
             "The conversation was compacted for the model: about {tokens_after} tokens instead of {tokens_before}. The notebook keeps \
              all of it."
         )),
-        EventKind::KernelDied { kernel, reason } => {
-            notice(&format!("The kernel `{kernel}` died ({reason}), and its variables are gone. A new one starts."))
-        }
-        EventKind::KernelFailed { kernel, message, log } => {
+        EventKind::KernelDied { kernel, reason } => notice(&format!(
+            "The kernel `{kernel}` died ({reason}), and its variables are gone. A new one starts."
+        )),
+        EventKind::KernelFailed {
+            kernel,
+            message,
+            log,
+        } => {
             let log = log.as_deref().unwrap_or_default().trim();
-            let log = if log.is_empty() { String::new() } else { format!("\n\n{}", tool_call::fenced("", log)) };
-            notice(&format!("The kernel `{kernel}` could not be started: {message}{log}"))
+            let log = if log.is_empty() {
+                String::new()
+            } else {
+                format!("\n\n{}", tool_call::fenced("", log))
+            };
+            notice(&format!(
+                "The kernel `{kernel}` could not be started: {message}{log}"
+            ))
         }
         EventKind::KernelBusy { kernel, .. } => notice(&format!(
             "The kernel `{kernel}` that the session left running is busy. It is waited for; `/restart` goes on in a new one."
         )),
-        EventKind::SessionResumed { memory: KernelMemory::Gone, code_cells, .. } if *code_cells > 0 => notice(&format!(
+        EventKind::SessionResumed {
+            memory: KernelMemory::Gone,
+            code_cells,
+            ..
+        } if *code_cells > 0 => notice(&format!(
             "The kernel is new and the variables of this session are gone. `/restore` runs its {code_cells} cells of code again."
         )),
-        EventKind::CellReplayed { number, of, differences, .. } => {
-            let differs = if differences.is_empty() { String::new() } else { format!(": {}", differences.join("; ")) };
+        EventKind::CellReplayed {
+            number,
+            of,
+            differences,
+            ..
+        } => {
+            let differs = if differences.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", differences.join("; "))
+            };
             thought(&format!("Cell {number} of {of} ran again{differs}.\n"))
         }
-        EventKind::SessionRestored { by: RestoredBy::Replay, ran, differing, .. } => {
-            notice(&format!("{ran} cells ran again; the outputs of {differing} are different."))
-        }
-        EventKind::ModelUnchanged { model, message } => {
-            notice(&format!("The model `{model}` cannot be used: {message}. The old one goes on."))
-        }
+        EventKind::SessionRestored {
+            by: RestoredBy::Replay,
+            ran,
+            differing,
+            ..
+        } => notice(&format!(
+            "{ran} cells ran again; the outputs of {differing} are different."
+        )),
+        EventKind::ModelUnchanged { model, message } => notice(&format!(
+            "The model `{model}` cannot be used: {message}. The old one goes on."
+        )),
         EventKind::FollowUps { questions } => {
             let lines: Vec<String> = questions.iter().map(|it| format!("- {it}")).collect();
             answer(&format!("\n\nYou could ask next:\n{}\n", lines.join("\n")))
@@ -143,7 +191,10 @@ fn forbidden(ruling: &Ruling) -> String {
 
 /// Why a person is asked about code, with what was found in it.
 pub(super) fn question(reason: &str, findings: &[Finding]) -> String {
-    let mut text = format!("**May this code run?** It is asked about because {}.", reason.trim_end_matches('.'));
+    let mut text = format!(
+        "**May this code run?** It is asked about because {}.",
+        reason.trim_end_matches('.')
+    );
     for finding in findings {
         text.push_str("\n- ");
         text.push_str(&finding.words());
@@ -157,21 +208,32 @@ pub(super) fn question(reason: &str, findings: &[Finding]) -> String {
 /// What went wrong, for turns that failed.
 pub(super) fn end(end: &TurnEnd) -> Result<(&'static str, Option<String>), String> {
     Ok(match end {
-        TurnEnd::Done | TurnEnd::Planned | TurnEnd::CellFailed => ("end_turn", None),
-        TurnEnd::Declined => ("end_turn", None),
+        TurnEnd::Done | TurnEnd::Planned | TurnEnd::CellFailed | TurnEnd::Declined => {
+            ("end_turn", None)
+        }
         TurnEnd::Interrupted => ("cancelled", None),
         TurnEnd::StepLimit { steps } => (
             "max_turn_requests",
-            Some(format!("The model used all its {steps} requests for this question.")),
+            Some(format!(
+                "The model used all its {steps} requests for this question."
+            )),
         ),
         TurnEnd::Repeating => (
             "end_turn",
             Some("The same code failed three times in the same way, so the turn ended.".to_owned()),
         ),
-        TurnEnd::Budget { message } => ("max_tokens", Some(format!("The budget is spent: {message}"))),
-        TurnEnd::ModelFailed { message, key_variable } => {
+        TurnEnd::Budget { message } => (
+            "max_tokens",
+            Some(format!("The budget is spent: {message}")),
+        ),
+        TurnEnd::ModelFailed {
+            message,
+            key_variable,
+        } => {
             return Err(match key_variable {
-                Some(variable) => format!("the model could not be asked: {message} (its key is in `{variable}`)"),
+                Some(variable) => {
+                    format!("the model could not be asked: {message} (its key is in `{variable}`)")
+                }
                 None => format!("the model could not be asked: {message}"),
             });
         }
@@ -182,7 +244,11 @@ pub(super) fn end(end: &TurnEnd) -> Result<(&'static str, Option<String>), Strin
 /// What a person is asked at a limit or about a plan, and what the answers are called.
 pub(super) fn go_on(end: &TurnEnd) -> (String, &'static str, &'static str) {
     match end {
-        TurnEnd::Planned => ("Carry out this plan?".to_owned(), "Carry it out", "Do not carry it out"),
+        TurnEnd::Planned => (
+            "Carry out this plan?".to_owned(),
+            "Carry it out",
+            "Do not carry it out",
+        ),
         TurnEnd::StepLimit { steps } => (
             format!("The model used {steps} requests for this question. Go on?"),
             "Go on",
@@ -194,6 +260,11 @@ pub(super) fn go_on(end: &TurnEnd) -> (String, &'static str, &'static str) {
             "Go on",
             "Stop here",
         ),
-        _ => ("Go on?".to_owned(), "Go on", "Stop here"),
+        TurnEnd::Done
+        | TurnEnd::CellFailed
+        | TurnEnd::Interrupted
+        | TurnEnd::Declined
+        | TurnEnd::ModelFailed { .. }
+        | TurnEnd::KernelFailed { .. } => ("Go on?".to_owned(), "Go on", "Stop here"),
     }
 }

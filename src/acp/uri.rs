@@ -1,5 +1,6 @@
 //! Files as `file:` addresses.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// The address of a file; `path` is absolute.
@@ -10,7 +11,9 @@ pub(super) fn of_file(path: &Path) -> String {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
                 uri.push(char::from(*byte));
             }
-            other => uri.push_str(&format!("%{other:02X}")),
+            other => {
+                let _ = write!(uri, "%{other:02X}");
+            }
         }
     }
     uri
@@ -53,7 +56,14 @@ mod tests {
         let found = |uri: &str| to_file(uri).map(|path| path.display().to_string());
         assert_eq!(found("file:///a/b.py#L3:7"), Some("/a/b.py".to_owned()));
         assert_eq!(found("file://localhost/a"), Some("/a".to_owned()));
-        for none in ["https://a/b", "file://host/a", "file:///a%0", "file:///a%zz", "file:///%00", "a"] {
+        for none in [
+            "https://a/b",
+            "file://host/a",
+            "file:///a%0",
+            "file:///a%zz",
+            "file:///%00",
+            "a",
+        ] {
             assert_eq!(found(none), None, "{none}");
         }
     }

@@ -65,14 +65,20 @@ mod tests {
         let root = dir.path().canonicalize().unwrap();
         let kept = |bytes: &[u8], name: &str| {
             let path = keep(bytes, name, &root).unwrap();
-            path.strip_prefix(root.join(PLACE)).unwrap().display().to_string()
+            path.strip_prefix(root.join(PLACE))
+                .unwrap()
+                .display()
+                .to_string()
         };
         assert_eq!(kept(b"1", "a.png"), "a.png");
         assert_eq!(kept(b"2", "a.png"), "a-2.png");
         assert_eq!(kept(b"1", "a.png"), "a.png");
         assert_eq!(kept(b"1", "../../etc/passwd"), "etcpasswd");
         assert_eq!(kept(b"1", "/"), "attachment");
-        assert_eq!(std::fs::read(root.join(".sponde/.gitignore")).unwrap(), b"*\n");
+        assert_eq!(
+            std::fs::read(root.join(".sponde/.gitignore")).unwrap(),
+            b"*\n"
+        );
         let other = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(&root, other.path().join(".sponde")).unwrap();
         assert!(keep(b"x", "a.png", &other.path().canonicalize().unwrap()).is_err());

@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 use super::call::Call;
 use super::caller::{Caller, unintroduced};
 use super::change::Followed;
-use crate::rpc::{self, Incoming, LONGEST, Line, Questions, Request, RpcError, next_line};
 use super::state::McpServer;
+use crate::rpc::{self, Incoming, LONGEST, Line, Questions, Request, RpcError, next_line};
 use crate::task::{self, Task};
 
 /// Messages that wait for the client to read.

@@ -16,9 +16,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
-use crate::rpc::RpcError;
 use super::state::McpServer;
 use crate::app::executor::{DEFAULT, ExecutorError};
+use crate::rpc::RpcError;
 
 /// What a tool does to the world, as clients are told.
 #[derive(Clone, Copy)]

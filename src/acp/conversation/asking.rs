@@ -45,7 +45,10 @@ impl Follower {
         let cell = cell.to_owned();
         let decide = {
             let cell = cell.clone();
-            move |answer| Command::Decide { cell, decision: decision(answer) }
+            move |answer| Command::Decide {
+                cell,
+                decision: decision(&answer),
+            }
         };
         self.ask(cell, "session/request_permission", params, decide);
     }
@@ -55,15 +58,20 @@ impl Follower {
         let cell = cell.to_owned();
         let has_forms = self.peer.client().is_some_and(|client| client.has_forms);
         let refused = if password {
-            Some("passwords are not asked for in a form of the editor: take them from the environment")
+            Some(
+                "passwords are not asked for in a form of the editor: take them from the environment",
+            )
         } else if has_forms {
             None
         } else {
-            Some("the editor cannot ask for a line (it has no elicitation forms): put the value into the code")
+            Some(
+                "the editor cannot ask for a line (it has no elicitation forms): put the value into the code",
+            )
         };
         if let Some(reason) = refused {
             let reason = reason.to_owned();
-            self.questions.push(async move { Some(Command::RefuseInput { cell, reason }) }.boxed());
+            self.questions
+                .push(async move { Some(Command::RefuseInput { cell, reason }) }.boxed());
             return;
         }
         let message = match prompt.trim() {
@@ -96,7 +104,8 @@ impl Follower {
         let (question, yes, no) = updates::go_on(end);
         self.asked += 1;
         let tool = format!("go-on-{}", self.asked);
-        let fields = json!({ "toolCallId": tool, "title": question, "kind": "other", "status": "pending" });
+        let fields =
+            json!({ "toolCallId": tool, "title": question, "kind": "other", "status": "pending" });
         self.tell(updates::tool_call(fields.clone())).await;
         let params = json!({
             "sessionId": self.live.id,
@@ -106,10 +115,20 @@ impl Follower {
         let (peer, session) = (self.peer.clone(), self.live.id.clone());
         let settled = self.settles(GO_ON.to_owned());
         let asking = async move {
-            let answer = peer.ask("session/request_permission", &params, &settled).await;
+            let answer = peer
+                .ask("session/request_permission", &params, &settled)
+                .await;
             let go_on = answer.map(|answer| selected(&answer).as_deref() == Some(ALLOW));
-            let status = if go_on == Some(true) { "completed" } else { "failed" };
-            peer.update(&session, updates::tool_update(&tool, json!({ "status": status }))).await;
+            let status = if go_on == Some(true) {
+                "completed"
+            } else {
+                "failed"
+            };
+            peer.update(
+                &session,
+                updates::tool_update(&tool, json!({ "status": status })),
+            )
+            .await;
             go_on.map(|go_on| Command::Continue { go_on, words: None })
         };
         self.questions.push(asking.boxed());
@@ -163,9 +182,8 @@ fn selected(answer: &Result<Value, Unanswered>) -> Option<String> {
 }
 
 /// A dialog that was closed, or could not be shown, is a no that ends the turn.
-#[expect(clippy::needless_pass_by_value, reason = "it is what the question gives")]
-fn decision(answer: Result<Value, Unanswered>) -> Decision {
-    match selected(&answer).as_deref() {
+fn decision(answer: &Result<Value, Unanswered>) -> Decision {
+    match selected(answer).as_deref() {
         Some(ALLOW) => Decision::Run,
         Some(ALWAYS) => Decision::Always,
         Some(NEVER) => Decision::Never,
@@ -177,14 +195,17 @@ fn decision(answer: Result<Value, Unanswered>) -> Decision {
 }
 
 /// The line that a person typed.
-#[expect(clippy::needless_pass_by_value, reason = "it is what the question gives")]
 fn line(answer: Result<Value, Unanswered>) -> Result<String, String> {
     let answer = answer.map_err(|error| error.to_string())?;
     match answer.get("action").and_then(Value::as_str) {
         Some("accept") => {
-            let value = answer.get("content").and_then(|content| content.get("value"));
+            let value = answer
+                .get("content")
+                .and_then(|content| content.get("value"));
             let value = value.and_then(Value::as_str);
-            value.map(str::to_owned).ok_or_else(|| "the form came back empty".to_owned())
+            value
+                .map(str::to_owned)
+                .ok_or_else(|| "the form came back empty".to_owned())
         }
         Some("decline") => Err("the user declined to answer".to_owned()),
         _ => Err("the user did not answer".to_owned()),
@@ -198,11 +219,11 @@ mod tests {
     #[test]
     fn only_a_chosen_option_runs_code() {
         let chosen = |id: &str| Ok(json!({"outcome": {"outcome": "selected", "optionId": id}}));
-        assert_eq!(decision(chosen("allow")), Decision::Run);
-        assert_eq!(decision(chosen("always")), Decision::Always);
-        assert_eq!(decision(chosen("never")), Decision::Never);
+        assert_eq!(decision(&chosen("allow")), Decision::Run);
+        assert_eq!(decision(&chosen("always")), Decision::Always);
+        assert_eq!(decision(&chosen("never")), Decision::Never);
         let reason = Some(REJECTED.to_owned());
-        assert_eq!(decision(chosen("reject")), Decision::Decline { reason });
+        assert_eq!(decision(&chosen("reject")), Decision::Decline { reason });
         let no = Decision::Decline { reason: None };
         for answer in [
             chosen("other"),
@@ -211,7 +232,7 @@ mod tests {
             Ok(json!(null)),
             Err(Unanswered::Gone),
         ] {
-            assert_eq!(decision(answer.clone()), no, "{answer:?}");
+            assert_eq!(decision(&answer), no, "{answer:?}");
         }
     }
 
@@ -221,8 +242,14 @@ mod tests {
         assert_eq!(line(Ok(accepted)), Ok("Ada".to_owned()));
         for (answer, reason) in [
             (json!({"action": "accept"}), "the form came back empty"),
-            (json!({"action": "accept", "content": {"value": 1}}), "the form came back empty"),
-            (json!({"action": "decline", "content": {"value": "x"}}), "the user declined to answer"),
+            (
+                json!({"action": "accept", "content": {"value": 1}}),
+                "the form came back empty",
+            ),
+            (
+                json!({"action": "decline", "content": {"value": "x"}}),
+                "the user declined to answer",
+            ),
             (json!({"action": "cancel"}), "the user did not answer"),
             (json!(7), "the user did not answer"),
         ] {

@@ -53,7 +53,9 @@ impl Cells {
     /// The model writes code of a cell.
     pub(super) async fn written(&mut self, cell: &str) {
         if self.writing.insert(cell.to_owned()) && self.announce(cell) {
-            self.peer.update(&self.live.id, updates::writing(cell)).await;
+            self.peer
+                .update(&self.live.id, updates::writing(cell))
+                .await;
         }
     }
 
@@ -61,7 +63,9 @@ impl Cells {
     pub(super) async fn give_up_written(&mut self) {
         for cell in std::mem::take(&mut self.writing) {
             let fields = json!({ "title": "Code that was not completed", "status": "failed" });
-            self.peer.update(&self.live.id, updates::tool_update(&cell, fields)).await;
+            self.peer
+                .update(&self.live.id, updates::tool_update(&cell, fields))
+                .await;
         }
     }
 
@@ -79,9 +83,17 @@ impl Cells {
 
     /// A cell as it is in the session now.
     pub(super) async fn look(&self, cell: &str) -> Option<ShownCell> {
-        let main = self.live.kernels.first().map(|it| it.language.clone()).unwrap_or_default();
+        let main = self
+            .live
+            .kernels
+            .first()
+            .map(|it| it.language.clone())
+            .unwrap_or_default();
         let id = cell.to_owned();
-        let look = self.live.handle().look(move |all| ShownCell::of(all.cell(&id)?, &main));
+        let look = self
+            .live
+            .handle()
+            .look(move |all| ShownCell::of(all.cell(&id)?, &main));
         look.await.ok().flatten()
     }
 

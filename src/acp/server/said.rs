@@ -1,5 +1,6 @@
 //! The slash commands that show something and are no turn.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::Value;
@@ -20,7 +21,11 @@ const VARIABLES: usize = 200;
 const FIELD: usize = 80;
 
 /// The answer to `wanted`, as updates.
-pub(super) async fn answer(settings: &SessionSettings, live: &LiveSession, wanted: Meaning) -> Vec<Value> {
+pub(super) async fn answer(
+    settings: &SessionSettings,
+    live: &LiveSession,
+    wanted: Meaning,
+) -> Vec<Value> {
     let text = match wanted {
         Meaning::Variables => variables(live).await,
         Meaning::Files => files(live).await,
@@ -62,11 +67,11 @@ fn table(list: &VariableList) -> String {
     let mut text = String::from("| name | type | shape | value |\n|---|---|---|---|\n");
     for it in list.variables.iter().take(VARIABLES) {
         let fields = [&it.name, &it.kind, &it.extent(), &it.preview].map(|field| cell(field));
-        text.push_str(&format!("| {} |\n", fields.join(" | ")));
+        let _ = writeln!(text, "| {} |", fields.join(" | "));
     }
     let more = list.more + list.variables.len().saturating_sub(VARIABLES);
     if more > 0 {
-        text.push_str(&format!("\n{more} more\n"));
+        let _ = writeln!(text, "\n{more} more");
     }
     text
 }
@@ -80,11 +85,16 @@ fn cell(text: &str) -> String {
         c => c,
     });
     let plain: String = plain.collect();
-    if plain.trim().is_empty() { String::new() } else { format!("`{plain}`") }
+    if plain.trim().is_empty() {
+        String::new()
+    } else {
+        format!("`{plain}`")
+    }
 }
 
 async fn files(live: &LiveSession) -> String {
-    let Ok(QueryAnswer::ChangedFiles { files }) = live.asides.answer(Query::ChangedFiles).await else {
+    let Ok(QueryAnswer::ChangedFiles { files }) = live.asides.answer(Query::ChangedFiles).await
+    else {
         return "The session has ended.".to_owned();
     };
     if files.is_empty() {
@@ -106,8 +116,14 @@ async fn status(live: &LiveSession) -> String {
     let Ok(status) = live.handle().status().await else {
         return "The session has ended.".to_owned();
     };
-    let window = status.context.window.map_or_else(String::new, |window| format!(" of {window}"));
-    let cost = status.spent.cost_usd.map_or_else(String::new, |cost| format!(", ${cost:.4}"));
+    let window = status
+        .context
+        .window
+        .map_or_else(String::new, |window| format!(" of {window}"));
+    let cost = status
+        .spent
+        .cost_usd
+        .map_or_else(String::new, |cost| format!(", ${cost:.4}"));
     format!(
         "- Model: {}\n- Context: about {}{window} tokens\n- Spent: {} requests, {} tokens sent, {} received{cost}\n- Approval: {}\n- \
          Sandbox: {}\n- Directory: `{}`\n- Notebook: `{}`",
@@ -123,9 +139,14 @@ async fn status(live: &LiveSession) -> String {
     )
 }
 
-async fn export(settings: &SessionSettings, live: &LiveSession, file: &str) -> Result<Exported, String> {
-    let format = Exported::of_file(Path::new(file))
-        .ok_or_else(|| format!("What should `{file}` be? Its ending says it: .ipynb, .html, .md or .py."))?;
+async fn export(
+    settings: &SessionSettings,
+    live: &LiveSession,
+    file: &str,
+) -> Result<Exported, String> {
+    let format = Exported::of_file(Path::new(file)).ok_or_else(|| {
+        format!("What should `{file}` be? Its ending says it: .ipynb, .html, .md or .py.")
+    })?;
     let workspace = Workspace::new(&live.directory, settings.sandbox.level);
     let transcript = live.handle().look(Clone::clone).await;
     let transcript = transcript.map_err(|error| format!("It was not exported: {error}."))?;
@@ -136,7 +157,9 @@ async fn export(settings: &SessionSettings, live: &LiveSession, file: &str) -> R
         }
         let text = format.render(&transcript, &name);
         let written = workspace.write(&to, text.as_bytes());
-        written.map(|_| format).map_err(|error| format!("It was not exported: {error}."))
+        written
+            .map(|_| format)
+            .map_err(|error| format!("It was not exported: {error}."))
     });
     written.await.unwrap_or_else(|error| Err(error.to_string()))
 }
@@ -163,6 +186,9 @@ mod tests {
             table(&list),
             "| name | type | shape | value |\n|---|---|---|---|\n| `df` | `DataFrame` | `3 x 2` | `a ¦ b 'c'` |\n\n2 more\n"
         );
-        assert_eq!(table(&VariableList::default()), "There are no variables yet.");
+        assert_eq!(
+            table(&VariableList::default()),
+            "There are no variables yet."
+        );
     }
 }

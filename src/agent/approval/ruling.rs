@@ -63,7 +63,9 @@ impl Ruling {
     pub fn words_for_model(&self) -> String {
         let mut words = String::from(match self.by {
             RuledBy::Remembered => "the user lets no such code run in this session",
-            _ => "a rule of the user forbids this code",
+            RuledBy::Policy { .. } | RuledBy::Rule { .. } | RuledBy::Person { .. } => {
+                "a rule of the user forbids this code"
+            }
         });
         for (at, finding) in self.findings.iter().enumerate() {
             words.push_str(if at == 0 { ": " } else { "; " });

@@ -8,8 +8,10 @@ use super::{Pipes, fixture, python, seen, start};
 use crate::aimock::Aimock;
 use crate::support::Sponde;
 
-const PLOT: &str =
-    "import matplotlib.pyplot as plt\nprint('drawn')\nplt.plot([n * n for n in range(5)])\nplt.show()";
+const PLOT: &str = "import matplotlib.pyplot as plt\nprint('drawn')\nplt.plot([n * n for n in range(5)])\nplt.show()";
+
+/// Takes no notice of being interrupted.
+const STUBBORN: &str = "print('stuck', flush=True)\nwhile True:\n    try:\n        while True:\n            pass\n    except KeyboardInterrupt:\n        pass";
 
 /// Replies by the question and how often the model was asked before.
 fn replies(scripted: &[(&str, u64, Value)]) -> Value {
@@ -27,7 +29,8 @@ fn says(words: &str) -> Value {
 }
 
 async fn model() -> Aimock {
-    let looks = "import os\nprint(sorted(os.listdir('.sponde/attachments')), open('rain fall.csv').read())";
+    let looks =
+        "import os\nprint(sorted(os.listdir('.sponde/attachments')), open('rain fall.csv').read())";
     Aimock::start(&replies(&[
         ("Plot", 0, runs(PLOT)),
         ("Plot", 1, says("Here is the plot.")),
@@ -38,13 +41,18 @@ async fn model() -> Aimock {
         ("third", 6, runs("import os\nos.remove('third.txt')")),
         ("third", 7, runs("import os; os.unlink('third.txt')")),
         ("third", 8, says("I give up.")),
-        ("for ever", 9, runs("print('going', flush=True)\nwhile True:\n    pass")),
-        ("my name", 10, runs("print('hello', input('Name? '))")),
-        ("my name", 11, says("You are Ada.")),
-        ("Look at", 12, runs(looks)),
-        ("Look at", 13, says("Seen.")),
-        ("without forms", 14, runs("input('Name? ')")),
-        ("without forms", 15, says("Nobody says.")),
+        (
+            "for ever",
+            9,
+            runs("print('going', flush=True)\nwhile True:\n    pass"),
+        ),
+        ("stubbornly", 10, runs(STUBBORN)),
+        ("my name", 11, runs("print('hello', input('Name? '))")),
+        ("my name", 12, says("You are Ada.")),
+        ("Look at", 13, runs(looks)),
+        ("Look at", 14, says("Seen.")),
+        ("without forms", 15, runs("input('Name? ')")),
+        ("without forms", 16, says("Nobody says.")),
     ]))
     .await
 }
@@ -86,6 +94,7 @@ fn expected() -> Value {
         "busy": [-32600, "a prompt of this session is being answered: cancel it first"],
         "loop_end": "cancelled",
         "loop": ["failed", true],
+        "stubborn_end": "cancelled",
         "input_end": "end_turn",
         "asked": [["The code asks: Name?", ["value"]]],
         "input": code("", "Name? Ada\nhello Ada"),
@@ -134,9 +143,7 @@ async fn an_editor_drives_whole_turns_and_loads_the_session_again() {
     let mut found = tokio::task::block_in_place(|| {
         let target = start(&sponde, &["acp", "--model", "gpt-4o"]);
         let mut client = Command::new(python());
-        client
-            .arg(fixture("acp_client.py"))
-            .arg(target.to_string());
+        client.arg(fixture("acp_client.py")).arg(target.to_string());
         seen(&mut client)
     });
     mock.stop().await;
@@ -146,13 +153,27 @@ async fn an_editor_drives_whole_turns_and_loads_the_session_again() {
     let closed = take("closed");
     assert_eq!(closed[0], -32002, "{closed}");
     let questions = take("replayed_questions");
-    let questions: Vec<&str> = questions.as_array().unwrap().iter().filter_map(Value::as_str).collect();
-    assert_eq!(questions.len(), 7, "{questions:?}");
-    assert!(questions[6].contains("@\".sponde/attachments/picture.png\""), "{questions:?}");
+    let questions: Vec<&str> = questions
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert_eq!(questions.len(), 8, "{questions:?}");
+    assert!(
+        questions[7].contains("@\".sponde/attachments/picture.png\""),
+        "{questions:?}"
+    );
     let calls = take("replayed_calls");
-    assert_eq!(calls[0], json!(["Python: import matplotlib.pyplot as plt…", "completed"]));
-    assert_eq!(calls.as_array().unwrap().len(), 8, "{calls}");
-    assert_eq!(take("replayed_plot"), json!(["image/png b'\\x89PNG'", "link image/png True"]));
+    assert_eq!(
+        calls[0],
+        json!(["Python: import matplotlib.pyplot as plt…", "completed"])
+    );
+    assert_eq!(calls.as_array().unwrap().len(), 9, "{calls}");
+    assert_eq!(
+        take("replayed_plot"),
+        json!(["image/png b'\\x89PNG'", "link image/png True"])
+    );
     let expected = expected();
     for (key, value) in expected.as_object().unwrap() {
         assert_eq!(found.get(key), Some(value), "{key}");
@@ -171,7 +192,10 @@ fn messages_that_are_wrong_are_answered_and_nothing_ends() {
     for (line, expected) in [
         ("{", -32700),
         ("[]", -32600),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"session/list"}"#, -32600),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"session/list"}"#,
+            -32600,
+        ),
         (r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#, -32602),
     ] {
         pipes.send(line);
@@ -186,8 +210,16 @@ fn messages_that_are_wrong_are_answered_and_nothing_ends() {
         ("authenticate", json!({"methodId": "x"}), -32602),
         ("session/new", json!({"cwd": "/", "mcpServers": []}), -32602),
         ("session/new", json!({"cwd": "/nowhere/at/all"}), -32602),
-        ("session/prompt", json!({"sessionId": "x", "prompt": []}), -32002),
-        ("session/load", json!({"sessionId": "../x", "cwd": "/tmp"}), -32002),
+        (
+            "session/prompt",
+            json!({"sessionId": "x", "prompt": []}),
+            -32002,
+        ),
+        (
+            "session/load",
+            json!({"sessionId": "../x", "cwd": "/tmp"}),
+            -32002,
+        ),
         ("session/list", json!({"cursor": "x"}), -32602),
         ("session/fork", json!({}), -32601),
     ] {
@@ -214,15 +246,20 @@ fn a_session_without_a_model_runs_ones_own_code() {
     let mut pipes = Pipes::start(&sponde, &["acp"]);
     let cwd = sponde.path("").display().to_string();
     pipes.asked(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}));
-    let opened = pipes.asked(&json!({"jsonrpc": "2.0", "id": 2, "method": "session/new", "params": {
-        "cwd": cwd,
-        "mcpServers": [{"name": "x", "command": "/bin/false", "args": [], "env": []}],
-    }}));
+    let opened = pipes.asked(
+        &json!({"jsonrpc": "2.0", "id": 2, "method": "session/new", "params": {
+            "cwd": cwd,
+            "mcpServers": [{"name": "x", "command": "/bin/false", "args": [], "env": []}],
+        }}),
+    );
     let session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
     assert_eq!(opened["result"]["configOptions"][1]["currentValue"], "none");
     let mut prompt = |id: u32, text: &str| {
         let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
-        pipes.send(&json!({"jsonrpc": "2.0", "id": id, "method": "session/prompt", "params": params}).to_string());
+        pipes.send(
+            &json!({"jsonrpc": "2.0", "id": id, "method": "session/prompt", "params": params})
+                .to_string(),
+        );
         let mut told = String::new();
         loop {
             let message = pipes.next();
@@ -253,7 +290,11 @@ fn editors_get_their_lines() {
     assert_eq!(server["args"], json!(["acp", "--model", "local/x"]));
     let all = sponde.run(&["acp", "config"]);
     for name in ["zed", "jetbrains", "codecompanion", "avante", "others"] {
-        assert!(all.stdout.contains(&format!("# {name}: ")), "{}", all.stdout);
+        assert!(
+            all.stdout.contains(&format!("# {name}: ")),
+            "{}",
+            all.stdout
+        );
     }
     assert_eq!(sponde.run(&["acp", "config", "nano"]).code, Some(2));
 }

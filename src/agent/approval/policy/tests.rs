@@ -257,10 +257,20 @@ fn what_is_rejected_for_good_is_forbidden() {
     policy.never(&analysis, "python");
     let action = |policy: &Policy, code: &str| judged(policy, code, "python").action;
     assert_eq!(action(&policy, delete), Action::Forbid);
-    assert_eq!(action(&policy, "import os; os.remove('out/y')"), Action::Forbid);
+    assert_eq!(
+        action(&policy, "import os; os.remove('out/y')"),
+        Action::Forbid
+    );
     assert_eq!(action(&policy, "x = 1"), Action::Allow);
     policy.approval = Approval::Never;
     let ruling = judged(&policy, delete, "python");
-    assert_eq!((ruling.action, ruling.by.clone()), (Action::Forbid, RuledBy::Remembered));
-    assert!(ruling.words_for_model().starts_with("the user lets no such code run in this session: line 1"));
+    assert_eq!(
+        (ruling.action, ruling.by.clone()),
+        (Action::Forbid, RuledBy::Remembered)
+    );
+    assert!(
+        ruling
+            .words_for_model()
+            .starts_with("the user lets no such code run in this session: line 1")
+    );
 }
