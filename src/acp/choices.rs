@@ -35,17 +35,17 @@ const MODES: [(Approval, &str, &str); 3] = [
 
 /// The modes, for `session/new` and `session/load`.
 pub(super) fn modes(status: &SessionStatus) -> Value {
-    let modes = MODES.iter();
-    let modes: Vec<Value> = modes
+    let offered = MODES.iter();
+    let offered: Vec<Value> = offered
         .map(|(approval, name, description)| json!({ "id": approval.name(), "name": name, "description": description }))
         .collect();
-    json!({ "currentModeId": status.approval.name(), "availableModes": modes })
+    json!({ "currentModeId": status.approval.name(), "availableModes": offered })
 }
 
 /// All options with their values.
 pub(super) fn options(status: &SessionStatus, models: &[ListedModel]) -> Value {
-    let modes = MODES.iter();
-    let modes: Vec<Value> = modes
+    let offered = MODES.iter();
+    let offered: Vec<Value> = offered
         .map(|(approval, name, description)| json!({ "value": approval.name(), "name": name, "description": description }))
         .collect();
     let current = status.model.as_deref().unwrap_or(NONE);
@@ -75,7 +75,7 @@ pub(super) fn options(status: &SessionStatus, models: &[ListedModel]) -> Value {
             "category": "mode",
             "type": "select",
             "currentValue": status.approval.name(),
-            "options": modes,
+            "options": offered,
         },
         {
             "id": MODEL,

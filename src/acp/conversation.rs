@@ -85,7 +85,7 @@ impl Conversation {
         notes: Vec<String>,
     ) -> Self {
         let (wishes, inbox) = mpsc::channel(WISHES);
-        let (begin, begun) = oneshot::channel();
+        let (begin, is_known) = oneshot::channel();
         let models = Arc::new(models);
         let follower = Follower {
             cells: Cells::new(Arc::clone(&live), peer.clone()),
@@ -102,7 +102,7 @@ impl Conversation {
         };
         let task = task::spawn("acp session", async move {
             // Who drops it without beginning wants nothing.
-            if begun.await.is_ok() {
+            if is_known.await.is_ok() {
                 follower.run(inbox).await;
             }
         });
@@ -349,7 +349,7 @@ impl Follower {
             } => self.ask_input(cell, prompt, *password),
             EventKind::ContinueRequested { end } => self.ask_to_go_on(end).await,
             EventKind::ApprovalResolved { cell, .. } | EventKind::InputAnswered { cell, .. } => {
-                self.settle(cell)
+                self.settle(cell);
             }
             EventKind::ContinueResolved { .. } => self.settle(asking::GO_ON),
             EventKind::ApprovalChanged { .. } => self.tell_options().await,
@@ -379,11 +379,7 @@ impl Follower {
                 // A kernel that was kept needs nothing: `SessionRestored` comes next.
                 let _ = self.view.send(Command::Restore { replay: true }).await;
             }
-            EventKind::KernelFailed { .. } => {
-                self.say(&event).await;
-                self.finish(Until::Restored, Ok("end_turn"));
-            }
-            EventKind::SessionRestored { .. } => {
+            EventKind::KernelFailed { .. } | EventKind::SessionRestored { .. } => {
                 self.say(&event).await;
                 self.finish(Until::Restored, Ok("end_turn"));
             }

@@ -79,7 +79,6 @@ pub(super) fn of_event(event: &EventKind) -> Option<Value> {
         EventKind::UserMessage { cell, text } => asked(cell, text),
         EventKind::Text { cell, text } => said(cell, text),
         EventKind::Reasoning { text } => thought(text),
-        EventKind::CodeStarted { cell } => tool_update(cell, json!({ "status": "in_progress" })),
         EventKind::CodeForbidden { cell, ruling } => {
             notice(&format!("Cell {cell} does not run. {}", forbidden(ruling)))
         }
@@ -126,19 +125,12 @@ pub(super) fn of_event(event: &EventKind) -> Option<Value> {
             kernel,
             message,
             log,
-        } => {
-            let log = log.as_deref().unwrap_or_default().trim();
-            let log = if log.is_empty() {
-                String::new()
-            } else {
-                format!("\n\n{}", tool_call::fenced("", log))
-            };
-            notice(&format!(
-                "The kernel `{kernel}` could not be started: {message}{log}"
-            ))
-        }
+        } => notice(&format!(
+            "The kernel `{kernel}` could not be started: {message}{}",
+            quoted(log.as_deref())
+        )),
         EventKind::KernelBusy { kernel, .. } => notice(&format!(
-            "The kernel `{kernel}` that the session left running is busy. It is waited for; `/restart` goes on in a new one."
+            "The kernel `{kernel}` that the session left running is busy. It is waited for."
         )),
         EventKind::SessionResumed {
             memory: KernelMemory::Gone,
@@ -178,6 +170,14 @@ pub(super) fn of_event(event: &EventKind) -> Option<Value> {
         EventKind::Notice { message } => notice(message),
         _ => return None,
     })
+}
+
+/// What a process wrote, below a sentence.
+fn quoted(log: Option<&str>) -> String {
+    match log.unwrap_or_default().trim() {
+        "" => String::new(),
+        log => format!("\n\n{}", tool_call::fenced("", log)),
+    }
 }
 
 fn forbidden(ruling: &Ruling) -> String {

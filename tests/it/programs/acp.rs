@@ -29,8 +29,7 @@ fn says(words: &str) -> Value {
 }
 
 async fn model() -> Aimock {
-    let looks =
-        "import os\nrain = open('rain fall.csv').read()\nprint(sorted(os.listdir('.sponde/attachments')), rain)";
+    let looks = "import os\nrain = open('rain fall.csv').read()\nprint(sorted(os.listdir('.sponde/attachments')), rain)";
     Aimock::start(&replies(&[
         ("Plot", 0, runs(PLOT)),
         ("Plot", 1, says("Here is the plot.")),
