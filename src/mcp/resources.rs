@@ -15,10 +15,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::app;
-use super::message::RpcError;
 use super::state::McpServer;
 use crate::app::executor::{FileKind, ProgramSession, file_of, visuals};
 use crate::app::exported::Exported;
+use crate::rpc::RpcError;
 use crate::session::summarize::whole_text;
 use crate::session::{CodeCell, Transcript};
 

@@ -17,9 +17,9 @@ use serde_json::{Map, Value, json};
 
 use super::app;
 use super::call::Call;
-use super::message::RpcError;
 use super::state::McpServer;
 use crate::app::executor::{DEFAULT, ExecutorError};
+use crate::rpc::RpcError;
 
 /// What a tool does to the world, as clients are told.
 #[derive(Clone, Copy)]
