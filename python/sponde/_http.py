@@ -6,6 +6,7 @@ import http.client
 import json
 import socket
 import ssl
+import time
 import urllib.parse
 from collections.abc import Iterator
 from typing import Any
@@ -74,9 +75,13 @@ class Connection:
         answer = self.request(method, path, **options)
         return json.loads(answer) if answer else None
 
-    def events(self, path: str, after: str | None) -> Iterator[dict[str, Any]]:
-        """Items of a stream, behind `after`. A connection that breaks is made again."""
+    def events(self, path: str, after: str | None, within: float | None = None) -> Iterator[dict[str, Any]]:
+        """Items of a stream, behind `after`. A connection that breaks is made again.
+
+        After `within` seconds there are no more. The server's signs of life are when that is looked at.
+        """
         failures = 0
+        deadline = None if within is None else time.monotonic() + within
         while True:
             query = {"after": after} if after else {}
             try:
@@ -88,6 +93,8 @@ class Connection:
                 continue
             try:
                 for name, value in _fields(response):
+                    if deadline is not None and time.monotonic() > deadline:
+                        return
                     if name == "id":
                         after = value
                     elif name == "data":
@@ -165,7 +172,7 @@ def refusal(status: int, answer: bytes, tried: str) -> RequestError:
 
 
 def _fields(response: http.client.HTTPResponse) -> Iterator[tuple[str, str]]:
-    """The fields of server-sent events, line by line. Sponde sends each event's data in one line."""
+    """The fields of server-sent events, line by line; a comment has no name. Sponde sends each event's data in one line."""
     while True:
         line = response.readline(LONGEST_LINE)
         if not line:
@@ -173,5 +180,5 @@ def _fields(response: http.client.HTTPResponse) -> Iterator[tuple[str, str]]:
         if not line.endswith(b"\n"):
             raise http.client.HTTPException("a line of the stream is torn or too long")
         name, colon, value = line.rstrip(b"\r\n").partition(b":")
-        if name and colon:
+        if colon:
             yield name.decode(), value.removeprefix(b" ").decode()

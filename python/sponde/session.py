@@ -44,6 +44,8 @@ GoOn = Callable[[PauseRequest], bool]
 
 #: Reasons why an answer comes too late: another client gave one, or the turn is over.
 LATE = ("already_answered", "not_waiting", "ended")
+#: Seconds that an abandoned turn may take to end. Code that ignores interrupts goes on, and the session stays busy.
+ABANDON_WITHIN = 30.0
 NOTEBOOKS = ("ipynb", "html", "md", "py")
 
 
@@ -339,10 +341,7 @@ class Session:
     def _drive(self, command: dict[str, Any], turn: Turn, timeout: float | None = None) -> Iterator[Event]:
         with self._alone():
             after = self._command(command)
-            timer = threading.Timer(timeout, self._interrupt_quietly) if timeout is not None else None
-            if timer is not None:
-                timer.daemon = True
-                timer.start()
+            timer = _TimeLimit(timeout, self._interrupt_quietly) if timeout is not None else None
             try:
                 for item in self._items(after):
                     for event in turn.take(item):
@@ -402,9 +401,9 @@ class Session:
         shown = self._connection.json("GET", f"{self._path}/cells/{cell}/outputs/{output}/html")
         return shown.get("html")
 
-    def _complete(self, cell: Result, timer: threading.Timer | None) -> None:
+    def _complete(self, cell: Result, timer: _TimeLimit | None) -> None:
         """Fetches what was too large for the stream."""
-        if timer is not None and timer.finished.is_set() and cell.status == "interrupted":
+        if timer is not None and timer.is_over and cell.status == "interrupted":
             cell.status = "timed out"
         for index, output in enumerate(cell.outputs):
             for mime, data in output.data.items():
@@ -422,7 +421,7 @@ class Session:
         """The caller goes away in the middle of a turn: it is stopped, so that the next one can begin."""
         with contextlib.suppress(SpondeError, OSError):
             self._command({"command": "interrupt"})
-            for item in self._items(after):
+            for item in self._connection.events(f"{self._path}/events", after, within=ABANDON_WITHIN):
                 if item.get("event") == "turn_finished" or item.get("type") == "snapshot":
                     return
 
@@ -505,6 +504,25 @@ class Files:
     def delete(self, path: str) -> None:
         """Removes a file there."""
         self._session._connection.request("DELETE", f"{self._session._path}/files/{quote(path)}")
+
+
+class _TimeLimit:
+    """Calls `stop` once the time of a cell is up."""
+
+    def __init__(self, seconds: float, stop: Callable[[], None]) -> None:
+        self.is_over = False
+        self._stop = stop
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._stop()
+
+    def cancel(self) -> None:
+        """The cell is over."""
+        self._timer.cancel()
 
 
 def _raise_for_end(turn: Turn) -> None:

@@ -22,7 +22,7 @@ use super::late::LateOutputs;
 use super::quirks::{AfterInterrupt, Quirks};
 use crate::jupyter::content::{Content, ExecuteReply, ExecutionState, InputRequest, ReplyStatus};
 use crate::jupyter::message::{Channel, Header, Message};
-use entry::{Settling, Stop};
+use entry::{Begin, Settling, Stdin, Stop};
 
 /// How long the answer to that question may take: it comes behind all outputs, and a large one takes its time.
 const FENCE_WAIT: Duration = Duration::from_secs(15);
@@ -59,6 +59,7 @@ struct Entry {
     tell_start: bool,
     timeout: Option<Duration>,
     started: bool,
+    begin: Begin,
     count: Option<i64>,
     reply: Option<ExecuteReply>,
     /// An `error` output was seen, with these words.
@@ -82,17 +83,6 @@ struct Entry {
     wake: Option<(Instant, Wake)>,
 }
 
-/// What becomes of an input request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Stdin {
-    /// Somebody is asked.
-    Asked,
-    /// Nobody is there: it will be refused.
-    Closed,
-    /// It was refused, with these words, and the code was told so often.
-    Refused { why: String, times: u32 },
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wake {
     TimeUp,
@@ -103,6 +93,7 @@ enum Wake {
     NoReply,
     Settled,
     Unanswered,
+    InterruptAgain,
 }
 
 /// What the actor shall do after a wake-up.
@@ -140,6 +131,7 @@ impl Table {
             tell_start: options.tell_start,
             timeout: options.timeout,
             started: false,
+            begin: Begin::Waits,
             count: None,
             reply: None,
             error: None,
@@ -219,7 +211,7 @@ impl Table {
             (Channel::IoPub, Content::Status(ExecutionState::Busy)) => entry.start(now),
             (Channel::IoPub, Content::Status(ExecutionState::Idle)) => entry.idle = true,
             (Channel::IoPub, Content::ExecuteInput { execution_count }) => {
-                entry.start(now);
+                entry.begin(now);
                 entry.count = execution_count.or(entry.count);
                 if entry.tell_start {
                     // It holds its bytes: a kernel can say this as often as it likes.
@@ -344,6 +336,7 @@ impl Table {
             entry.stop = stop;
         }
         entry.interrupts += 1;
+        entry.begin.interrupted();
         if unanswered {
             entry.wake = Some((now + UNANSWERED, Wake::Unanswered));
         }
@@ -434,9 +427,10 @@ impl Table {
                     actions.push(Action::Fence);
                 }
                 Wake::FenceLost => entry.mark_lost(),
-                Wake::NoReply => {
-                    entry.reply = Some(ExecuteReply::default());
-                    entry.wake = None;
+                Wake::NoReply => entry.give_up_reply(),
+                Wake::InterruptAgain => {
+                    entry.wake = entry.time_up(now);
+                    actions.push(Action::Interrupt);
                 }
                 Wake::Settled => {
                     entry.settling = Settling::Done;
