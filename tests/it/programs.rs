@@ -3,6 +3,7 @@
 mod acp;
 mod mcp;
 mod mcp_app;
+mod python;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
