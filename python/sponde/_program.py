@@ -20,6 +20,8 @@ from ._http import Connection
 #: Seconds that the server may take to listen, and to end its sessions.
 START_WITHIN = 60.0
 END_WITHIN = 40.0
+#: How the line begins that says where it listens.
+LISTENS = "serving "
 #: What a caller's test runner says of the caller. With it ipykernel leaves the output of subprocesses alone, and a copy of
 #: the kernel, which undo needs, waits in vain.
 NOT_ITS = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION")
@@ -84,7 +86,9 @@ class Server:
         )
         reader.start()
         self._ended = weakref.finalize(self, _end, self._process, self._folder)
-        if not self._listens.wait(START_WITHIN) or self._process.poll() is not None:
+        # It is set by the end of the server's words too.
+        self._listens.wait(START_WITHIN)
+        if not any(line.startswith(LISTENS) for line in [*self._said]):
             self.close()
             said = "\n".join(self._said).strip() or "it said nothing"
             raise ServerError(f"`sponde serve` did not start: {said}", f"it was started as: {' '.join(command)}")
@@ -115,7 +119,7 @@ def _read(process: subprocess.Popen[bytes], said: collections.deque[str], listen
         for line in lines:
             text = line.decode(errors="replace").rstrip()
             said.append(text)
-            if text.startswith("serving "):
+            if text.startswith(LISTENS):
                 listens.set()
     listens.set()
 

@@ -39,8 +39,26 @@ class SpondeTool(Tool):
         return self._runner.words(self._runner.run(code, language))
 
 
-#: The agent's end: its answer leaves the cell as an exception, from whatever depth of its code.
-FINAL = """
+#: What the code finds in the kernel. Tools are classes of smolagents, which the kernel need not have. The agent's end: its
+#: answer leaves the cell as an exception, from whatever depth of its code.
+PRELUDE = """
+def _sponde_smolagents():
+    import sys, types
+    try:
+        import smolagents
+    except ImportError:
+        class Tool:
+            def __init__(self, *args, **options):
+                pass
+
+            def __call__(self, *args, **options):
+                return self.forward(*args, **options)
+
+        sys.modules["smolagents"] = module = types.ModuleType("smolagents")
+        module.Tool = Tool
+
+_sponde_smolagents()
+
 class _SpondeFinalAnswer(BaseException):
     pass
 
@@ -70,7 +88,7 @@ class SpondeExecutor(PythonExecutor):
 
     def send_tools(self, tools: dict[str, Tool]) -> None:
         """Defines the agent's tools in the kernel."""
-        sources = [FINAL]
+        sources = [PRELUDE]
         for name, tool in tools.items():
             if name == "final_answer":
                 continue
@@ -93,7 +111,7 @@ class SpondeExecutor(PythonExecutor):
 
     def __call__(self, code_action: str) -> CodeOutput:
         if not self._is_ready:
-            self._runner.run(FINAL).check()
+            self._runner.run(PRELUDE).check()
             self._is_ready = True
         result = self._runner.run(code_action)
         lines = io.StringIO(result.stdout)
