@@ -22,9 +22,6 @@ START_WITHIN = 60.0
 END_WITHIN = 40.0
 #: How the line begins that says where it listens.
 LISTENS = "serving "
-#: What a caller's test runner says of the caller. With it ipykernel leaves the output of subprocesses alone, and a copy of
-#: the kernel, which undo needs, waits in vain.
-NOT_ITS = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION")
 
 
 def find_program() -> str:
@@ -69,7 +66,7 @@ class Server:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                env={name: value for name, value in {**os.environ, **(env or {})}.items() if name not in NOT_ITS},
+                env={**os.environ, **(env or {})},
                 cwd=root,
                 # Ctrl-C at the terminal is for us; the server ends when its stdin does.
                 start_new_session=True,
