@@ -19,7 +19,11 @@ fn client(sponde: &Sponde, program: &Path) -> Command {
     let mut command = Command::new(program);
     command
         .env_clear()
-        .envs(server.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .envs(
+            server
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        )
         .env("SPONDE_PROGRAM", server.get_program())
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .current_dir(package());
@@ -34,7 +38,10 @@ async fn passes(file: &str) {
     let sponde = Sponde::new().with_model(&mock);
     let mut command = client(&sponde, &python());
     command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", file]);
-    let output = tokio::process::Command::from(command).output().await.unwrap();
+    let output = tokio::process::Command::from(command)
+        .output()
+        .await
+        .unwrap();
     assert!(
         output.status.success(),
         "{}\n{}",
@@ -63,4 +70,68 @@ async fn adapters_for_agent_libraries() {
 #[tokio::test]
 async fn questions_in_notebooks() {
     passes("tests/test_magic.py").await;
+}
+
+/// Runs a command to its end, and returns what it printed.
+fn printed(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {text}\n{stderr}");
+    text.trim().to_owned()
+}
+
+#[test]
+fn the_wheel_has_the_program_and_the_module() {
+    let sponde = Sponde::new();
+    let root = package().join("..").canonicalize().unwrap();
+    let [files, wheels, venv] = ["files", "wheels", "venv"].map(|name| sponde.path(name));
+    std::fs::create_dir(&files).unwrap();
+    std::fs::create_dir(&wheels).unwrap();
+    for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md"] {
+        std::fs::copy(root.join(file), files.join(file)).unwrap();
+    }
+    // A debug program is mostly what a debugger reads.
+    let program = sponde.command(&[]).get_program().to_owned();
+    printed(
+        Command::new("strip")
+            .arg("-o")
+            .arg(files.join("sponde"))
+            .arg(program),
+    );
+    let wheel = printed(
+        Command::new(root.join("scripts/wheel"))
+            .arg("--fast")
+            .args([&files, &wheels]),
+    );
+    printed(
+        Command::new(python())
+            .args(["-m", "venv", "--without-pip"])
+            .arg(&venv),
+    );
+    let own = venv.join("bin/python");
+    let arguments = [
+        "install",
+        "--quiet",
+        "--no-index",
+        "--disable-pip-version-check",
+    ];
+    printed(
+        Command::new(python())
+            .args(["-m", "pip", "--python"])
+            .arg(&own)
+            .args(arguments)
+            .arg(wheel),
+    );
+    let code = "import sponde\nwith sponde.Session() as session:\n  print(session.run('6 * 7').text, sponde.find_program())";
+    let mut command = client(&sponde, &own);
+    command
+        .env_remove("SPONDE_PROGRAM")
+        .args(["-c", code])
+        .current_dir(&wheels);
+    let program = venv.join("bin/sponde");
+    assert_eq!(printed(&mut command), format!("42 {}", program.display()));
+    let version = format!("sponde {}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(printed(Command::new(program).arg("--version")), version);
+    sponde.assert_nothing_is_left();
 }
