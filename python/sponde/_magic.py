@@ -15,7 +15,7 @@ import contextlib
 import re
 import shlex
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ._decisions import ApprovalRequest, Change, Decision, Decline, Run
 from ._errors import SpondeError
@@ -23,10 +23,9 @@ from ._frames import _parquet
 from ._results import PICTURES, Output
 from .session import Event, Session
 
-if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
-
 WORD = re.compile(r"[^\W\d]\w*")
+#: Values of such names are handed over only with `-v`: a question may have the word in it by chance.
+SECRET = re.compile("key|token|secret|passw|pwd|credential|auth|dsn", re.IGNORECASE)
 PLAIN = (bool, int, float, str, list, dict, tuple)
 #: Things of a value's text that is handed over without being asked for.
 MOST_PLAIN = 10_000
@@ -39,13 +38,13 @@ HELP = """%sponde get NAME [AS]   fetch a variable of the session
 _session: Session | None = None
 
 
-def load(shell: InteractiveShell) -> None:
+def load(shell: Any) -> None:
     """Adds the magics."""
     shell.register_magic_function(_ask, "line_cell", "ask")
     shell.register_magic_function(_sponde, "line", "sponde")
 
 
-def unload(_: InteractiveShell) -> None:
+def unload(_: Any) -> None:
     """Ends the session."""
     global _session
     if _session is not None:
@@ -57,6 +56,13 @@ def _shell() -> Any:
     from IPython.core.getipython import get_ipython
 
     return get_ipython()
+
+
+def _display() -> Any:
+    # Its functions have no types.
+    from IPython import display
+
+    return display
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -134,7 +140,7 @@ def _hand_over(session: Session, question: str, named: list[str]) -> None:
             raise SpondeError(f"there is no variable `{name}`")
         session.put(name, namespace[name])
     for name in dict.fromkeys(WORD.findall(question)):
-        if name in named or name.startswith("_") or name not in namespace:
+        if name in named or name.startswith("_") or name not in namespace or SECRET.search(name):
             continue
         value = namespace[name]
         is_plain = type(value) in PLAIN and len(repr(value)) <= MOST_PLAIN
@@ -147,15 +153,14 @@ def _hand_over(session: Session, question: str, named: list[str]) -> None:
 
 def _show(session: Session, events: Iterator[Event]) -> None:
     """Text, code and outputs below the cell, in order."""
-    from IPython.display import Markdown, display
-
+    ipython = _display()
     words: list[str] = []
 
     def flush() -> None:
         text = "".join(words).strip()
         words.clear()
         if text:
-            display(Markdown(text))
+            ipython.display(ipython.Markdown(text))
 
     for event in events:
         if event.kind == "text":
@@ -165,7 +170,7 @@ def _show(session: Session, events: Iterator[Event]) -> None:
             flush()
         if event.kind == "code" and event.cell is not None:
             fence = "`" * (3 + max((len(it) for it in re.findall("`+", event.cell.source)), default=0))
-            display(Markdown(f"{fence}{event.cell.language}\n{event.cell.source}\n{fence}"))
+            ipython.display(ipython.Markdown(f"{fence}{event.cell.language}\n{event.cell.source}\n{fence}"))
         elif event.kind == "output" and event.output is not None and event.output.kind in ("stream", "error"):
             _print(event.output)
         elif event.kind == "cell" and event.cell is not None:
@@ -182,15 +187,13 @@ def _print(output: Output) -> None:
 
 def _show_rich(session: Session, cell: str, index: int, output: Output) -> None:
     """Shows a picture, a table or a value. The code is a model's: no script of it reaches the notebook's page."""
-    from IPython.display import display
-
     data = {mime: it for mime, it in output.data.items() if mime in ("text/plain", "text/markdown", *PICTURES)}
     if "text/html" in output.data and not any(mime in data for mime in PICTURES):
         with contextlib.suppress(SpondeError):
             if html := session.safe_html(cell, index):
                 data["text/html"] = html
     if data:
-        display(data, raw=True)
+        _display().display(data, raw=True)
 
 
 def _sponde(line: str) -> Any:

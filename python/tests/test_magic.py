@@ -66,6 +66,13 @@ class Magic(WithDirectory):
         self.assertEqual(outputs[-1], {"text/plain": "12"})
         self.assertEqual(self.ran("%sponde run len(sales) + 1")[-1], {"text/plain": "4"})
 
+    def test_what_sounds_secret_is_not_handed_over_by_chance(self) -> None:
+        self.ran("api_key, size = 'hunter3', 7")
+        self.ran(f"%ask -m {MODEL} Hi, api_key and size")
+        self.assertEqual(self.ran("%sponde run size, 'api_key' in dir()"), [{"text/plain": "(7, False)"}])
+        self.ran("%sponde put api_key")
+        self.assertEqual(self.ran("%sponde get api_key again\nagain")[-1], {"text/plain": "'hunter3'"})
+
     def test_a_plot_and_a_table_are_shown_without_scripts(self) -> None:
         outputs = self.ran(f"%ask -m {MODEL} -y Plot what you'd like")
         self.assertEqual([sorted(it) for it in outputs if "image/png" in it], [["image/png", "text/plain"]])
