@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::python;
 use crate::aimock::Aimock;
 use crate::support::Sponde;
+
+/// How long the tests of a file may take: the machine may be busy.
+const LIMIT: Duration = Duration::from_mins(15);
 
 fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("python")
@@ -38,10 +42,10 @@ async fn passes(file: &str) {
     let sponde = Sponde::new().with_model(&mock);
     let mut command = client(&sponde, &python());
     command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", file]);
-    let output = tokio::process::Command::from(command)
-        .output()
-        .await
-        .unwrap();
+    let mut command = tokio::process::Command::from(command);
+    let output = command.kill_on_drop(true).output();
+    let output = tokio::time::timeout(LIMIT, output).await;
+    let output = output.expect("the tests did not end").unwrap();
     assert!(
         output.status.success(),
         "{}\n{}",
