@@ -430,7 +430,7 @@ fn wanted(params: &Map<String, Value>, resume: Option<String>) -> Result<Wanted,
     let others = others.collect::<Result<_, _>>()?;
     let servers = params.get("mcpServers").and_then(Value::as_array);
     let notes = if servers.is_some_and(|servers| !servers.is_empty()) {
-        vec!["Sponde does not use MCP servers yet: those of the editor are left out.".to_owned()]
+        vec!["The MCP servers of the editor are not used: name them in `[mcp.NAME]` of config.toml (docs/mcp.md).".to_owned()]
     } else {
         Vec::new()
     };

@@ -39,6 +39,7 @@ pub mod schema;
 pub mod session;
 pub mod settings;
 mod step;
+pub mod tool_servers;
 mod trust;
 pub mod workspace;
 

@@ -19,6 +19,7 @@ use super::project;
 use super::remote_kernels::{self, RemoteKernels};
 use super::sandbox::{self, SandboxLine};
 use super::settings::{Lifetime, ModelAt, SessionSettings};
+use super::tool_servers::{self, ToolServers};
 use super::workspace::{self, KernelAt, Workspace};
 use crate::agent::approval::Approval;
 use crate::agent::asides::Asides;
@@ -63,6 +64,8 @@ pub struct Session {
     listener: Option<Listener>,
     /// Closed with the session.
     _databases: Option<Databases>,
+    /// Ended with the session.
+    _tools: Option<ToolServers>,
 }
 
 /// Starts a session as `settings` and the configuration say: a new one or `resumed`, which goes on where it was and with
@@ -128,8 +131,13 @@ pub async fn start(
     } else {
         None
     };
+    let tools = match at {
+        KernelAt::Here => tool_servers::open(&kernels, context)?,
+        KernelAt::Running | KernelAt::Remote => None,
+    };
     let known = databases.as_ref().map_or("", |it| &it.facts);
-    let facts = workspace.facts(named_files, known, &kernels);
+    let known = tool_servers::told(known, tools.as_ref());
+    let facts = workspace.facts(named_files, &known, &kernels);
     let offers = kernels.iter().copied().map(offer).collect();
     let wanted = settings.sandbox.or_as_before(origin.sandbox.as_ref());
     let (sandbox, sandbox_line) = sandbox::session(&wanted, &workspace, &files, context).await?;
@@ -137,6 +145,7 @@ pub async fn start(
         workspace::reaches(address, &sandbox)?;
     }
     let sandbox = databases::visible(databases.as_ref(), sandbox);
+    let sandbox = tool_servers::visible(tools.as_ref(), sandbox);
     let sql = databases::sql(databases.as_ref(), &kernels, &sandbox);
     let main = LaunchOptions {
         sandbox,
@@ -146,6 +155,7 @@ pub async fn start(
         ..launch_options(kernel, cwd, context)
     };
     let main = databases::unseen(databases.as_ref(), main);
+    let main = tool_servers::importable(tools.as_ref(), main);
     let directory = main.cwd.clone();
     let main = origin.adopting(main, settings.attended, context);
     let approval = approval(
@@ -203,6 +213,9 @@ pub async fn start(
         undo: goes_on.then(|| undo_options(context)),
         spare: has_model && settings.attended && can_have_spare,
     });
+    if let Some(tools) = &tools {
+        tools.follow(agent.handle().clone());
+    }
     let listener = goes_on.then(|| listen(&agent, &id, context)).flatten();
     Ok(Session {
         agent,
@@ -216,6 +229,7 @@ pub async fn start(
         may_replay,
         listener,
         _databases: databases,
+        _tools: tools,
     })
 }
 

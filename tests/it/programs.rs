@@ -2,6 +2,7 @@
 
 mod acp;
 mod mcp;
+mod tools;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
