@@ -1,6 +1,7 @@
 //! The methods of the protocol, version 1.
 
 mod said;
+mod tools;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use crate::agent::stream::{PendingRequest, View};
 use crate::app::model;
 use crate::app::registry::{OpenRequest, Registry, RegistryError};
 use crate::app::{ModelAt, Notice, SessionSettings};
+use crate::config::tools::ToolServers;
 use crate::rpc::{Request, RpcError};
 
 /// The version of the protocol.
@@ -44,6 +46,7 @@ struct Wanted {
     directory: PathBuf,
     others: Vec<PathBuf>,
     resume: Option<String>,
+    servers: ToolServers,
     notes: Vec<String>,
 }
 
@@ -146,6 +149,7 @@ impl AcpServer {
         } = &*self.shared;
         let mut settings = settings.clone();
         settings.sandbox.add_dirs.extend(wanted.others);
+        settings.tool_servers = wanted.servers;
         let request = OpenRequest {
             settings,
             directory: Some(wanted.directory),
@@ -428,14 +432,10 @@ fn wanted(params: &Map<String, Value>, resume: Option<String>) -> Result<Wanted,
         .flatten()
         .map(|it| directory_of(it.as_str()));
     let others = others.collect::<Result<_, _>>()?;
-    let servers = params.get("mcpServers").and_then(Value::as_array);
-    let notes = if servers.is_some_and(|servers| !servers.is_empty()) {
-        vec!["The MCP servers of the editor are not used: name them in `[mcp.NAME]` of config.toml (docs/mcp.md).".to_owned()]
-    } else {
-        Vec::new()
-    };
+    let (servers, notes) = tools::servers(params);
     Ok(Wanted {
         directory,
+        servers,
         others,
         resume,
         notes,

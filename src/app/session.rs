@@ -132,7 +132,7 @@ pub async fn start(
         None
     };
     let tools = match at {
-        KernelAt::Here => tool_servers::open(&kernels, context)?,
+        KernelAt::Here => tool_servers::open(&settings.tool_servers, &kernels, context)?,
         KernelAt::Running | KernelAt::Remote => None,
     };
     let known = databases.as_ref().map_or("", |it| &it.facts);

@@ -9,6 +9,7 @@ use super::trust::TrustQuestion;
 use crate::agent::StdinPolicy;
 use crate::agent::approval::Approval;
 use crate::agent::install::InstallPolicy;
+use crate::config::tools::ToolServers;
 use crate::llm::mode::CodeMode;
 
 /// How a session is to be.
@@ -45,6 +46,8 @@ pub struct SessionSettings {
     pub files: Vec<PathBuf>,
     /// Databases of the configuration that SQL can use, besides those that every session has.
     pub databases: Vec<String>,
+    /// MCP servers whose tools code can call, besides those of the configuration.
+    pub tool_servers: ToolServers,
     /// What was piped in: a file of the session that the model is told about.
     pub piped: Option<Piped>,
     /// Where the notebook is kept; one that is there goes on.

@@ -16,9 +16,9 @@ use std::sync::{Arc, OnceLock};
 
 use super::Context;
 use crate::agent::stream::SessionHandle;
-use crate::config::tools::Variable;
+use crate::config::tools::{self as config, Variable};
 use crate::error::{Failure, FailureKind};
-use crate::kernel::{KernelSource, LaunchOptions, Sandbox, folder};
+use crate::kernel::{KernelSource, LaunchOptions, Redactor, Sandbox, folder};
 use crate::task::{self, Task};
 use process::Server;
 
@@ -51,16 +51,23 @@ impl Drop for ToolServers {
     }
 }
 
-/// Prepares the servers of the configuration for a session with these kernels; `None` if there are none, or no Python.
+/// Prepares `given` servers and those of the configuration for a session with these kernels; `None` if there are no servers, or no
+/// Python.
 ///
 /// # Errors
 /// The place of the socket cannot be made.
-pub fn open(kernels: &[&KernelSource], context: &Context) -> Result<Option<ToolServers>, Failure> {
-    let configured = &context.config.mcp;
+pub fn open(
+    given: &config::ToolServers,
+    kernels: &[&KernelSource],
+    context: &Context,
+) -> Result<Option<ToolServers>, Failure> {
+    let mut configured = context.config.mcp.clone();
+    configured.extend(given.clone());
     let is_python = |kernel: &&KernelSource| kernel.spec.language.eq_ignore_ascii_case("python");
     if configured.is_empty() || !kernels.iter().any(is_python) {
         return Ok(None);
     }
+    hide(given, context);
     let failed = |error: &std::io::Error| {
         Failure::new(
             FailureKind::Kernel,
@@ -133,6 +140,17 @@ impl ToolServers {
     /// Calls come from the cells of this session.
     pub fn follow(&self, session: SessionHandle) {
         let _ = self.shared.session.set(session);
+    }
+}
+
+/// Keys that another program gave are shown to nobody from now on.
+fn hide(given: &config::ToolServers, context: &Context) {
+    for (name, variable) in given.values().flat_map(|server| &server.env) {
+        if let Variable::Plain(value) = variable
+            && !Redactor::of([(name.as_str(), value.as_str())]).is_empty()
+        {
+            context.redactor.add(value);
+        }
     }
 }
 

@@ -248,6 +248,7 @@ impl SessionArgs {
             trust_project: self.trust_project,
             agreed: None,
             answer: None,
+            tool_servers: crate::config::tools::ToolServers::new(),
             piped: None,
             files: self.files,
             databases: self.databases,

@@ -7,6 +7,9 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 
 use crate::llm::providers::KeyCommand;
 
+/// Characters of a name.
+const LONGEST: usize = 40;
+
 /// Servers by the names that code imports.
 pub type ToolServers = BTreeMap<ToolServerName, ToolServer>;
 
@@ -19,6 +22,21 @@ impl ToolServerName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// One that is like `text`, which others chose; `None` if it has no letters.
+    pub fn like(text: &str) -> Option<Self> {
+        let word = |c: char| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '_'
+            }
+        };
+        let name: String = text.chars().map(word).collect();
+        let name = name.trim_start_matches(|c: char| !c.is_ascii_lowercase());
+        let name: String = name.chars().take(LONGEST).collect();
+        (!name.is_empty()).then_some(Self(name))
+    }
 }
 
 impl<'de> Deserialize<'de> for ToolServerName {
@@ -27,7 +45,7 @@ impl<'de> Deserialize<'de> for ToolServerName {
         let is_word = name
             .chars()
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-        if name.len() > 40 || !is_word || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        if name.len() > LONGEST || !is_word || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
             return Err(D::Error::custom(format!(
                 "an MCP server cannot be called `{name}`: a name has small letters, digits and `_`, and begins with a letter"
             )));

@@ -375,6 +375,7 @@ const RULES: &[Rule] = &[
             "agent",
             "ansi",
             "app",
+            "config::tools",
             "jupyter",
             "kernel::Types",
             "mcp::clients",

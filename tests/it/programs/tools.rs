@@ -1,23 +1,35 @@
 //! Tools of MCP servers as functions of a confined kernel: a server made with the Python SDK, called by cells.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use super::{Pipes, fixture, python};
 use crate::support::Sponde;
 
-/// `[mcp.shop]`, a call of which may take 4 s.
+/// `[mcp.shop]`, a call of which may take 20 s.
 fn with_shop() -> Sponde {
     let sponde = Sponde::new()
         .with("SHOP_TOKEN", "hunter2-of-the-shop")
         .with("OPENAI_API_KEY", "sk-hunter2");
     let server = fixture("mcp_tools.py");
     sponde.configure(&format!(
-        "[mcp.shop]\ncommand = {}\nargs = [{}, {}]\nenv = {{ SHOP_KEY = {{ env = \"SHOP_TOKEN\" }} }}\nseconds = 4\n",
+        "[mcp.shop]\ncommand = {}\nargs = [{}, {}]\nenv = {{ SHOP_KEY = {{ env = \"SHOP_TOKEN\" }} }}\nseconds = 20\n",
         json!(python()),
         json!(server),
-        json!(sponde.path("")),
+        json!(shop(&sponde)),
     ));
+    std::fs::create_dir(shop(&sponde)).unwrap();
     sponde
+}
+
+/// Where the server writes: not in the workspace.
+fn shop(sponde: &Sponde) -> PathBuf {
+    sponde.path("").with_file_name("shop")
+}
+
+fn written(sponde: &Sponde, name: &str) -> String {
+    std::fs::read_to_string(shop(sponde).join(name)).unwrap()
 }
 
 /// A client that runs cells by `sponde mcp`: what they print, or their error.
@@ -74,7 +86,7 @@ fn fifty_tools_are_called_from_one_cells_loop_without_network_and_key() {
             "shop.price_1()",
             "shop.price_1(amount: int, rate: float = 1.0): missing a required argument: 'amount'",
         ),
-        ("shop.fail()", "sold out"),
+        ("shop.fail()", "ToolError: Error executing tool fail"),
         (
             "shop.nothing()",
             "the MCP server `shop` has no tool `nothing`",
@@ -85,7 +97,7 @@ fn fifty_tools_are_called_from_one_cells_loop_without_network_and_key() {
         assert!(shown.contains(words), "{code}: {shown}");
     }
     // One process, which has its key and none of ours; the kernel has neither.
-    assert_eq!(sponde.read("starts.txt"), "hunter2-of-the-shop none\n");
+    assert_eq!(written(&sponde, "starts.txt"), "hunter2-of-the-shop none\n");
     let seen = cells
         .run("import os; print(os.environ.get('SHOP_TOKEN'), 'hunter2' in str(dict(os.environ)))");
     assert_eq!(seen, "None False");
@@ -101,19 +113,19 @@ fn a_server_that_dies_hangs_or_floods_is_an_error_and_the_next_call_works() {
     assert_eq!(cells.run(good), "3.0");
     for (code, words, starts) in [
         ("shop.die()", "`die`: the MCP server `shop` has ended", 2),
+        ("shop.flood()", "a message of it had more than 16 MiB", 3),
         (
             "shop.hang()",
-            "did not answer within 4 s and was given up",
-            2,
+            "did not answer within 20 s and was given up",
+            3,
         ),
-        ("shop.flood()", "a message of it had more than 16 MiB", 3),
     ] {
         let shown = cells.run(code);
         assert!(shown.contains(words), "{code}: {shown}");
         if code != "shop.hang()" {
             assert_eq!(cells.run(good), "3.0", "after {code}");
         }
-        let started = sponde.read("starts.txt").lines().count();
+        let started = written(&sponde, "starts.txt").lines().count();
         assert_eq!(started, starts, "{code}");
     }
     cells.0.end();
@@ -187,7 +199,7 @@ async fn what_changes_something_is_asked_about() {
         "{asked:?}"
     );
     assert!(told.contains("does not say that it uses tools"), "{told}");
-    assert_eq!(sponde.read("orders.txt"), "tea\n");
+    assert_eq!(written(&sponde, "orders.txt"), "tea\n");
     let prompt = first.to_string();
     assert!(prompt.contains("from sponde.tools import shop"), "{prompt}");
     assert!(!prompt.contains("hunter2-of-the-shop"), "{prompt}");
