@@ -8,6 +8,7 @@
 //!
 //! JSON-RPC by hand, rather than by the SDK (ADR 0029). What is run and read is `app::executor`'s: nothing here holds a kernel or a file.
 
+mod app;
 mod call;
 mod caller;
 mod change;

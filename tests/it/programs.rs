@@ -2,6 +2,7 @@
 
 mod acp;
 mod mcp;
+mod mcp_app;
 mod tools;
 
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -131,7 +131,7 @@ fn the_typescript_client_over_pipes() {
 }
 
 /// A request of 2026-07-28.
-fn modern(id: u32, method: &str, mut params: Value) -> Value {
+pub(super) fn modern(id: u32, method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
