@@ -88,7 +88,7 @@ impl AcpServer {
             "agentCapabilities": {
                 "loadSession": true,
                 "promptCapabilities": { "image": true, "audio": false, "embeddedContext": true },
-                "mcpCapabilities": { "http": false, "sse": false },
+                "mcpCapabilities": { "http": true, "sse": false },
                 "sessionCapabilities": { "list": {}, "resume": {}, "close": {}, "additionalDirectories": {} },
             },
             "agentInfo": { "name": "sponde", "title": "Sponde", "version": env!("CARGO_PKG_VERSION") },

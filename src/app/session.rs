@@ -132,7 +132,7 @@ pub async fn start(
         None
     };
     let tools = match at {
-        KernelAt::Here => tool_servers::open(&settings.tool_servers, &kernels, context)?,
+        KernelAt::Here => tool_servers::open(settings, &kernels, context)?,
         KernelAt::Running | KernelAt::Remote => None,
     };
     let known = databases.as_ref().map_or("", |it| &it.facts);
@@ -190,6 +190,7 @@ pub async fn start(
         others,
         redactor: context.redactor.clone(),
         audit: Some(audit::options(&id, &main, approval, context)),
+        tool_calls: tools.as_ref().map(ToolServers::calls),
         kernel: main,
         notebook: notebook.clone(),
         own_dirs: context.paths.own_dirs(),
@@ -213,9 +214,6 @@ pub async fn start(
         undo: goes_on.then(|| undo_options(context)),
         spare: has_model && settings.attended && can_have_spare,
     });
-    if let Some(tools) = &tools {
-        tools.follow(agent.handle().clone());
-    }
     let listener = goes_on.then(|| listen(&agent, &id, context)).flatten();
     Ok(Session {
         agent,

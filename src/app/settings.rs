@@ -38,8 +38,8 @@ pub struct SessionSettings {
     pub approval: Option<Approval>,
     /// Whether the project's instructions are followed although nobody has trusted them.
     pub trust_project: bool,
-    /// The project's instructions that a person has just agreed to.
-    pub agreed: Option<TrustQuestion>,
+    /// The project's files that a person has just agreed to.
+    pub agreed: Vec<TrustQuestion>,
     /// What the answer has to be.
     pub answer: Option<AnswerSchema>,
     /// Files that the model is told about, relative to the working directory.

@@ -1,26 +1,31 @@
-//! MCP servers of the configuration, whose tools are functions of the Python kernel: `from sponde.tools import NAME`.
+//! MCP servers of the configuration, of a project and of an editor, whose tools are functions of the Python kernel:
+//! `from sponde.tools import NAME`.
 //!
-//! The servers are processes of ours. A kernel knows a unix socket and a module that speaks to it, so calls work in a kernel
-//! without network, and keys of servers are in no variable, file or message of a kernel. A server starts with its first call and
+//! We talk to the servers. A kernel knows a unix socket and a module that speaks to it, so calls work in a kernel
+//! without network, and keys of servers are in no variable, file or message of a kernel. A server is reached with its first call and
 //! ends with the session. What it answers is data for the code that called it, of bounded size.
 //!
-//! Invariant: a tool that may change something is called only while a cell runs that a person wrote, or whose code says that it
-//! uses tools; that is what the cell was judged by (docs/approvals.md).
+//! Invariant: a tool is called only while a cell runs that a person wrote, or that was judged as code that calls tools
+//! (`agent::tool_calls`, docs/approvals.md); each call is in the audit log.
 
-mod process;
+mod events;
+mod http;
+mod pipes;
+mod project;
 mod requests;
+mod server;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use super::Context;
-use crate::agent::stream::SessionHandle;
+use super::{Context, SessionSettings};
+use crate::agent::tool_calls::ToolCalls;
 use crate::config::tools::{self as config, Variable};
 use crate::error::{Failure, FailureKind};
 use crate::kernel::{KernelSource, LaunchOptions, Redactor, Sandbox, folder};
 use crate::task::{self, Task};
-use process::Server;
+use server::Server;
 
 /// What code imports; it speaks to the socket.
 const MODULE: &str = include_str!("tool_servers/tools.py");
@@ -34,15 +39,15 @@ pub struct ToolServers {
     /// Variables with keys, which no kernel gets.
     variables: Vec<String>,
     dir: PathBuf,
-    shared: Arc<Shared>,
+    calls: ToolCalls,
     _listening: Task,
 }
 
 /// What the requests of kernels need.
 struct Shared {
     servers: BTreeMap<String, Server>,
-    /// The session whose cells call tools, once it is there.
-    session: OnceLock<SessionHandle>,
+    /// What the session lets its cells call.
+    calls: ToolCalls,
 }
 
 impl Drop for ToolServers {
@@ -51,23 +56,28 @@ impl Drop for ToolServers {
     }
 }
 
-/// Prepares `given` servers and those of the configuration for a session with these kernels; `None` if there are no servers, or no
-/// Python.
+/// Prepares the servers for a session with these kernels; `None` if there are no servers, or no Python. What an editor brings goes
+/// before the configuration, and that before the project.
 ///
 /// # Errors
 /// The place of the socket cannot be made.
 pub fn open(
-    given: &config::ToolServers,
+    settings: &SessionSettings,
     kernels: &[&KernelSource],
     context: &Context,
 ) -> Result<Option<ToolServers>, Failure> {
-    let mut configured = context.config.mcp.clone();
-    configured.extend(given.clone());
     let is_python = |kernel: &&KernelSource| kernel.spec.language.eq_ignore_ascii_case("python");
-    if configured.is_empty() || !kernels.iter().any(is_python) {
+    if !kernels.iter().any(is_python) {
         return Ok(None);
     }
-    hide(given, context);
+    let of_project = project::servers(settings, context);
+    let mut all = of_project.servers.clone();
+    all.extend(context.config.mcp.clone());
+    all.extend(settings.tool_servers.clone());
+    if all.is_empty() {
+        return Ok(None);
+    }
+    hide(&all, context);
     let failed = |error: &std::io::Error| {
         Failure::new(
             FailureKind::Kernel,
@@ -77,28 +87,29 @@ pub fn open(
     let id = uuid::Uuid::new_v4().simple().to_string();
     let name = format!("sponde-mcp-{}", id.get(..12).unwrap_or(&id));
     let dir = context.paths.sockets.join(name);
-    let names: Vec<&str> = configured.keys().map(|name| name.as_str()).collect();
+    let names: Vec<&str> = all.keys().map(|name| name.as_str()).collect();
     prepare(&dir, &names).map_err(|error| failed(&error))?;
-    let servers = configured.iter().map(|(name, server)| {
+    let servers = all.iter().map(|(name, server)| {
         let server = Server::new(name.as_str(), server.clone(), context.clone());
         (name.as_str().to_owned(), server)
     });
-    let shared = Arc::new(Shared {
+    let calls = ToolCalls::default();
+    let shared = Shared {
         servers: servers.collect(),
-        session: OnceLock::new(),
-    });
+        calls: calls.clone(),
+    };
     let listener = tokio::net::UnixListener::bind(dir.join("s")).map_err(|error| failed(&error))?;
-    let variables = configured.values().flat_map(|server| server.env.values());
-    let variables = variables.filter_map(|variable| match variable {
+    let values = all.values().flat_map(|server| server.reached.variables());
+    let named = values.filter_map(|(_, variable)| match variable {
         Variable::FromEnv(from) => Some(from.env.clone()),
         Variable::Plain(_) | Variable::FromCommand(_) => None,
     });
     Ok(Some(ToolServers {
         facts: facts(&names),
-        variables: variables.collect(),
-        _listening: task::spawn("mcp tools", requests::serve(listener, Arc::clone(&shared))),
+        variables: named.chain(of_project.secrets()).collect(),
+        _listening: task::spawn("mcp tools", requests::serve(listener, Arc::new(shared))),
         dir,
-        shared,
+        calls,
     }))
 }
 
@@ -137,19 +148,25 @@ pub fn importable(tools: Option<&ToolServers>, mut kernel: LaunchOptions) -> Lau
 }
 
 impl ToolServers {
-    /// Calls come from the cells of this session.
-    pub fn follow(&self, session: SessionHandle) {
-        let _ = self.shared.session.set(session);
+    /// What the session and its tools share.
+    pub fn calls(&self) -> ToolCalls {
+        self.calls.clone()
     }
 }
 
-/// Keys that another program gave are shown to nobody from now on.
-fn hide(given: &config::ToolServers, context: &Context) {
-    for (name, variable) in given.values().flat_map(|server| &server.env) {
-        if let Variable::Plain(value) = variable
-            && !Redactor::of([(name.as_str(), value.as_str())]).is_empty()
-        {
-            context.redactor.add(value);
+/// Keys that stand in a configuration or come from another program are shown to nobody from now on.
+fn hide(servers: &config::ToolServers, context: &Context) {
+    for (name, variable) in servers.values().flat_map(|it| it.reached.variables()) {
+        if let Variable::Plain(value) = variable {
+            let is_secret = name.eq_ignore_ascii_case("authorization")
+                || !Redactor::of([(name.as_str(), value.as_str())]).is_empty();
+            if is_secret {
+                context.redactor.add(value);
+                // Without `Bearer`.
+                context
+                    .redactor
+                    .add(value.rsplit(' ').next().unwrap_or(value));
+            }
         }
     }
 }

@@ -246,7 +246,7 @@ impl SessionArgs {
             }),
             approval: self.yes.then_some(Approval::Never).or(self.approval),
             trust_project: self.trust_project,
-            agreed: None,
+            agreed: Vec::new(),
             answer: None,
             tool_servers: crate::config::tools::ToolServers::new(),
             piped: None,

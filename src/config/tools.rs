@@ -54,23 +54,112 @@ impl<'de> Deserialize<'de> for ToolServerName {
     }
 }
 
-/// One server, which is a program that is started.
+/// One server.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(try_from = "Written")]
 pub struct ToolServer {
-    /// The program.
-    pub command: String,
-    /// Its arguments.
-    #[serde(default)]
-    pub args: Vec<String>,
-    /// Variables of its environment, besides the usual ones.
-    #[serde(default)]
-    pub env: BTreeMap<String, Variable>,
-    /// How long a call may take; 60 if left out.
+    /// How it is reached.
+    pub reached: Reached,
+    /// How long a call may take, in seconds; 60 if left out.
     pub seconds: Option<u64>,
 }
 
-/// Where the value of a variable comes from.
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reached {
+    /// It is a program that is started, and speaks over its pipes.
+    Program {
+        /// The program.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Variables of its environment, besides the usual ones.
+        env: BTreeMap<String, Variable>,
+    },
+    /// It has an address, and speaks over HTTP.
+    Address {
+        /// `https://..`.
+        url: String,
+        /// Headers of each request.
+        headers: BTreeMap<String, Variable>,
+    },
+}
+
+/// A server as it stands in the file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Written {
+    command: Option<String>,
+    args: Option<Vec<String>>,
+    env: Option<BTreeMap<String, Variable>>,
+    url: Option<String>,
+    headers: Option<BTreeMap<String, Variable>>,
+    seconds: Option<u64>,
+}
+
+impl TryFrom<Written> for ToolServer {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        let reached = match written {
+            Written {
+                command: Some(command),
+                url: None,
+                headers: None,
+                args,
+                env,
+                ..
+            } => Reached::Program {
+                command,
+                args: args.unwrap_or_default(),
+                env: env.unwrap_or_default(),
+            },
+            Written {
+                command: None,
+                args: None,
+                env: None,
+                url: Some(url),
+                headers,
+                ..
+            } => Reached::at(url, headers.unwrap_or_default())?,
+            _ => {
+                return Err(
+                    "an MCP server has a `command` with `args` and `env`, or a `url` with `headers`"
+                        .to_owned(),
+                );
+            }
+        };
+        Ok(Self {
+            reached,
+            seconds: written.seconds,
+        })
+    }
+}
+
+impl Reached {
+    /// At `url`.
+    ///
+    /// # Errors
+    /// It is no address of the web, in words.
+    pub fn at(url: String, headers: BTreeMap<String, Variable>) -> Result<Self, String> {
+        if !url.starts_with("https://") && !url.starts_with("http://") {
+            return Err(
+                "the `url` of an MCP server begins with `https://` or `http://`".to_owned(),
+            );
+        }
+        Ok(Self::Address { url, headers })
+    }
+
+    /// The variables of its environment, or its headers.
+    pub fn variables(&self) -> &BTreeMap<String, Variable> {
+        match self {
+            Self::Program { env, .. } => env,
+            Self::Address { headers, .. } => headers,
+        }
+    }
+}
+
+/// Where the value of a variable or a header comes from.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Variable {
@@ -88,6 +177,9 @@ pub enum Variable {
 pub struct FromEnv {
     /// The variable.
     pub env: String,
+    /// What goes before its value: `Bearer `.
+    #[serde(default)]
+    pub prefix: String,
 }
 
 /// `{ command = [..] }`.
@@ -96,4 +188,46 @@ pub struct FromEnv {
 pub struct FromCommand {
     /// The program.
     pub command: KeyCommand,
+    /// What goes before what it prints: `Bearer `.
+    #[serde(default)]
+    pub prefix: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<ToolServer, String> {
+        toml::from_str(text).map_err(|error| error.message().to_owned())
+    }
+
+    #[test]
+    fn a_server_is_a_program_or_an_address() {
+        let program = parsed("command = 'npx'\nargs = ['x']\nseconds = 5").unwrap();
+        let expected = Reached::Program {
+            command: "npx".to_owned(),
+            args: vec!["x".to_owned()],
+            env: BTreeMap::new(),
+        };
+        assert_eq!((program.reached, program.seconds), (expected, Some(5)));
+        let text = "url = 'https://example.org/mcp'\nheaders = { Authorization = { env = 'T', prefix = 'Bearer ' } }";
+        let header = Variable::FromEnv(FromEnv {
+            env: "T".to_owned(),
+            prefix: "Bearer ".to_owned(),
+        });
+        assert_eq!(
+            parsed(text).unwrap().reached.variables(),
+            &BTreeMap::from([("Authorization".to_owned(), header)])
+        );
+        for (text, words) in [
+            ("url = 'ftp://x'", "begins with `https://`"),
+            ("command = 'x'\nurl = 'https://x'", "or a `url`"),
+            ("url = 'https://x'\nargs = []", "or a `url`"),
+            ("seconds = 1", "or a `url`"),
+            ("comand = 'x'", "unknown field `comand`"),
+        ] {
+            let error = parsed(text).unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
 }

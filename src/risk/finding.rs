@@ -156,3 +156,10 @@ pub struct Analysis {
     /// Strings that may be paths.
     pub paths: Vec<Mention>,
 }
+
+impl Analysis {
+    /// Whether this was found.
+    pub fn finds(&self, kind: FindingKind) -> bool {
+        self.findings.iter().any(|finding| finding.kind == kind)
+    }
+}

@@ -3,6 +3,7 @@
 use crate::agent::approval::Grounds;
 use crate::agent::audit::record::Confined;
 use crate::agent::audit::{Header, Record};
+use crate::agent::tool_calls::{ToolCall, ToolCallEnd};
 
 /// How a record is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +89,7 @@ pub fn words(record: &Record) -> (&'static str, String, Tone) {
             Decision,
         ),
         Record::Connection(connection) => ("network", connection.to_string(), Plain),
+        Record::ToolCalled(call) => ("tool", call_words(call), Plain),
         Record::Files { .. } => ("files", files_words(record), Plain),
         Record::Undone {
             cells, variables, ..
@@ -196,6 +198,18 @@ fn sandbox_words(sandbox: &Confined) -> String {
         format!(", also {}", add_dirs.join(", "))
     };
     format!("sandbox {level}{tier}, network {network}{dirs}")
+}
+
+fn call_words(call: &ToolCall) -> String {
+    let cell = call.cell.as_deref();
+    let cell = cell.map_or(String::new(), |it| format!("{it}: "));
+    let end = match call.end {
+        ToolCallEnd::Returned => "returned".to_owned(),
+        ToolCallEnd::Failed => "failed".to_owned(),
+        ToolCallEnd::Refused => "refused".to_owned(),
+        ToolCallEnd::LeftOut { calls } => format!("and others: {calls} calls in a minute"),
+    };
+    format!("{cell}{}.{} {end}", call.server, call.tool)
 }
 
 fn decision_words(record: &Record) -> String {

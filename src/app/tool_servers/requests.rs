@@ -9,9 +9,8 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
 use super::Shared;
-use super::process::Running;
-use crate::session::transcript::Author;
-use crate::session::{CodeStatus, Transcript};
+use super::server::{Running, Server};
+use crate::agent::tool_calls::{Permitted, ToolCall, ToolCallEnd};
 use crate::task;
 
 /// Requests at a time.
@@ -20,8 +19,6 @@ const AT_ONCE: usize = 16;
 const LONGEST: u64 = 16 << 20;
 /// How long a request may take to arrive, and an answer to be read.
 const WITHIN: Duration = Duration::from_mins(1);
-/// What the code of a cell says that calls tools which change something.
-const MENTION: &str = "sponde.tools";
 
 /// Answers until it is dropped.
 pub(super) async fn serve(listener: UnixListener, shared: Arc<Shared>) {
@@ -69,20 +66,67 @@ async fn requested(line: &[u8], shared: &Shared) -> Result<Value, String> {
         .servers
         .get(name)
         .ok_or_else(|| format!("there is no MCP server `{name}`"))?;
-    let running = server.running().await?;
     let Some(tool) = text("tool") else {
-        return Ok(json!(running.tools));
+        return Ok(json!(server.running().await?.tools));
     };
-    if !only_reads(&running, tool)? && !may_change(shared).await {
-        return Err(format!(
-            "`{tool}` may change something, and this cell does not say that it uses tools: import the server in the same cell, with \
-             `from sponde.tools import {name}`"
-        ));
-    }
+    let nothing = json!({});
     let arguments = request.get("arguments").filter(|it| it.is_object());
-    server
-        .call(&running, tool, arguments.unwrap_or(&json!({})))
-        .await
+    let arguments = arguments.unwrap_or(&nothing);
+    let (cell, result) = called(shared, (name, server), tool, arguments).await;
+    let end = match &result {
+        Ok(result) if result.get("isError") != Some(&Value::Bool(true)) => ToolCallEnd::Returned,
+        Ok(_) | Err(NotCalled::Failed(_)) => ToolCallEnd::Failed,
+        Err(NotCalled::Refused(_)) => ToolCallEnd::Refused,
+    };
+    let call = ToolCall::new(cell, (name, tool), arguments, end);
+    shared.calls.record(call);
+    result.map_err(NotCalled::words)
+}
+
+/// Why a call has no result, in words for the code.
+enum NotCalled {
+    Refused(String),
+    Failed(String),
+}
+
+impl NotCalled {
+    fn words(self) -> String {
+        match self {
+            Self::Refused(words) | Self::Failed(words) => words,
+        }
+    }
+}
+
+/// Calls a tool, if the cell that runs may do that. Returns the cell too.
+async fn called(
+    shared: &Shared,
+    (name, server): (&str, &Server),
+    tool: &str,
+    arguments: &Value,
+) -> (Option<String>, Result<Value, NotCalled>) {
+    let Some((cell, permitted)) = shared.calls.permitted() else {
+        let words = format!("`{tool}` is not called: tools can be called only while a cell runs");
+        return (None, Err(NotCalled::Refused(words)));
+    };
+    let called = async {
+        if permitted == Permitted::Nothing {
+            return Err(NotCalled::Refused(format!(
+                "`{tool}` is not called: what this cell does was not recognised as a call of a tool. Import the server in the same \
+                 cell (`from sponde.tools import {name}`), and call its functions by their names"
+            )));
+        }
+        let running = server.running().await.map_err(NotCalled::Failed)?;
+        let only_reads = only_reads(&running, tool).map_err(NotCalled::Failed)?;
+        if permitted == Permitted::Reads && !only_reads {
+            return Err(NotCalled::Refused(format!(
+                "`{tool}` may change something, so it is not called a second time when a cell runs again"
+            )));
+        }
+        let result = server.call(&running, tool, arguments).await;
+        result.map_err(NotCalled::Failed)
+    };
+    let result = called.await;
+    (Some(cell), result)
 }
 
 /// Whether a tool says that it changes nothing.
@@ -94,20 +138,4 @@ fn only_reads(running: &Running, tool: &str) -> Result<bool, String> {
         .get("annotations")
         .and_then(|it| it.get("readOnlyHint"));
     Ok(hint.and_then(Value::as_bool).unwrap_or_default())
-}
-
-/// Whether a cell runs that was judged as one that calls tools, or that a person wrote.
-async fn may_change(shared: &Shared) -> bool {
-    let Some(session) = shared.session.get() else {
-        return false;
-    };
-    let calls_tools = |transcript: &Transcript| {
-        transcript.cells().iter().rev().any(|cell| {
-            cell.code().is_some_and(|code| {
-                code.status == CodeStatus::Running
-                    && (code.author == Author::Person || cell.source.contains(MENTION))
-            })
-        })
-    };
-    session.look(calls_tools).await.unwrap_or_default()
 }
