@@ -30,7 +30,7 @@ use server::Server;
 /// What code imports; it speaks to the socket.
 const MODULE: &str = include_str!("tool_servers/tools.py");
 /// Lets another package of this name be beside ours.
-const PACKAGE: &str = "__path__ = __import__(\"pkgutil\").extend_path(__path__, __name__)\n";
+const PACKAGE: &str = include_str!("tool_servers/package.py");
 
 /// The servers of a session; they end when this is dropped.
 pub struct ToolServers {

@@ -271,7 +271,7 @@ fn a_session_without_a_model_runs_ones_own_code() {
             "cwd": cwd,
             "mcpServers": [
             {"name": "My Tools", "command": "/bin/false", "args": [], "env": []},
-            {"type": "http", "name": "far", "url": "https://example.org/mcp", "headers": []},
+            {"type": "sse", "name": "far", "url": "https://example.org/mcp", "headers": []},
         ],
         }}),
     );
@@ -301,7 +301,7 @@ fn a_session_without_a_model_runs_ones_own_code() {
     assert!(told.contains(r"```\n42\n```"), "{told}");
     let (_, told) = prompt(5, "/run from sponde.tools import my_tools; my_tools.x()");
     assert!(
-        told.contains("the MCP server `my_tools` could not be started: it ended"),
+        told.contains("the MCP server `my_tools` could not be started: it has ended"),
         "{told}"
     );
     let (failed, _) = prompt(4, "How are you?");
