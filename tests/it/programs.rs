@@ -1,6 +1,7 @@
 //! What other programs call: each wire with its own, unmodified client, on real kernels in the sandbox.
 
 mod acp;
+mod conformance;
 mod mcp;
 mod mcp_app;
 mod tools;

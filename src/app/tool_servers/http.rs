@@ -1,14 +1,14 @@
 //! A server with an address: JSON-RPC over streamable HTTP, a POST a message, answered by JSON or by a stream of events.
 //!
-//! Redirects are not followed, so that keys in headers go nowhere else. Deliberately not here: the stream that a server may open by
-//! itself, resuming a stream that broke off, OAuth.
+//! Redirects are not followed, so that keys in headers go nowhere else. A stream that ends before the answer is
+//! asked for again, from its last event on. Deliberately not here: the stream that a server may open by itself, OAuth.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
-use reqwest::{Client, Response, StatusCode, Url};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use serde_json::{Value, json};
 
 use super::events::Events;
@@ -27,6 +27,9 @@ const ERROR: usize = 64 << 10;
 const ID: usize = 1 << 10;
 /// Characters of an address that is shown.
 const SHOWN: usize = 200;
+/// Streams of one answer, each of which goes on where the last one ended.
+const STREAMS: usize = 100;
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
@@ -108,15 +111,15 @@ impl Http {
 
     /// Sends a message.
     async fn post(&self, message: &Value) -> Result<Response, NoResult> {
+        let request = self.client.post(self.url.clone()).json(message);
+        self.send(request.header(ACCEPT, "application/json, text/event-stream"))
+            .await
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Response, NoResult> {
         let agreed = self.agreements().clone();
         let has_session = agreed.contains_key(SESSION);
-        let request = self
-            .client
-            .post(self.url.clone())
-            .headers(self.headers.clone())
-            .headers(agreed)
-            .header(ACCEPT, "application/json, text/event-stream")
-            .json(message);
+        let request = request.headers(self.headers.clone()).headers(agreed);
         let response = request.send().await;
         let response = response.map_err(|error| NoResult::Unreachable(root_cause(&error)))?;
         let status = response.status();
@@ -153,18 +156,45 @@ impl Http {
             };
         }
         let mut events = Events::new(LONGEST);
-        while let Some(piece) = chunk(&mut response).await? {
-            let messages = events.feed(&piece).ok_or_else(too_long)?;
-            for message in messages {
-                if let Some(outcome) = answered(&message, id) {
-                    return outcome;
-                }
-                self.answer(&message).await;
+        for _ in 0..STREAMS {
+            if let Some(outcome) = self.outcome(&mut response, &mut events, id).await? {
+                return outcome;
             }
+            let Some((last, wait)) = events.ended() else {
+                break;
+            };
+            // An empty id is one that was taken back.
+            let Some(last) = HeaderValue::from_str(last).ok().filter(|it| !it.is_empty()) else {
+                break;
+            };
+            tokio::time::sleep(wait).await;
+            let request = self.client.get(self.url.clone());
+            let request = request.header(ACCEPT, "text/event-stream");
+            response = self.send(request.header(LAST_EVENT, last)).await?;
         }
         Err(NoResult::Unreachable(
             "the connection ended before its answer".to_owned(),
         ))
+    }
+
+    /// The outcome of the request `id` in a stream; `None` if the stream ended before.
+    async fn outcome(
+        &self,
+        response: &mut Response,
+        events: &mut Events,
+        id: &str,
+    ) -> Result<Option<Result<Value, NoResult>>, NoResult> {
+        // One that breaks off goes on as one that ends.
+        while let Ok(Some(piece)) = chunk(response).await {
+            let messages = events.feed(&piece).ok_or_else(too_long)?;
+            for message in messages {
+                if let Some(outcome) = answered(&message, id) {
+                    return Ok(Some(outcome));
+                }
+                self.answer(&message).await;
+            }
+        }
+        Ok(None)
     }
 
     /// Answers what the server asks between.

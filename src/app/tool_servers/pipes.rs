@@ -142,13 +142,13 @@ impl Pipes {
         // One that does not read is late too.
         let asked = tokio::time::timeout(limit, asked).await;
         let mut question = asked.map_err(|_| NoResult::Late(limit))?.map_err(failed)?;
+        let mut giving_up = GivingUp {
+            outlet: &self.outlet,
+            id: Some(question.id()),
+        };
         let answered = question.answered(limit).await;
-        if answered == Err(Unanswered::Late) {
-            let params = json!({ "requestId": question.id(), "reason": "the time is up" });
-            // One that reads nothing is not waited for.
-            let _ = self
-                .outlet
-                .try_send(notification("notifications/cancelled", &params));
+        if answered != Err(Unanswered::Late) {
+            giving_up.id = None;
         }
         answered.map_err(failed)
     }
@@ -156,6 +156,24 @@ impl Pipes {
     pub(super) async fn tell(&self, method: &str, params: &Value) -> Result<(), NoResult> {
         let sent = self.outlet.send(notification(method, params)).await;
         sent.map_err(|_| NoResult::Gone(lock(&self.reason).clone()))
+    }
+}
+
+/// Tells a server that nobody waits for its answer any more, when this is dropped.
+struct GivingUp<'a> {
+    outlet: &'a mpsc::Sender<Value>,
+    /// The request, as long as it has no answer.
+    id: Option<String>,
+}
+
+impl Drop for GivingUp<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = &self.id {
+            let params = json!({ "requestId": id, "reason": "nobody waits any more" });
+            // One that reads nothing is not waited for.
+            let told = notification("notifications/cancelled", &params);
+            let _ = self.outlet.try_send(told);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
@@ -48,13 +48,24 @@ async fn answer(stream: UnixStream, shared: &Shared) -> std::io::Result<()> {
     let mut line = Vec::new();
     let mut input = BufReader::new(input.take(LONGEST));
     tokio::time::timeout(WITHIN, input.read_until(b'\n', &mut line)).await??;
-    let answer = match requested(&line, shared).await {
+    let answer = tokio::select! {
+        answer = requested(&line, shared) => answer,
+        // Code that was interrupted waits for nothing.
+        _ = gone(&mut input) => return Ok(()),
+    };
+    let answer = match answer {
         Ok(result) => json!({ "result": result }),
         Err(words) => json!({ "error": words }),
     };
     let mut answer = answer.to_string().into_bytes();
     answer.push(b'\n');
     tokio::time::timeout(WITHIN, output.write_all(&answer)).await?
+}
+
+/// Waits until the other side closes the connection. What it says meanwhile is nothing.
+async fn gone(input: &mut (impl AsyncRead + Unpin)) {
+    let mut piece = [0; 256];
+    while let Ok(1..) = input.read(&mut piece).await {}
 }
 
 async fn requested(line: &[u8], shared: &Shared) -> Result<Value, String> {
