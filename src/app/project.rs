@@ -69,13 +69,13 @@ pub(super) fn trusted(
     settings: &SessionSettings,
     context: &Context,
 ) -> Option<Project> {
-    let (content, used) = (purpose.content(), purpose.used());
+    let (what, used) = (purpose.content(), purpose.used());
     let found = match project::find(cwd, purpose.file()) {
         Ok(found) => found?,
         Err(error) => {
             context
                 .notify
-                .warning(format!("{error}; its {content} are not {used}"));
+                .warning(format!("{error}; its {what} are not {used}"));
             return None;
         }
     };
@@ -92,6 +92,6 @@ pub(super) fn trusted(
     let path = found.path.display();
     context
         .notify
-        .warning(format!("the {content} in {path} are not {used}{why}"));
+        .warning(format!("the {what} in {path} are not {used}{why}"));
     None
 }

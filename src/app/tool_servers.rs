@@ -100,13 +100,13 @@ pub fn open(
     };
     let listener = tokio::net::UnixListener::bind(dir.join("s")).map_err(|error| failed(&error))?;
     let values = all.values().flat_map(|server| server.reached.variables());
-    let named = values.filter_map(|(_, variable)| match variable {
+    let from_env = values.filter_map(|(_, variable)| match variable {
         Variable::FromEnv(from) => Some(from.env.clone()),
         Variable::Plain(_) | Variable::FromCommand(_) => None,
     });
     Ok(Some(ToolServers {
         facts: facts(&names),
-        variables: named.chain(of_project.secrets()).collect(),
+        variables: from_env.chain(of_project.secrets()).collect(),
         _listening: task::spawn("mcp tools", requests::serve(listener, Arc::new(shared))),
         dir,
         calls,

@@ -200,16 +200,19 @@ fn sandbox_words(sandbox: &Confined) -> String {
     format!("sandbox {level}{tier}, network {network}{dirs}")
 }
 
-fn call_words(call: &ToolCall) -> String {
-    let cell = call.cell.as_deref();
-    let cell = cell.map_or(String::new(), |it| format!("{it}: "));
-    let end = match call.end {
+fn call_words(called: &ToolCall) -> String {
+    let ToolCall {
+        server, tool, end, ..
+    } = called;
+    let place = called.cell.as_deref();
+    let place = place.map_or(String::new(), |it| format!("{it}: "));
+    let end = match end {
         ToolCallEnd::Returned => "returned".to_owned(),
         ToolCallEnd::Failed => "failed".to_owned(),
         ToolCallEnd::Refused => "refused".to_owned(),
         ToolCallEnd::LeftOut { calls } => format!("and others: {calls} calls in a minute"),
     };
-    format!("{cell}{}.{} {end}", call.server, call.tool)
+    format!("{place}{server}.{tool} {end}")
 }
 
 fn decision_words(record: &Record) -> String {

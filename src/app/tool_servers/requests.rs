@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
+};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
@@ -89,8 +91,8 @@ async fn requested(line: &[u8], shared: &Shared) -> Result<Value, String> {
         Ok(_) | Err(NotCalled::Failed(_)) => ToolCallEnd::Failed,
         Err(NotCalled::Refused(_)) => ToolCallEnd::Refused,
     };
-    let call = ToolCall::new(cell, (name, tool), arguments, end);
-    shared.calls.record(call);
+    let done = ToolCall::new(cell, (name, tool), arguments, end);
+    shared.calls.record(done);
     result.map_err(NotCalled::words)
 }
 
