@@ -9,10 +9,13 @@ use super::{Context, SessionSettings};
 use crate::agent::project::{self, Project, Trust, Trusted};
 use crate::agent::prompt::Instructions;
 
-/// What to ask before a session starts in `cwd`, as far as nothing was decided yet.
-pub fn questions(cwd: &Path, context: &Context) -> Vec<TrustQuestion> {
+/// What to ask before a session like this starts in `cwd`, as far as nothing was decided yet.
+pub fn questions(cwd: &Path, settings: &SessionSettings, context: &Context) -> Vec<TrustQuestion> {
     let trusted = Trusted::in_dir(&context.paths.state);
     let question = |purpose: Purpose| {
+        if is_trusted_unseen(purpose, settings) {
+            return None;
+        }
         let project = project::find(cwd, purpose.file()).ok().flatten()?;
         let is_open = trusted.of(&project) == Trust::Unknown;
         is_open.then_some(TrustQuestion { purpose, project })
@@ -81,17 +84,26 @@ pub(super) fn trusted(
     };
     let mut agreed = settings.agreed.iter();
     let is_agreed = agreed.any(|question| question.project == found);
-    if settings.trust_project || is_agreed {
+    if is_trusted_unseen(purpose, settings) || is_agreed {
         return Some(found);
     }
     let why = match Trusted::in_dir(&context.paths.state).of(&found) {
         Trust::Trusted => return Some(found),
-        Trust::Refused => ", as you said; --trust-project changes that",
-        Trust::Unknown => ": nobody has said yet that they are trusted (--trust-project does)",
+        Trust::Refused => ", as you said",
+        Trust::Unknown => ": nobody has said yet that they are trusted",
     };
+    let hint = purpose.hint();
     let path = found.path.display();
     context
         .notify
-        .warning(format!("the {what} in {path} are not {used}{why}"));
+        .warning(format!("the {what} in {path} are not {used}{why} ({hint})"));
     None
+}
+
+/// Whether a file is used whatever it says. Servers never: code in the sandbox could write their file, and they run outside of it.
+fn is_trusted_unseen(purpose: Purpose, settings: &SessionSettings) -> bool {
+    match purpose {
+        Purpose::Instructions => settings.trust_project,
+        Purpose::Servers => false,
+    }
 }

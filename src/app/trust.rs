@@ -41,6 +41,14 @@ impl Purpose {
         }
     }
 
+    /// How to have it used.
+    pub(super) fn hint(self) -> &'static str {
+        match self {
+            Self::Instructions => "--trust-project follows them",
+            Self::Servers => "`sponde` in a terminal asks",
+        }
+    }
+
     /// What is done with that.
     pub(super) fn used(self) -> &'static str {
         match self {

@@ -4,13 +4,14 @@ use std::io::BufRead as _;
 
 use super::style::{HINT, paint, stderr_colours};
 use super::{Context, eprint, filter};
+use crate::app::SessionSettings;
 use crate::app::project::{self, Purpose, TrustQuestion};
 
 /// Asks about the files of the working directory's project, as far as nothing was decided yet. Returns what the person
 /// said yes to.
-pub(super) async fn ask(context: &Context) -> Vec<TrustQuestion> {
+pub(super) async fn ask(settings: &SessionSettings, context: &Context) -> Vec<TrustQuestion> {
     let cwd = context.paths.environment.cwd();
-    let questions = cwd.map_or_else(Vec::new, |cwd| project::questions(cwd, context));
+    let questions = cwd.map_or_else(Vec::new, |cwd| project::questions(cwd, settings, context));
     let mut agreed = Vec::new();
     for question in questions {
         if is_trusted(&question, context).await {

@@ -86,10 +86,7 @@ fn the_suite_passes_on_our_server() {
 #[test]
 fn the_suite_passes_on_our_client() {
     let sponde = Sponde::new().with("OPENAI_BASE_URL", &format!("{NOBODY}/v1"));
-    sponde.write(
-        ".mcp.json",
-        r#"{"mcpServers": {"suite": {"type": "http", "url": "${SUITE_URL}"}}}"#,
-    );
+    sponde.configure("");
     let command = format!("sh {}", fixture("mcp_conformance_client.sh").display());
     for scenario in ["initialize", "tools_call", "sse-retry"] {
         let arguments = ["client", "--command", &command, "--scenario", scenario];

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Pipes, fixture, python};
 use crate::support::{NOBODY, Sponde};
+use crate::terminal::play;
 
 const KEY: &str = "hunter2-of-the-shop";
 
@@ -308,15 +309,26 @@ fn the_servers_of_a_project_are_used_once_it_is_trusted() {
         let arguments = [arguments, &["--model", "m"]].concat();
         sponde.run_with_stdin(&arguments, code)
     };
-    let untrusted = chat(&[]);
+    // Nobody has seen it, whatever the command line says.
+    let untrusted = chat(&["--trust-project"]);
     assert!(
-        untrusted
-            .stderr
-            .contains(".mcp.json are not used: nobody has said yet that they are trusted"),
+        untrusted.stderr.contains(
+            ".mcp.json are not used: nobody has said yet that they are trusted (`sponde` in a terminal asks)"
+        ),
         "{untrusted}"
     );
     assert!(!shop(&sponde).join("starts.txt").exists(), "{untrusted}");
-    let trusted = chat(&["--trust-project"]);
+    let steps = json!([
+        ["wait", ".mcp.json names MCP servers"],
+        ["wait", "SHOP_KEY"],
+        ["wait", "[y]es, [n]o: "],
+        ["type", "y\n"],
+        ["wait", "\r\n> "],
+        ["type", "\u{4}"]
+    ]);
+    let screen = play(&sponde, &["--model", "m"], &steps);
+    assert_eq!(screen.code, 0, "{}", screen.all);
+    let trusted = chat(&[]);
     let shown = format!("{}{}", trusted.stdout, trusted.stderr);
     assert!(shown.contains("4.0"), "{trusted}");
     assert!(
@@ -325,6 +337,19 @@ fn the_servers_of_a_project_are_used_once_it_is_trusted() {
     );
     assert!(!shown.contains(KEY), "{trusted}");
     assert_eq!(written(&sponde, "starts.txt"), format!("{KEY} none\n"));
+    // Code cannot change what was trusted; a file that changed is not trusted any more.
+    let changes = "!open('.mcp.json', 'a').write(' ')\n";
+    let changed = sponde.run_with_stdin(&["--model", "m"], changes);
+    assert!(
+        changed.stderr.contains("Read-only file system"),
+        "{changed}"
+    );
+    sponde.write(".mcp.json", format!("{servers}\n\n "));
+    let changed = chat(&[]);
+    assert!(
+        changed.stderr.contains(".mcp.json are not used"),
+        "{changed}"
+    );
 }
 
 /// What a cell changed is not changed a second time when it runs again; what it read is read again.
