@@ -435,9 +435,9 @@ fn wanted(params: &Map<String, Value>, resume: Option<String>) -> Result<Wanted,
     let (servers, notes) = tools::servers(params);
     Ok(Wanted {
         directory,
-        servers,
         others,
         resume,
+        servers,
         notes,
     })
 }

@@ -87,7 +87,7 @@ pub fn open(
     let id = uuid::Uuid::new_v4().simple().to_string();
     let name = format!("sponde-mcp-{}", id.get(..12).unwrap_or(&id));
     let dir = context.paths.sockets.join(name);
-    let names: Vec<&str> = all.keys().map(|name| name.as_str()).collect();
+    let names: Vec<&str> = all.keys().map(config::ToolServerName::as_str).collect();
     prepare(&dir, &names).map_err(|error| failed(&error))?;
     let servers = all.iter().map(|(name, server)| {
         let server = Server::new(name.as_str(), server.clone(), context.clone());

@@ -54,9 +54,9 @@ impl Http {
         let url = Url::parse(url).map_err(|error| no_address(&error.to_string()))?;
         let mut all = HeaderMap::new();
         for (name, value) in headers {
-            let bad = |_| format!("has a header `{name}` that cannot be sent");
-            let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad(()))?;
-            let mut value = HeaderValue::from_str(value).map_err(|_| bad(()))?;
+            let bad = || format!("has a header `{name}` that cannot be sent");
+            let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+            let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
             value.set_sensitive(true);
             all.insert(key, value);
         }
@@ -91,15 +91,13 @@ impl Http {
         let id = format!("sponde-{}", self.next.fetch_add(1, Ordering::Relaxed));
         let message = request(&id, method, params);
         let asked = async { self.result(self.post(&message).await?, &id).await };
-        match tokio::time::timeout(limit, asked).await {
-            Ok(result) => result,
-            Err(_) => {
-                let params = json!({ "requestId": id, "reason": "the time is up" });
-                let told = self.tell("notifications/cancelled", &params);
-                let _ = tokio::time::timeout(TELL_LATE, told).await;
-                Err(NoResult::Late(limit))
-            }
+        if let Ok(result) = tokio::time::timeout(limit, asked).await {
+            return result;
         }
+        let params = json!({ "requestId": id, "reason": "the time is up" });
+        let told = self.tell("notifications/cancelled", &params);
+        let _ = tokio::time::timeout(TELL_LATE, told).await;
+        Err(NoResult::Late(limit))
     }
 
     pub(super) async fn tell(&self, method: &str, params: &Value) -> Result<(), NoResult> {

@@ -101,13 +101,11 @@ impl Pipes {
             let (ends, why) = (over.clone(), Arc::clone(&reason));
             let redactor = context.redactor.clone();
             task::spawn("mcp server output", async move {
-                let words = match read(stdout, &answers, &asked).await {
-                    Some(words) => words,
-                    None => {
-                        let _ = tokio::time::timeout(LAST_WORDS, quiet.cancelled()).await;
-                        last_words(&lock(&said), &redactor)
-                    }
-                };
+                let ended = read(stdout, &answers, &asked).await;
+                if ended.is_none() {
+                    let _ = tokio::time::timeout(LAST_WORDS, quiet.cancelled()).await;
+                }
+                let words = ended.unwrap_or_else(|| last_words(&lock(&said), &redactor));
                 *lock(&why) = words;
                 ends.cancel();
                 asked.close();

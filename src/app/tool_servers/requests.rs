@@ -53,7 +53,7 @@ async fn answer(stream: UnixStream, shared: &Shared) -> std::io::Result<()> {
     let answer = tokio::select! {
         answer = requested(&line, shared) => answer,
         // Code that was interrupted waits for nothing.
-        _ = gone(&mut input) => return Ok(()),
+        () = gone(&mut input) => return Ok(()),
     };
     let answer = match answer {
         Ok(result) => json!({ "result": result }),
