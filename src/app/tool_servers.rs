@@ -10,6 +10,7 @@
 
 mod events;
 mod http;
+mod messages;
 mod pipes;
 mod project;
 mod requests;

@@ -12,8 +12,7 @@ use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use serde_json::{Value, json};
 
 use super::events::Events;
-use super::pipes::asked_back;
-use super::server::{LONGEST, NoResult};
+use super::messages::{LONGEST, NoResult, asked_back};
 use crate::llm::http::{client, root_cause};
 use crate::rpc::{self, Incoming, notification, request};
 

@@ -5,17 +5,17 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::process::{ChildStdout, Command};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::server::{LONGEST, NoResult};
+use super::messages::{LONGEST, NoResult, asked_back};
 use crate::app::Context;
 use crate::child::{Lifetime, Supervised};
 use crate::kernel::Redactor;
-use crate::rpc::{self, Incoming, Line, Questions, RpcError, Unanswered, notification};
+use crate::rpc::{self, Incoming, Line, Questions, Unanswered, notification};
 use crate::task::{self, Task};
 
 /// Messages that wait for it to read.
@@ -206,14 +206,6 @@ async fn read(
             }
             Ok(Incoming::Notification { .. }) | Err(_) => {}
         }
-    }
-}
-
-/// What a server gets that asks something of us.
-pub(super) fn asked_back(method: &str) -> Result<Value, RpcError> {
-    match method {
-        "ping" => Ok(Value::Object(Map::new())),
-        other => Err(RpcError::no_method(other)),
     }
 }
 

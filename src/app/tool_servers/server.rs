@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::http::Http;
+use super::messages::NoResult;
 use super::pipes::Pipes;
 use crate::app::Context;
 use crate::config::tools::{Reached, ToolServer, Variable};
 use crate::llm::key_command;
-use crate::rpc::Unanswered;
 
 /// The version of the protocol that we speak; servers of later ones speak it too.
 const VERSION: &str = "2025-06-18";
@@ -18,8 +18,6 @@ const VERSION: &str = "2025-06-18";
 const START: Duration = Duration::from_mins(2);
 /// How long a call may take, unless the configuration says otherwise.
 const CALL: Duration = Duration::from_mins(1);
-/// Bytes of a message from a server.
-pub(super) const LONGEST: usize = 16 << 20;
 /// Tools of a server.
 const TOOLS: usize = 1000;
 /// How often it is started in a session.
@@ -50,46 +48,6 @@ pub(super) struct Running {
 enum Link {
     Pipes(Pipes),
     Http(Http),
-}
-
-/// Why a server gave no result, as the rest of a sentence about it.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub(super) enum NoResult {
-    #[error("did not answer within {} s and was given up", .0.as_secs())]
-    Late(Duration),
-    /// In words why, or nothing.
-    #[error("has ended{}", because(.0))]
-    Gone(String),
-    #[error("could not be reached: {0}")]
-    Unreachable(String),
-    #[error("answered with an error: {0}")]
-    Refused(String),
-    #[error("has too many calls at a time")]
-    TooMany,
-}
-
-fn because(why: &str) -> String {
-    if why.is_empty() {
-        String::new()
-    } else {
-        format!(": {why}")
-    }
-}
-
-impl NoResult {
-    /// Why a request had no answer within `limit`; `why` the server has ended, if it has.
-    pub(super) fn of(
-        unanswered: Unanswered,
-        limit: Duration,
-        why: impl FnOnce() -> String,
-    ) -> Self {
-        match unanswered {
-            Unanswered::Late => Self::Late(limit),
-            Unanswered::Gone => Self::Gone(why()),
-            Unanswered::Refused(words) => Self::Refused(words),
-            Unanswered::TooMany => Self::TooMany,
-        }
-    }
 }
 
 impl Server {

@@ -338,18 +338,15 @@ fn the_servers_of_a_project_are_used_once_it_is_trusted() {
     assert!(!shown.contains(KEY), "{trusted}");
     assert_eq!(written(&sponde, "starts.txt"), format!("{KEY} none\n"));
     // Code cannot change what was trusted; a file that changed is not trusted any more.
-    let changes = "!open('.mcp.json', 'a').write(' ')\n";
-    let changed = sponde.run_with_stdin(&["--model", "m"], changes);
+    let code = "!open('.mcp.json', 'a').write(' ')\n";
+    let changed = sponde.run_with_stdin(&["--model", "m"], code);
     assert!(
         changed.stderr.contains("Read-only file system"),
         "{changed}"
     );
     sponde.write(".mcp.json", format!("{servers}\n\n "));
-    let changed = chat(&[]);
-    assert!(
-        changed.stderr.contains(".mcp.json are not used"),
-        "{changed}"
-    );
+    let again = chat(&[]);
+    assert!(again.stderr.contains(".mcp.json are not used"), "{again}");
 }
 
 /// What a cell changed is not changed a second time when it runs again; what it read is read again.
@@ -375,10 +372,8 @@ fn a_cell_that_runs_again_orders_nothing() {
     assert_eq!(written(&sponde, "orders.txt"), "tea\nmilk\n");
 }
 
-/// Through a thread or a computed name code calls tools while a cell runs that was not judged as one that does.
-#[tokio::test(flavor = "multi_thread")]
-async fn calls_of_tools_are_asked_about_and_written_down() {
-    use crate::aimock::Aimock;
+/// A model that orders in several ways, a turn each.
+fn orders() -> Value {
     let call = |code: &str| {
         let arguments = json!({ "code": code }).to_string();
         json!({"blocks": [{"type": "toolCall", "name": "run_code", "arguments": arguments}]})
@@ -391,17 +386,24 @@ async fn calls_of_tools_are_asked_about_and_written_down() {
         call("shop.order('milk')"),
         json!({"content": "Not ordered."}),
         call(
-            "import threading, time\ndef later():\n    time.sleep(1)\n    globals()['sh' + 'op'].order('oil')\nthreading.Thread(target=later).start()",
+            "import threading, time\ndef later():\n    time.sleep(2)\n    globals()['sh' + 'op'].order('oil')\nthreading.Thread(target=later).start()",
         ),
         json!({"content": "Soon."}),
-        call("time.sleep(3)\nprint('sl' + 'ept')"),
+        call("time.sleep(4)\nprint('sl' + 'ept')"),
         json!({"content": "Slept."}),
     ];
     let fixtures: Vec<Value> = (0..)
         .zip(steps)
         .map(|(turn, response)| json!({"match": {"turnIndex": turn}, "response": response}))
         .collect();
-    let mock = Aimock::start(&json!(fixtures)).await;
+    json!(fixtures)
+}
+
+/// Through a thread or a computed name code calls tools while a cell runs that was not judged as one that does.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_of_tools_are_asked_about_and_written_down() {
+    use crate::aimock::Aimock;
+    let mock = Aimock::start(&orders()).await;
     let sponde = with_shop().with_model(&mock);
     let (asked, told) = tokio::task::block_in_place(|| {
         let mut pipes = Pipes::start(&sponde, &["acp", "--model", "gpt-4o"]);
