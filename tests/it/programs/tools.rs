@@ -136,6 +136,11 @@ fn fifty_tools_are_called_from_one_cells_loop_without_network_and_key() {
             "the MCP server `shop` has no tool `nothing`",
         ),
         ("from sponde.tools import bank", "cannot import name 'bank'"),
+        // A rule could not see it.
+        (
+            "exec('sh' + 'op.words()')",
+            "what this cell does was not recognised as a call of a tool",
+        ),
     ] {
         let shown = cells.run(code);
         assert!(shown.contains(words), "{code}: {shown}");
