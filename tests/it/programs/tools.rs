@@ -113,6 +113,12 @@ impl Cells {
 fn fifty_tools_are_called_from_one_cells_loop_without_network_and_key() {
     let sponde = with_shop();
     let mut cells = Cells::start(&sponde);
+    // Another package of the same name stays what it is.
+    std::fs::create_dir_all(sponde.path("lib/sponde")).unwrap();
+    sponde.write("lib/sponde/__init__.py", "there = 'still there'\n");
+    sponde.write("lib/sponde/more.py", "more = 'and more'\n");
+    let both = "import sys\nsys.path.append('lib')\nimport sponde, sponde.more\nprint(sponde.there, sponde.more.more)";
+    assert_eq!(cells.run(both), "still there and more");
     let shown = cells.run("from sponde.tools import shop\nprint(shop)");
     assert!(
         shown.contains("price_7(amount: int, rate: float = 1.0)  What an amount costs in shop 7."),
