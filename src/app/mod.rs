@@ -8,6 +8,7 @@ pub mod answer;
 pub mod attach;
 pub mod audit;
 pub mod configured;
+pub mod containers;
 pub mod databases;
 pub mod doctor;
 pub mod executor;
