@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::executor::{Executor, ExecutorError, Opening, ProgramSession};
 use crate::app::files as disk;
+use crate::kernel::folder::resolved;
 use crate::task;
 pub use files::{ContainerFile, FileSource, MadeFiles};
 
@@ -105,9 +106,11 @@ pub enum ContainerError {
 impl Containers {
     /// Those below `root`, which is made when the first one is. Ends those whose time is over, as long as it lives.
     pub fn new(executor: Executor, root: PathBuf) -> Self {
+        // What cannot be made now is said when the first container is.
+        let _ = private_dir(&root);
         let shared = Arc::new(Shared {
             executor,
-            root,
+            root: resolved(&root),
             changing: Mutex::default(),
         });
         let followed = Arc::downgrade(&shared);

@@ -9,6 +9,7 @@
 //! - [`kernel`]: variables, completion, windows of tables. [`files`], [`notebook`], [`catalog`]: the rest.
 //!
 //! - [`mcp`]: the Model Context Protocol over HTTP.
+//! - [`openai`]: OpenAI's containers, responses and chat completions.
 //! - [`jupyter`]: Jupyter's REST and websocket, for front ends that speak it.
 //!
 //! A handler parses, asks `app` or a session, and answers JSON; it holds no state and no logic that another front end
@@ -35,6 +36,7 @@ mod mcp;
 mod mcp_state;
 mod metrics;
 mod notebook;
+mod openai;
 mod operation;
 mod outputs;
 mod page;

@@ -10,6 +10,7 @@ use super::encoded::EncodedStreams;
 use super::jupyter::state::JupyterState;
 use super::keys::Keys;
 use super::mcp_state::McpState;
+use super::openai::state::OpenAiState;
 use super::problem::Problem;
 use super::ticket::Tickets;
 use super::token::Token;
@@ -26,6 +27,8 @@ pub(super) struct Shared {
     pub(super) jupyter: JupyterState,
     /// Programs that speak MCP.
     pub(super) mcp: McpState,
+    /// Programs that speak OpenAI's wire, or LibreChat's.
+    pub(super) openai: OpenAiState,
     /// Who may come in.
     pub(super) access: Access,
     /// Sessions work in it or below it; without links.
@@ -57,6 +60,7 @@ impl Shared {
             kernels: KernelRegistry::new(registry.clone(), defaults.clone()),
             jupyter: JupyterState::default(),
             mcp: McpState::new(&registry, &defaults, &root),
+            openai: OpenAiState::new(&registry, &defaults),
             registry,
             access: Access::new(token, port, hosts),
             root,
