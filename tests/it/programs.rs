@@ -1,6 +1,7 @@
 //! What other programs call: each wire with its own, unmodified client, on real kernels in the sandbox.
 
 mod mcp;
+mod openai;
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

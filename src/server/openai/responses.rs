@@ -80,19 +80,6 @@ async fn container_of(
         (Place::Container(id), _) => (Some(id.clone()), true),
         (Place::Auto, before) => (before, false),
     };
-    if let Some((response, stored)) = &previous {
-        let goes_on = id.as_ref() == Some(&stored.container);
-        if goes_on && !openai.responses.is_last(response, &stored.container) {
-            let problem = Problem::new(
-                StatusCode::CONFLICT,
-                "not_the_last_response",
-                format!("the conversation went on after response `{response}`, and a session has one line"),
-            );
-            return Err(problem
-                .hint("give the last response as previous_response_id, or send all messages in `input`")
-                .into());
-        }
-    }
     let found = match &id {
         None => None,
         Some(id) => match openai.containers.get(id).await {
@@ -115,6 +102,19 @@ async fn container_of(
         let made = openai.containers.create("auto", Some(MINUTES)).await?;
         return Ok((made.id, false));
     };
+    if let Some((response, stored)) = &previous {
+        let goes_on = found == stored.container;
+        if goes_on && !openai.responses.is_last(response, &stored.container) {
+            let problem = Problem::new(
+                StatusCode::CONFLICT,
+                "not_the_last_response",
+                format!("the conversation went on after response `{response}`, and a session has one line"),
+            );
+            return Err(problem
+                .hint("give the last response as previous_response_id, or send all messages in `input`")
+                .into());
+        }
+    }
     let knows = before.is_some_and(|before| before == found)
         || !is_named && !wanted.input.history.is_empty();
     Ok((found, knows))
