@@ -135,7 +135,7 @@ async fn the_python_sdk_of_openai() {
         "file_ids": refused("BadRequestError", 400),
         "no_question": refused("BadRequestError", 400),
         "no_such_model": refused("NotFoundError", 404),
-        "cancelled": [[["7\n"]], true],
+        "cancelled": [["7\n"]],
         "chat": ["set", "stop", true, true, true],
         "chat_stream": ["piece by piece", "stop", true],
         "stateless": ["a picture", true],
