@@ -321,10 +321,7 @@ impl Shared {
         id: &str,
         change: impl FnOnce(&mut Container),
     ) -> Result<Container, ContainerError> {
-        let _changing = self
-            .changing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.read(id)?;
         let mut container = before.clone();
         change(&mut container);
@@ -336,10 +333,7 @@ impl Shared {
     }
 
     fn touch_even_over(&self, id: &str) -> Result<(), ContainerError> {
-        let _changing = self
-            .changing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut container = self.read_even_over(id)?;
         container.used = seconds();
         self.write(&container)

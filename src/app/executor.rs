@@ -123,7 +123,8 @@ impl ExecutorError {
             Self::NotOpened(RegistryError::Failed(failure)) => return failure.hint.clone(),
             Self::NotOpened(_) | Self::Rejected(_) => return None,
             Self::Model { .. } => {
-                "leave the model out for the one of the server, or name one that it lists".to_owned()
+                "leave the model out for the one of the server, or name one that it lists"
+                    .to_owned()
             }
             Self::Busy { .. } => "try again, or use another session".to_owned(),
         })

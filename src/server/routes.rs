@@ -14,8 +14,8 @@ use super::operation::{Add, Operation, Route, Schema, operation};
 use super::problem::{ErrorAnswer, JupyterError};
 use super::state::Shared;
 use super::{
-    catalog, commands, events, files, guard, jupyter, kernel, mcp, metrics, notebook, openai, outputs,
-    page,
+    catalog, commands, events, files, guard, jupyter, kernel, mcp, metrics, notebook, openai,
+    outputs, page,
 };
 use super::{render, sessions};
 use crate::agent::query::{

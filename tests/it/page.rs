@@ -854,11 +854,11 @@ async fn the_page_can_be_read_in_all_colours_and_sizes() {
     };
     let pictures = std::env::var_os("SPONDE_PICTURES").map(PathBuf::from);
     let look = "import pandas as pd\n\nweather = pd.read_csv(\"weather.csv\", parse_dates=[\"date\"])\nweather[\"month\"] = weather[\"date\"].dt.month\nprint(f\"{len(weather)} rows, {weather['city'].nunique()} cities\")\nweather";
-    let draw = "import matplotlib.pyplot as plt\n\nmonthly = weather.groupby([\"month\", \"city\"])[\"high\"].mean().unstack()\nax = monthly.plot(figsize=(7, 2.8), lw=2)\nax.set_ylabel(\"mean high, °C\")\nplt.show()";
+    let draw = "import matplotlib.pyplot as plt\n\nmonthly = weather.groupby([\"month\", \"city\"])[\"high\"].mean().unstack()\nax = monthly.plot(figsize=(7, 2.8), lw=2)\nax.set_ylabel(\"mean high, °C\")\nplt.show()\nprint(monthly.loc[[1, 7]].round(1))";
     let mock = Aimock::start(&json!([
         {"match": {"turnIndex": 0}, "response": call("I'll load `weather.csv` and look at the first rows.\n", look)},
         {"match": {"turnIndex": 1}, "response": call("Two cities, one row a day. Now the monthly mean of each.\n", draw)},
-        {"match": {"turnIndex": 2}, "response": {"content": "**New York is warmer from May to September**, and colder in winter:\n\n| | Seattle | New York |\n|---|--:|--:|\n| January | 8.2 °C | 3.9 °C |\n| July | 25.1 °C | 29.8 °C |\n\nThe curves cross in April and in October.\n"}},
+        {"match": {"turnIndex": 2}, "response": {"content": "**New York is warmer from April to October**, and colder in winter:\n\n| | Seattle | New York |\n|---|--:|--:|\n| January | 8.1 °C | 4.0 °C |\n| July | 24.9 °C | 29.7 °C |\n\nThe curves cross in April and in October.\n"}},
     ]))
     .await;
     let sponde = Sponde::new().with_model(&mock);

@@ -204,9 +204,8 @@ impl MadeFiles {
     pub fn among(&self, files: Vec<ContainerFile>) -> Vec<ContainerFile> {
         let is_made = |file: &ContainerFile| {
             let before = self.before.get(&file.path);
-            before.is_none_or(|(bytes, modified)| {
-                *bytes != file.bytes || *modified != file.modified
-            })
+            before
+                .is_none_or(|(bytes, modified)| *bytes != file.bytes || *modified != file.modified)
         };
         files.into_iter().filter(is_made).collect()
     }

@@ -327,10 +327,18 @@ impl Building {
     /// The end; `made` is what code made. Returns the whole response.
     pub(super) fn finish(&mut self, end: &End, made: &[ContainerFile], spent: Totals) -> Value {
         for index in 0..self.output.len() {
-            let ended = if *end == End::Completed { "failed" } else { "incomplete" };
+            let ended = if *end == End::Completed {
+                "failed"
+            } else {
+                "incomplete"
+            };
             self.close_code(index, ended, Vec::new());
         }
-        let words_end = if *end == End::Completed { "completed" } else { "incomplete" };
+        let words_end = if *end == End::Completed {
+            "completed"
+        } else {
+            "incomplete"
+        };
         self.close_words(made, words_end);
         let usage = json!({
             "input_tokens": spent.input_tokens,
@@ -341,7 +349,11 @@ impl Building {
         });
         let (status, error, incomplete) = match end {
             End::Completed => ("completed", Value::Null, Value::Null),
-            End::Incomplete => ("incomplete", Value::Null, json!({ "reason": "max_output_tokens" })),
+            End::Incomplete => (
+                "incomplete",
+                Value::Null,
+                json!({ "reason": "max_output_tokens" }),
+            ),
             End::Failed(message) => {
                 let error = json!({ "code": "server_error", "message": message });
                 ("failed", error, Value::Null)

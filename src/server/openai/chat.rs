@@ -51,7 +51,9 @@ impl Wanted {
         let is_empty = |it: &Value| it.as_array().is_some_and(Vec::is_empty);
         for name in ["tools", "functions"] {
             if field(name).is_some_and(|it| !is_empty(it)) {
-                return Err(unsupported(&format!("`{name}`: the agent runs code itself, and calling a program's functions")));
+                return Err(unsupported(&format!(
+                    "`{name}`: the agent runs code itself, and calling a program's functions"
+                )));
             }
         }
         if field("n").and_then(Value::as_u64).is_some_and(|n| n > 1) {
@@ -64,7 +66,8 @@ impl Wanted {
         if format.is_some_and(|it| it != "text") {
             return Err(unsupported("a `response_format` other than text"));
         }
-        let messages = field("messages").ok_or_else(|| Problem::bad_request("there are no messages"))?;
+        let messages =
+            field("messages").ok_or_else(|| Problem::bad_request("there are no messages"))?;
         let header = headers.get(SESSION).and_then(|it| it.to_str().ok());
         let metadata = field("metadata").and_then(|it| it.get("session")?.as_str());
         let user = field("user").and_then(Value::as_str);
@@ -93,7 +96,11 @@ pub(super) async fn create(
 ) -> Answer {
     let wanted = Wanted::of(&body, &headers)?;
     let openai = &shared.openai;
-    let before = match wanted.name.as_deref().and_then(|name| openai.chats.container(name)) {
+    let before = match wanted
+        .name
+        .as_deref()
+        .and_then(|name| openai.chats.container(name))
+    {
         None => None,
         Some(id) => match openai.containers.get(&id).await {
             Ok(container) => Some(container.id),
@@ -118,7 +125,14 @@ pub(super) async fn create(
         container: container.clone(),
     });
     let model = wanted.model.as_deref();
-    let asking = ask(&openai.containers, &container, wanted.input, knows_history, model).await?;
+    let asking = ask(
+        &openai.containers,
+        &container,
+        wanted.input,
+        knows_history,
+        model,
+    )
+    .await?;
     let chat = Chat {
         id: format!("chatcmpl-{}", random()),
         created: jiff::Timestamp::now().as_second(),
@@ -147,7 +161,10 @@ impl Drop for Passing {
         if tokio::runtime::Handle::try_current().is_err() {
             return;
         }
-        let (shared, id) = (Arc::clone(&self.shared), std::mem::take(&mut self.container));
+        let (shared, id) = (
+            Arc::clone(&self.shared),
+            std::mem::take(&mut self.container),
+        );
         task::spawn("chat's container", async move {
             if let Err(error) = shared.openai.containers.delete(&id).await {
                 tracing::warn!(%error, "the container of a chat stays until its time is over");
@@ -225,7 +242,11 @@ impl Chat {
         }
         let mut has_begun = false;
         while let Some(words) = self.words().await {
-            let words = if has_begun { words.as_str() } else { words.trim_start() };
+            let words = if has_begun {
+                words.as_str()
+            } else {
+                words.trim_start()
+            };
             if words.is_empty() {
                 continue;
             }

@@ -69,7 +69,11 @@ pub(super) async fn create(
     };
     // The kernel's limits are those of the server.
     drop(wanted.memory_limit);
-    let container = shared.openai.containers.create(&wanted.name, minutes).await?;
+    let container = shared
+        .openai
+        .containers
+        .create(&wanted.name, minutes)
+        .await?;
     Ok(Json(object(&container)).into_response())
 }
 
@@ -78,7 +82,9 @@ pub(super) fn check_files(file_ids: &[String]) -> Result<(), Refused> {
     if file_ids.is_empty() {
         return Ok(());
     }
-    let problem = Problem::bad_request("`file_ids` names files of `/v1/files`, which this server does not have");
+    let problem = Problem::bad_request(
+        "`file_ids` names files of `/v1/files`, which this server does not have",
+    );
     Err(problem
         .hint("upload them into the container: `client.containers.files.create(container_id, file=..)`")
         .into())
@@ -106,10 +112,7 @@ pub(super) async fn list(
 }
 
 /// One.
-pub(super) async fn retrieve(
-    State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
-) -> Answer {
+pub(super) async fn retrieve(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
     let container = shared.openai.containers.get(&id).await?;
     Ok(Json(object(&container)).into_response())
 }

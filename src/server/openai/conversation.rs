@@ -64,8 +64,15 @@ pub(super) async fn ask(
         if attached.is_picture && session.language() == "python" {
             show(&session, &file.path).await?;
         }
-        let kind = if attached.is_picture { "picture" } else { "file" };
-        words.push_str(&format!("\n\n[With this comes the {kind} `{}`.]", file.path));
+        let kind = if attached.is_picture {
+            "picture"
+        } else {
+            "file"
+        };
+        words.push_str(&format!(
+            "\n\n[With this comes the {kind} `{}`.]",
+            file.path
+        ));
     }
     let before = MadeFiles::since(containers.files(container).await?);
     // A bare name that is not known here is what the program's usual server has.
@@ -91,9 +98,8 @@ pub(super) async fn ask(
 
 /// A cell that shows a picture: the model sees outputs.
 async fn show(session: &ProgramSession, path: &str) -> Result<(), ExecutorError> {
-    let code = format!(
-        "from IPython.display import Image, display\ndisplay(Image(filename={path:?}))"
-    );
+    let code =
+        format!("from IPython.display import Image, display\ndisplay(Image(filename={path:?}))");
     let mut turn = session.run(BY, code, None, Some(SHOWN_WITHIN)).await?;
     while turn.next().await.is_some() {}
     Ok(())

@@ -55,18 +55,32 @@ impl Input {
         let items = match input {
             Value::String(text) => {
                 let question = text.clone();
-                return Self { question, ..Self::default() }.checked();
+                return Self {
+                    question,
+                    ..Self::default()
+                }
+                .checked();
             }
             Value::Array(items) => items,
-            _ => return Err(Problem::bad_request("the input is neither text nor a list of messages")),
+            _ => {
+                return Err(Problem::bad_request(
+                    "the input is neither text nor a list of messages",
+                ));
+            }
         };
         if items.len() > MESSAGES {
-            return Err(Problem::bad_request(format!("{MESSAGES} messages are the most")));
+            return Err(Problem::bad_request(format!(
+                "{MESSAGES} messages are the most"
+            )));
         }
         let mut read = Self::default();
         let mut asked = Vec::new();
         for item in items {
-            match item.get("type").and_then(Value::as_str).unwrap_or("message") {
+            match item
+                .get("type")
+                .and_then(Value::as_str)
+                .unwrap_or("message")
+            {
                 "message" => read.message(item, &mut asked)?,
                 "code_interpreter_call" => {
                     let text = |name| item.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -87,7 +101,9 @@ impl Input {
 
     fn checked(self) -> Result<Self, Problem> {
         if self.question.trim().is_empty() && self.attached.is_empty() {
-            return Err(Problem::bad_request("there is no question: the last message must be the user's"));
+            return Err(Problem::bad_request(
+                "there is no question: the last message must be the user's",
+            ));
         }
         Ok(self)
     }
@@ -95,7 +111,8 @@ impl Input {
     /// What the user had asked until now was answered.
     fn answered(&mut self, asked: &mut Vec<String>, text: String) {
         let said = |by, text| Said { by, text };
-        self.history.extend(asked.drain(..).map(|text| said(Role::User, text)));
+        self.history
+            .extend(asked.drain(..).map(|text| said(Role::User, text)));
         self.history.push(said(Role::Assistant, text));
         // Old pictures are not shown again.
         self.attached.clear();
@@ -122,7 +139,11 @@ impl Input {
                 texts.join("\n")
             }
             None | Some(Value::Null) => String::new(),
-            Some(_) => return Err(Problem::bad_request("the content of a message is neither text nor a list")),
+            Some(_) => {
+                return Err(Problem::bad_request(
+                    "the content of a message is neither text nor a list",
+                ));
+            }
         };
         match role {
             Role::System => {
@@ -149,9 +170,8 @@ impl Input {
                 let url = part.get("image_url");
                 let url = url.and_then(|it| it.as_str().or_else(|| it.get("url")?.as_str()));
                 let (mime, bytes) = url.and_then(of_data_url).ok_or_else(|| {
-                    Problem::bad_request("a picture is not a data URL").hint(
-                        "send it as `data:image/png;base64,..`; addresses are not fetched",
-                    )
+                    Problem::bad_request("a picture is not a data URL")
+                        .hint("send it as `data:image/png;base64,..`; addresses are not fetched")
                 })?;
                 let ending = match mime.as_str() {
                     "image/png" => "png",
@@ -171,9 +191,8 @@ impl Input {
                 let file = part.get("file").unwrap_or(part);
                 let field = |name| file.get(name).and_then(Value::as_str);
                 let data = field("file_data").ok_or_else(|| {
-                    Problem::bad_request("a file has no `file_data`").hint(
-                        "send its bytes in base64, or upload it into the container",
-                    )
+                    Problem::bad_request("a file has no `file_data`")
+                        .hint("send its bytes in base64, or upload it into the container")
                 })?;
                 let bytes = of_data_url(data).map(|(_, bytes)| bytes);
                 let bytes = bytes.or_else(|| STANDARD.decode(data).ok());
@@ -267,7 +286,10 @@ mod tests {
             "# Instructions\nBe brief.\n\n# The conversation so far\nUser: x = 1\n\nYou: (ran this code)\nx = 1\n\n\
              You: Done.\n\n# The question\nAnd this?"
         );
-        assert_eq!(input.words(true), "# Instructions\nBe brief.\n\n# The question\nAnd this?");
+        assert_eq!(
+            input.words(true),
+            "# Instructions\nBe brief.\n\n# The question\nAnd this?"
+        );
         assert_eq!(Input::of(&json!("hi")).unwrap().words(false), "hi");
         for wrong in [
             json!(""),

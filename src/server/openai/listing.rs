@@ -77,10 +77,16 @@ mod tests {
             order,
         };
         let first = page(all(), &wanted(None, Some(2), None)).unwrap();
-        assert_eq!((ids(&first), &first["has_more"]), (vec!["c", "b"], &json!(true)));
+        assert_eq!(
+            (ids(&first), &first["has_more"]),
+            (vec!["c", "b"], &json!(true))
+        );
         assert_eq!(first["last_id"], "b");
         let second = page(all(), &wanted(Some("b"), Some(2), None)).unwrap();
-        assert_eq!((ids(&second), &second["has_more"]), (vec!["a"], &json!(false)));
+        assert_eq!(
+            (ids(&second), &second["has_more"]),
+            (vec!["a"], &json!(false))
+        );
         let up = page(all(), &wanted(None, None, Some(Order::Asc))).unwrap();
         assert_eq!(ids(&up), ["a", "b", "c"]);
         let none = page(Vec::new(), &Wanted::default()).unwrap();

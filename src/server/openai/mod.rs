@@ -28,8 +28,7 @@ pub(super) use upload::write_form_file;
 /// Bytes of a request with pictures in it.
 const BODY: usize = 96 << 20;
 /// How code sees that nobody answers it.
-const NO_INPUT: &str =
-    "nobody can be asked for input over this API: write the value into the code";
+const NO_INPUT: &str = "nobody can be asked for input over this API: write the value into the code";
 /// Under which others see what these programs do.
 const BY: &str = "openai";
 
@@ -101,7 +100,10 @@ pub(super) fn routes(add: &mut Add<'_>) {
     add(
         "/v1/responses/{id}/cancel",
         post(responses::cancel),
-        vec![operation("post", "OpenAI: refused; close the connection instead")],
+        vec![operation(
+            "post",
+            "OpenAI: refused; close the connection instead",
+        )],
     );
     add(
         "/v1/responses/{id}/input_items",

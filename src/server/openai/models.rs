@@ -23,13 +23,14 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
 }
 
 /// One of them.
-pub(super) async fn retrieve(
-    State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
-) -> Answer {
-    let found = all(&shared).await.into_iter().find(|it| it["id"] == id.as_str());
+pub(super) async fn retrieve(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
+    let found = all(&shared)
+        .await
+        .into_iter()
+        .find(|it| it["id"] == id.as_str());
     let found = found.ok_or_else(|| {
-        Problem::not_found("there is no such model").hint("`GET /v1/models` lists those that there are")
+        Problem::not_found("there is no such model")
+            .hint("`GET /v1/models` lists those that there are")
     })?;
     Ok(Json(found).into_response())
 }
@@ -38,7 +39,10 @@ async fn all(shared: &Shared) -> Vec<Value> {
     let listed = model::listed(shared.registry.context()).await;
     let configured = shared.defaults.model.clone();
     let mut names = vec![OWN.to_owned()];
-    for name in configured.into_iter().chain(listed.into_iter().map(|it| it.name)) {
+    for name in configured
+        .into_iter()
+        .chain(listed.into_iter().map(|it| it.name))
+    {
         if !names.contains(&name) {
             names.push(name);
         }

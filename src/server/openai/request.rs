@@ -54,8 +54,8 @@ impl Wanted {
                 .join("\n\n");
         }
         let include = field("include").and_then(Value::as_array);
-        let shows_outputs = include
-            .is_some_and(|it| it.contains(&Value::from("code_interpreter_call.outputs")));
+        let shows_outputs =
+            include.is_some_and(|it| it.contains(&Value::from("code_interpreter_call.outputs")));
         let id = format!("resp_{}", random());
         let or = |name: &str, usual: Value| field(name).cloned().unwrap_or(usual);
         let stores = is("store").unwrap_or(true);

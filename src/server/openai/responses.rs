@@ -25,17 +25,21 @@ use crate::app::executor::TurnOutcome;
 use crate::task;
 
 /// Answers.
-pub(super) async fn create(
-    State(shared): State<Arc<Shared>>,
-    Body(body): Body<Value>,
-) -> Answer {
+pub(super) async fn create(State(shared): State<Arc<Shared>>, Body(body): Body<Value>) -> Answer {
     let mut wanted = Wanted::of(&body)?;
     let (container, knows_history) = container_of(&shared, &mut wanted).await?;
     let said = wanted.input.question.clone();
     let input = std::mem::take(&mut wanted.input);
     let model = wanted.model.clone();
     let containers = &shared.openai.containers;
-    let asking = ask(containers, &container, input, knows_history, model.as_deref()).await?;
+    let asking = ask(
+        containers,
+        &container,
+        input,
+        knows_history,
+        model.as_deref(),
+    )
+    .await?;
     let streams = wanted.streams;
     let making = Making {
         shared: Arc::clone(&shared),
@@ -62,10 +66,7 @@ pub(super) async fn create(
 }
 
 /// Where it runs, and whether the session there knows what was said before.
-async fn container_of(
-    shared: &Shared,
-    wanted: &mut Wanted,
-) -> Result<(String, bool), Refused> {
+async fn container_of(shared: &Shared, wanted: &mut Wanted) -> Result<(String, bool), Refused> {
     let openai = &shared.openai;
     let previous = match &wanted.previous {
         None => None,
@@ -74,7 +75,9 @@ async fn container_of(
             Some((id.clone(), stored))
         }
     };
-    let before = previous.as_ref().map(|(_, stored)| stored.container.clone());
+    let before = previous
+        .as_ref()
+        .map(|(_, stored)| stored.container.clone());
     let said = wanted.input.container.take();
     let (id, is_named) = match (&wanted.place, before.clone().or(said)) {
         (Place::Container(id), _) => (Some(id.clone()), true),
@@ -94,10 +97,9 @@ async fn container_of(
             let mut history = openai.responses.history(response);
             history.append(&mut wanted.input.history);
             wanted.input.history = history;
-            wanted
-                .input
-                .instructions
-                .push_str("\n\nThe container of this conversation is gone: its variables and files too.");
+            wanted.input.instructions.push_str(
+                "\n\nThe container of this conversation is gone: its variables and files too.",
+            );
         }
         let made = openai.containers.create("auto", Some(MINUTES)).await?;
         return Ok((made.id, false));
@@ -108,7 +110,9 @@ async fn container_of(
             let problem = Problem::new(
                 StatusCode::CONFLICT,
                 "not_the_last_response",
-                format!("the conversation went on after response `{response}`, and a session has one line"),
+                format!(
+                    "the conversation went on after response `{response}`, and a session has one line"
+                ),
             );
             return Err(problem
                 .hint("give the last response as previous_response_id, or send all messages in `input`")
@@ -198,11 +202,12 @@ pub(super) fn end_of(outcome: &TurnOutcome) -> End {
 }
 
 /// A response as it was answered.
-pub(super) async fn retrieve(
-    State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
-) -> Answer {
-    let stored = shared.openai.responses.get(&id).ok_or_else(|| unknown(&id))?;
+pub(super) async fn retrieve(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
+    let stored = shared
+        .openai
+        .responses
+        .get(&id)
+        .ok_or_else(|| unknown(&id))?;
     Ok(Json(stored.response).into_response())
 }
 
@@ -221,7 +226,11 @@ pub(super) async fn input_items(
     Path(id): Path<String>,
     Query(wanted): Query<listing::Wanted>,
 ) -> Answer {
-    let stored = shared.openai.responses.get(&id).ok_or_else(|| unknown(&id))?;
+    let stored = shared
+        .openai
+        .responses
+        .get(&id)
+        .ok_or_else(|| unknown(&id))?;
     let mut items = stored.input;
     items.reverse();
     Ok(Json(page(items, &wanted)?).into_response())
@@ -229,11 +238,15 @@ pub(super) async fn input_items(
 
 /// Only what runs in the background can be cancelled so.
 pub(super) async fn cancel(Path(_id): Path<String>) -> Refused {
-    unsupported("cancelling by id: close the connection of the request, and its code is interrupted; this")
+    unsupported(
+        "cancelling by id: close the connection of the request, and its code is interrupted; this",
+    )
 }
 
 fn unknown(id: &str) -> Refused {
     let id: String = id.chars().take(80).collect();
     let problem = Problem::not_found(format!("there is no response `{id}`"));
-    Refused(problem.hint("responses are kept while the server runs, the last thousand, and none of `store: false`"))
+    Refused(problem.hint(
+        "responses are kept while the server runs, the last thousand, and none of `store: false`",
+    ))
 }
