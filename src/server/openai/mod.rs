@@ -23,7 +23,6 @@ use super::operation::{Add, operation};
 use super::problem::Problem;
 use crate::app::containers::ContainerError;
 use crate::app::executor::ExecutorError;
-pub(super) use upload::write_form_file;
 
 /// Bytes of a request with pictures in it.
 const BODY: usize = 96 << 20;

@@ -11,7 +11,7 @@ use super::super::problem::Problem;
 use crate::app::containers::{ContainerFile, Containers};
 
 /// Writes at most `most` files of a form, and says which.
-pub(in crate::server) async fn write_form_file(
+pub(super) async fn write_form_file(
     containers: &Containers,
     id: &str,
     request: Request,
