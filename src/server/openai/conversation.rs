@@ -1,8 +1,8 @@
 //! A question to the agent of a container's session, and what comes of it, as both APIs need it.
 
+use super::ids::random;
 use super::input::Input;
 use super::models::OWN;
-use super::state::random;
 use super::{BY, NO_INPUT, Refused};
 use crate::agent::{EventKind, Totals};
 use crate::app::containers::{ContainerFile, Containers, MadeFiles};

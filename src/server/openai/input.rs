@@ -183,7 +183,7 @@ impl Input {
                         return Err(Problem::bad_request(message));
                     }
                 };
-                let name = format!("image-{}.{ending}", super::state::random());
+                let name = format!("image-{}.{ending}", super::ids::random());
                 self.attach(name, bytes, true)?;
                 Ok(None)
             }

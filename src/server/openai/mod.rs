@@ -5,12 +5,14 @@ mod building;
 mod chat;
 mod containers;
 mod conversation;
+mod ids;
 mod input;
 mod listing;
 mod models;
 mod outgoing;
 mod request;
 mod responses;
+mod shown;
 pub(super) mod state;
 mod upload;
 

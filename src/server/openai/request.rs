@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::super::problem::Problem;
 use super::containers::{check_files, check_network};
+use super::ids::random;
 use super::input::Input;
-use super::state::random;
 use super::{Refused, unsupported};
 
 /// What a program wants to be answered.

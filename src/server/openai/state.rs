@@ -160,8 +160,3 @@ impl Chats {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-/// The random part of an id.
-pub(super) fn random() -> String {
-    uuid::Uuid::new_v4().simple().to_string()
-}
