@@ -7,6 +7,9 @@
 //! program sends. Code in one container cannot see another: the sandbox shows it its own directory only.
 
 mod files;
+mod names;
+mod scratch;
+mod script;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -21,13 +24,16 @@ use crate::app::files as disk;
 use crate::kernel::folder::resolved;
 use crate::task;
 pub use files::{ContainerFile, FileSource, MadeFiles};
+pub use names::ContainerNames;
+pub use scratch::Scratch;
+pub use script::{Script, ScriptOutcome};
 
-/// Containers at a time.
-const MOST: usize = 1000;
 /// Minutes that a container is kept unless told otherwise, and at most.
 pub const MINUTES: u32 = 20;
 /// A year.
 pub const MOST_MINUTES: u32 = 525_600;
+/// Seconds that a container's kernel waits for its next use.
+const KERNEL_WAITS: i64 = 30 * 60;
 /// How often containers are looked for whose time is over.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// So many seconds a use may be older than what is on disk.
@@ -49,6 +55,8 @@ pub struct Containers {
 struct Shared {
     executor: Executor,
     root: PathBuf,
+    /// Containers at a time.
+    most: usize,
     /// Held while a record is changed.
     changing: Mutex<()>,
 }
@@ -88,8 +96,8 @@ pub enum ContainerError {
     #[error("`{0}` is not a name for a file")]
     FileName(String),
     /// There are too many.
-    #[error("there are {MOST} containers, and no more are kept at a time")]
-    TooMany,
+    #[error("there are {0} containers, and no more are kept at a time")]
+    TooMany(usize),
     /// The disk does not do it.
     #[error("the container could not be {what}: {error}")]
     Io {
@@ -104,13 +112,14 @@ pub enum ContainerError {
 }
 
 impl Containers {
-    /// Those below `root`, which is made when the first one is. Ends those whose time is over, as long as it lives.
-    pub fn new(executor: Executor, root: PathBuf) -> Self {
+    /// Those below `root`, at most so many; `root` is made when the first one is. Ends those whose time is over, as long as it lives.
+    pub fn new(executor: Executor, root: PathBuf, most: usize) -> Self {
         // What cannot be made now is said when the first container is.
         let _ = private_dir(&root);
         let shared = Arc::new(Shared {
             executor,
             root: resolved(&root),
+            most,
             changing: Mutex::default(),
         });
         let followed = Arc::downgrade(&shared);
@@ -152,8 +161,8 @@ impl Containers {
         };
         let made = container.clone();
         self.on_disk(move |shared| {
-            if shared.ids()?.len() >= MOST {
-                return Err(ContainerError::TooMany);
+            if shared.ids()?.len() >= shared.most {
+                return Err(ContainerError::TooMany(shared.most));
             }
             private_dir(&shared.root).map_err(failed("made"))?;
             std::fs::create_dir_all(shared.files_of(&made.id)).map_err(failed("made"))?;
@@ -217,8 +226,16 @@ impl Containers {
         self.shared.executor.forget(id).await;
     }
 
-    /// Removes those that nobody has used for too long.
+    /// Ends the kernels of those that nobody uses, and removes those that nobody has used for too long.
     async fn expire(&self) {
+        for session in self.shared.executor.list() {
+            let id = session.name.clone();
+            let looked = self.on_disk(move |shared| shared.read_even_over(&id)).await;
+            let is_left = looked.is_ok_and(|it| seconds() - it.used > KERNEL_WAITS);
+            if is_left && session.live.clients() == 0 {
+                self.rest(&session.name).await;
+            }
+        }
         let over = self.on_disk(|shared| {
             let ids = shared.ids()?.into_iter();
             let read = ids.filter_map(|id| shared.read_even_over(&id).ok());

@@ -95,16 +95,8 @@ impl Problem {
 impl Problem {
     /// As Jupyter's clients read it.
     pub(super) fn into_jupyter(self) -> Response {
-        let ErrorBody {
-            message,
-            hint,
-            reason,
-            ..
-        } = self.error;
-        let message = match hint {
-            Some(hint) => format!("{message}; {hint}"),
-            None => message,
-        };
+        let message = self.words();
+        let reason = self.error.reason;
         (self.status, Json(JupyterError { message, reason })).into_response()
     }
 }
@@ -112,21 +104,13 @@ impl Problem {
 impl Problem {
     /// As OpenAI's clients read it: the same, with their fields. They do not try again what would be refused again.
     pub(super) fn into_openai(self) -> Response {
+        let said = self.words();
         let Self { status, error } = self;
-        let ErrorBody {
-            message,
-            hint,
-            reason,
-            ..
-        } = error;
+        let ErrorBody { hint, reason, .. } = error;
         let kind = if status.is_server_error() {
             "server_error"
         } else {
             "invalid_request_error"
-        };
-        let said = match &hint {
-            Some(hint) => format!("{message}; {hint}"),
-            None => message,
         };
         let body = serde_json::json!({ "error": {
             "message": said,
@@ -139,6 +123,23 @@ impl Problem {
         let again = status == StatusCode::SERVICE_UNAVAILABLE;
         let retry = [("x-should-retry", if again { "true" } else { "false" })];
         (status, retry, Json(body)).into_response()
+    }
+}
+
+impl Problem {
+    /// As the clients of LibreChat's Code API read it.
+    pub(super) fn into_codeapi(self) -> Response {
+        let ErrorBody { message, hint, .. } = self.error;
+        let body = serde_json::json!({ "error": message, "details": hint });
+        (self.status, Json(body)).into_response()
+    }
+
+    /// In one line.
+    pub(super) fn words(&self) -> String {
+        match &self.error.hint {
+            Some(hint) => format!("{}; {hint}", self.error.message),
+            None => self.error.message.clone(),
+        }
     }
 }
 
@@ -211,7 +212,7 @@ impl From<ContainerError> for Problem {
                 (StatusCode::NOT_FOUND, "not_found")
             }
             ContainerError::FileName(_) => (StatusCode::BAD_REQUEST, "bad_request"),
-            ContainerError::TooMany => {
+            ContainerError::TooMany(_) => {
                 return Self::new(
                     StatusCode::SERVICE_UNAVAILABLE,
                     "too_many_containers",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::access::Access;
+use super::codeapi::state::CodeApiState;
 use super::counters::Counters;
 use super::encoded::EncodedStreams;
 use super::jupyter::state::JupyterState;
@@ -27,8 +28,10 @@ pub(super) struct Shared {
     pub(super) jupyter: JupyterState,
     /// Programs that speak MCP.
     pub(super) mcp: McpState,
-    /// Programs that speak OpenAI's wire, or LibreChat's.
+    /// Programs that speak OpenAI's wire.
     pub(super) openai: OpenAiState,
+    /// Programs that run scripts: LibreChat's wire and Dify's.
+    pub(super) codeapi: CodeApiState,
     /// Who may come in.
     pub(super) access: Access,
     /// Sessions work in it or below it; without links.
@@ -61,6 +64,7 @@ impl Shared {
             jupyter: JupyterState::default(),
             mcp: McpState::new(&registry, &defaults, &root),
             openai: OpenAiState::new(&registry, &defaults),
+            codeapi: CodeApiState::new(&registry, &defaults),
             registry,
             access: Access::new(token, port, hosts),
             root,

@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
 use super::{ContainerError, Containers, UPLOADED, failed};
 use crate::app::files::{self as disk, EntryKind};
+use crate::kernel::folder;
 
 /// Files of a container that are listed.
 const MOST: usize = 10_000;
 /// How deep they are looked for.
 const DEEPEST: usize = 16;
+/// Bytes that are copied at a time.
+const PIECE: usize = 1 << 20;
 /// Bytes of an id's digest.
 const DIGEST: usize = 16;
 
@@ -123,6 +127,93 @@ impl Containers {
         Ok((bare.to_owned(), place))
     }
 
+    /// The same for a name with directories, which are made when the file is written.
+    ///
+    /// # Errors
+    /// [`ContainerError`].
+    pub async fn place_below(
+        &self,
+        id: &str,
+        name: &str,
+    ) -> Result<(String, PathBuf), ContainerError> {
+        let container = self.get(id).await?;
+        let path = disk::relative(name).filter(|path| {
+            let mut steps = path.iter().map(|step| step.to_str().unwrap_or_default());
+            steps
+                .clone()
+                .next()
+                .is_some_and(|first| first != "SPONDE.md")
+                && steps.clone().count() <= DEEPEST
+                && steps.all(|step| {
+                    !step.starts_with('.')
+                        && step.len() <= 255
+                        && !step.chars().any(char::is_control)
+                })
+        });
+        let path =
+            path.ok_or_else(|| ContainerError::FileName(name.chars().take(super::NAME).collect()))?;
+        let place = self.shared.files_of(&container.id).join(&path);
+        Ok((path.to_string_lossy().into_owned(), place))
+    }
+
+    /// Copies the file `file` of container `from` into container `id`, where it is called `name`. One that is that very file
+    /// stays as it is. Says its path.
+    ///
+    /// # Errors
+    /// [`ContainerError`].
+    pub async fn bring(
+        &self,
+        id: &str,
+        name: &str,
+        (from, file): (&str, &str),
+    ) -> Result<String, ContainerError> {
+        let source = self.file(from, file).await?;
+        let (path, place) = self.place_below(id, name).await?;
+        if source.place == place {
+            return Ok(path);
+        }
+        let (id, sent) = (id.to_owned(), path.clone());
+        self.on_disk(move |shared| {
+            copy(&source.place, &place).map_err(failed("written"))?;
+            shared.change(&id, |container| {
+                if container.uploaded.len() < UPLOADED {
+                    container.uploaded.insert(sent);
+                }
+            })
+        })
+        .await?;
+        Ok(path)
+    }
+
+    /// Writes pictures that code has displayed as files: `plot-1.png` and so on.
+    ///
+    /// # Errors
+    /// [`ContainerError`].
+    pub async fn keep_pictures(
+        &self,
+        id: &str,
+        pictures: impl IntoIterator<Item = (String, Vec<u8>)>,
+    ) -> Result<(), ContainerError> {
+        let mut number = 1;
+        for (mime, bytes) in pictures {
+            let ending = match mime.as_str() {
+                "image/jpeg" => "jpg",
+                "image/svg+xml" => "svg",
+                other => other.strip_prefix("image/").unwrap_or("png"),
+            };
+            let place = loop {
+                let (_, place) = self.place(id, &format!("plot-{number}.{ending}")).await?;
+                number += 1;
+                if std::fs::symlink_metadata(&place).is_err() {
+                    break place;
+                }
+            };
+            self.on_disk(move |_| disk::write(&place, &bytes).map_err(failed("written")))
+                .await?;
+        }
+        Ok(())
+    }
+
     /// Remembers that a program wrote the file `path`.
     ///
     /// # Errors
@@ -151,24 +242,10 @@ impl Containers {
         name: &str,
         bytes: Vec<u8>,
     ) -> Result<ContainerFile, ContainerError> {
-        let path = self.write_as_code(id, name, bytes).await?;
-        self.uploaded(id, &path).await
-    }
-
-    /// The same for what stands for an output of code. Says its path.
-    ///
-    /// # Errors
-    /// [`ContainerError`].
-    pub async fn write_as_code(
-        &self,
-        id: &str,
-        name: &str,
-        bytes: Vec<u8>,
-    ) -> Result<String, ContainerError> {
         let (path, place) = self.place(id, name).await?;
         self.on_disk(move |_| disk::write(&place, &bytes).map_err(failed("written")))
             .await?;
-        Ok(path)
+        self.uploaded(id, &path).await
     }
 
     /// Removes a file.
@@ -179,7 +256,7 @@ impl Containers {
         let file = self.file(id, file).await?;
         let id = id.to_owned();
         self.on_disk(move |shared| {
-            crate::kernel::folder::remove_file(&file.place).map_err(failed("written"))?;
+            folder::remove_file(&file.place).map_err(failed("written"))?;
             shared.change(&id, |container| {
                 container.uploaded.remove(&file.path);
             })?;
@@ -209,6 +286,21 @@ impl MadeFiles {
         };
         files.into_iter().filter(is_made).collect()
     }
+}
+
+/// Copies a file, whole or not at all.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    let mut source = folder::open_file(from)?;
+    let mut writing = disk::Writing::begin(to)?;
+    let mut buffer = vec![0; PIECE];
+    loop {
+        let count = source.read(&mut buffer)?;
+        match buffer.get(..count) {
+            Some(piece) if count > 0 => writing = writing.write(piece)?,
+            _ => break,
+        }
+    }
+    writing.end().map(|_| ())
 }
 
 /// Visits files until `visit` has enough. Says whether it has not.

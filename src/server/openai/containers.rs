@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use super::super::extract::{Json as Body, Path, Query};
 use super::super::files::answer;
+use super::super::form_files::{Names, write_form_files};
 use super::super::problem::Problem;
 use super::super::state::Shared;
 use super::listing::{Wanted, page};
-use super::upload::write_form_file;
 use super::{Answer, Refused, unsupported};
 use crate::app::containers::{Container, ContainerFile, FileSource, MINUTES, MOST_MINUTES};
 
@@ -143,12 +143,13 @@ pub(super) async fn upload(
 ) -> Answer {
     // Before its bytes are read.
     shared.openai.containers.get(&id).await?;
-    let mut files = write_form_file(&shared.openai.containers, &id, request, 1).await?;
-    let file = files.pop().ok_or_else(|| {
+    let containers = &shared.openai.containers;
+    let mut files = write_form_files(containers, &id, request, Names::Bare, 1).await?;
+    let (_, file) = files.pop().ok_or_else(|| {
         Problem::bad_request("the form has no file")
             .hint("send it as multipart/form-data in the field `file`; `file_id` is not supported")
     })?;
-    Ok(Json(file_object(&file)).into_response())
+    Ok(Json(file_object(&file?)).into_response())
 }
 
 /// What is known of a file.

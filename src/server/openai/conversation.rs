@@ -1,6 +1,5 @@
 //! A question to the agent of a container's session, and what comes of it, as both APIs need it.
 
-use super::ids::random;
 use super::input::Input;
 use super::models::OWN;
 use super::{BY, NO_INPUT, Refused};
@@ -140,24 +139,15 @@ impl Asking {
         };
         let made = tokio::task::spawn_blocking(move || shown(&cell)).await;
         let outputs = made.unwrap_or_default();
-        for output in &outputs {
-            let ShownOutput::Picture(mime, bytes) = output else {
-                continue;
-            };
-            if self.plots >= PLOTS {
-                break;
-            }
-            self.plots += 1;
-            let ending = match mime.as_str() {
-                "image/jpeg" => "jpg",
-                "image/svg+xml" => "svg",
-                other => other.strip_prefix("image/").unwrap_or("png"),
-            };
-            let name = format!("plot-{}.{ending}", random().get(..12).unwrap_or_default());
-            let (containers, id) = (&self.containers, &self.container);
-            if let Err(error) = containers.write_as_code(id, &name, bytes.clone()).await {
-                tracing::warn!(%error, "a plot was not kept as a file");
-            }
+        let pictures = outputs.iter().filter_map(|output| match output {
+            ShownOutput::Picture(mime, bytes) => Some((mime.clone(), bytes.clone())),
+            _ => None,
+        });
+        let pictures: Vec<_> = pictures.take(PLOTS.saturating_sub(self.plots)).collect();
+        self.plots += pictures.len();
+        let kept = self.containers.keep_pictures(&self.container, pictures);
+        if let Err(error) = kept.await {
+            tracing::warn!(%error, "plots were not kept as files");
         }
         outputs
     }

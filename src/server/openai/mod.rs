@@ -14,7 +14,6 @@ mod request;
 mod responses;
 mod shown;
 pub(super) mod state;
-mod upload;
 
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;

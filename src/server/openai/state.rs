@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use super::input::{Role, Said};
 use crate::app::SessionSettings;
-use crate::app::containers::Containers;
+use crate::app::containers::{ContainerNames, Containers};
 use crate::app::executor::Executor;
 use crate::app::registry::Registry;
 
 /// Responses that are remembered, and the bytes of all of them.
 const RESPONSES: usize = 1000;
 const BYTES: usize = 256 << 20;
-/// Chats with a name that are remembered.
-const CHATS: usize = 1000;
+/// Containers at a time.
+const CONTAINERS: usize = 1000;
 /// Turns of a conversation that are told again to a new container.
 const TOLD_AGAIN: usize = 50;
 
@@ -24,17 +24,20 @@ pub(in crate::server) struct OpenAiState {
     /// The containers.
     pub(in crate::server) containers: Containers,
     pub(super) responses: Responses,
-    pub(super) chats: Chats,
+    /// Chats that a program gave a name.
+    pub(super) chats: ContainerNames,
 }
 
 impl OpenAiState {
     pub(in crate::server) fn new(registry: &Registry, settings: &SessionSettings) -> Self {
         let root = registry.context().paths.data.join("containers");
-        let executor = Executor::new(registry.clone(), settings.clone(), root.clone());
+        let mut settings = settings.clone();
+        settings.sandbox.at_mnt_data = true;
+        let executor = Executor::new(registry.clone(), settings, root.clone());
         Self {
-            containers: Containers::new(executor, root),
+            containers: Containers::new(executor, root, CONTAINERS),
             responses: Responses::default(),
-            chats: Chats::default(),
+            chats: ContainerNames::default(),
         }
     }
 }
@@ -134,29 +137,4 @@ impl Kept {
 fn size(stored: &Stored) -> usize {
     let input: usize = stored.input.iter().map(|it| it.to_string().len()).sum();
     stored.response.to_string().len() + input
-}
-
-/// Chats that a program gave a name, and their containers.
-#[derive(Default)]
-pub(super) struct Chats(Mutex<VecDeque<(String, String)>>);
-
-impl Chats {
-    pub(super) fn container(&self, name: &str) -> Option<String> {
-        let chats = self.lock();
-        let found = chats.iter().find(|(known, _)| known == name);
-        found.map(|(_, container)| container.clone())
-    }
-
-    pub(super) fn keep(&self, name: &str, container: &str) {
-        let mut chats = self.lock();
-        chats.retain(|(known, _)| known != name);
-        if chats.len() >= CHATS {
-            chats.pop_front();
-        }
-        chats.push_back((name.to_owned(), container.to_owned()));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(String, String)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
