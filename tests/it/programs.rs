@@ -1,6 +1,8 @@
 //! What other programs call: each wire with its own, unmodified client, on real kernels in the sandbox.
 
 mod acp;
+mod dify;
+mod librechat;
 mod mcp;
 mod mcp_app;
 mod openai;

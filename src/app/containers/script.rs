@@ -183,7 +183,24 @@ fn told(cell: &CodeCell, is_shell: bool) -> ScriptOutcome {
             ShownOutput::Picture(mime, bytes) => outcome.pictures.push((mime, bytes)),
         }
     }
+    if is_exit {
+        outcome.stderr = without_exit_warning(outcome.stderr);
+    }
     outcome
+}
+
+/// IPython warns of `sys.exit()`, which is right in a script.
+fn without_exit_warning(text: String) -> String {
+    let Some(at) = text.find("UserWarning: To exit: use ") else {
+        return text;
+    };
+    let begin = text.get(..at).and_then(|before| before.rfind('\n'));
+    let begin = begin.map_or(0, |end| end + 1);
+    // With the line of IPython's that warns.
+    let mut ends = text.match_indices('\n').map(|(end, _)| end + 1);
+    let end = ends.find(|end| *end > at).and_then(|_| ends.next());
+    let kept = text.get(..begin).unwrap_or_default().to_owned();
+    kept + end.and_then(|end| text.get(end..)).unwrap_or_default()
 }
 
 fn line(to: &mut String, text: &str) {
@@ -328,6 +345,16 @@ mod tests {
         assert_eq!(error("CalledProcessError", failed, false), (1, false));
         let killed = "Command 'b'x'' died with <Signals.SIGKILL: 9>.";
         assert_eq!(error("CalledProcessError", killed, true), (KILLED, true));
+    }
+
+    #[test]
+    fn a_warning_of_ipython_is_left_out() {
+        let warning = "/x/interactiveshell.py:1: UserWarning: To exit: use 'exit', 'quit', or Ctrl-D.\n  warn(\"..\")\n";
+        for (before, after) in [("", ""), ("a\n", "b\n"), ("", "b")] {
+            let text = format!("{before}{warning}{after}");
+            assert_eq!(without_exit_warning(text), format!("{before}{after}"));
+        }
+        assert_eq!(without_exit_warning("other".to_owned()), "other");
     }
 
     #[test]
