@@ -108,8 +108,10 @@ impl fmt::Debug for Environment {
 pub struct Paths {
     /// `config.toml` is here.
     pub config: PathBuf,
-    /// Sessions, models, the private Python environment.
+    /// Sessions, and what is decided of them.
     pub data: PathBuf,
+    /// Models, the private Python environment: what sessions read. The same as `data`, but of a server's tenants.
+    pub installed: PathBuf,
     /// What can be made again.
     pub cache: PathBuf,
     /// What was decided on this machine: which projects are trusted.
@@ -132,9 +134,15 @@ pub struct NoHome;
 impl Paths {
     /// Directories that Sponde alone writes to: other sessions, models, logs.
     pub fn own_dirs(&self) -> Vec<PathBuf> {
-        [&self.data, &self.cache, &self.state, &self.jupyter_runtime]
-            .map(Clone::clone)
-            .into()
+        [
+            &self.data,
+            &self.installed,
+            &self.cache,
+            &self.state,
+            &self.jupyter_runtime,
+        ]
+        .map(Clone::clone)
+        .into()
     }
 
     /// Those that `environment` says.
@@ -162,6 +170,7 @@ impl Paths {
                 .state_dir()
                 .unwrap_or_else(|| xdg.data_dir())
                 .join("sponde"),
+            installed: data.clone(),
             data,
             jupyter_data,
             jupyter_runtime,
@@ -177,22 +186,22 @@ impl Paths {
 
     /// Where models are kept.
     pub fn models(&self) -> PathBuf {
-        self.data.join("models")
+        self.installed.join("models")
     }
 
     /// The private Python environment.
     pub fn python_env(&self) -> PathBuf {
-        self.data.join("python")
+        self.installed.join("python")
     }
 
     /// The private prefix for npm packages.
     pub fn node_env(&self) -> PathBuf {
-        self.data.join("node")
+        self.installed.join("node")
     }
 
     /// The private prefix for crates with programs.
     pub fn cargo_env(&self) -> PathBuf {
-        self.data.join("cargo")
+        self.installed.join("cargo")
     }
 
     /// The interpreter of the private Python environment, if it is there.

@@ -40,6 +40,7 @@ pub mod schema;
 pub mod session;
 pub mod settings;
 mod step;
+pub mod tenants;
 mod trust;
 pub mod workspace;
 
@@ -61,4 +62,6 @@ pub struct Context {
     pub notify: Notify,
     /// Knows the secrets of this person that no model, log or notebook gets.
     pub redactor: Redactor,
+    /// Whether a model may be asked at all.
+    pub may_ask: bool,
 }

@@ -68,6 +68,16 @@ pub async fn choose(
     wanted: &Wanted<'_>,
     context: &Context,
 ) -> Result<Option<Chosen>, Failure> {
+    if !context.may_ask {
+        return match name {
+            Some(_) => Err(
+                Failure::new(FailureKind::Usage, "this key is not for asking a model").hint(
+                    "its scope is `run` or `read`; the server's person can give it the scope `ask`",
+                ),
+            ),
+            None => Ok(None),
+        };
+    }
     let environment = variables(context);
     let setup = Setup {
         environment: &environment,

@@ -4,6 +4,7 @@ mod acp;
 mod ask;
 mod audit;
 mod kernels;
+mod keys;
 mod mcp;
 mod profile;
 mod run;
@@ -26,6 +27,7 @@ pub use acp::{AcpArgs, AcpCommand};
 pub use ask::{AnswerArgs, AskArgs};
 pub use audit::{AuditArgs, AuditCommand, AuditFormat};
 pub use kernels::{InstallArgs, KernelsArgs, KernelsCommand, ProbeArgs};
+pub use keys::{KeysArgs, KeysCommand};
 pub use mcp::{McpArgs, McpCommand};
 pub use profile::ProfileArgs;
 pub use run::{ProgressArg, RunArgs};
@@ -133,6 +135,8 @@ pub enum Command {
     KernelProxy(ProxyArgs),
     /// Serve sessions over HTTP: a page for the browser and an API for programs (docs/server.md).
     Serve(Box<ServeArgs>),
+    /// The keys of a server's tenants (docs/server.md).
+    Keys(KeysArgs),
     /// Serve sessions to a program that speaks the Model Context Protocol, over stdin and stdout (docs/mcp.md).
     Mcp(Box<McpArgs>),
     /// Be the agent of an editor that speaks the Agent Client Protocol, over stdin and stdout (docs/acp.md).

@@ -25,6 +25,7 @@ mod hints;
 mod human;
 mod interact;
 mod kernels;
+mod keys;
 mod line;
 mod line_source;
 mod link;
@@ -151,6 +152,7 @@ fn context(
         config,
         notify: notices::to_terminal(),
         redactor,
+        may_ask: true,
     })
 }
 
@@ -160,6 +162,7 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
         Some(Command::Ask(args)) => block_on(ask::ask(args, context)),
         Some(Command::Run(args)) => block_on(run::run(args, context)),
         Some(Command::Profile(args)) => block_on(profile::profile(args, context)),
+        Some(Command::Keys(args)) => keys::keys(args),
         Some(Command::Kernels(args)) => kernels::kernels(args, context),
         Some(Command::Models(args)) => block_on(models::models(args, context)),
         Some(Command::Profiles) => profiles::profiles(context),

@@ -21,6 +21,7 @@ pub(super) async fn serve(args: ServeArgs, context: &Context) -> Result<Exit, Fa
         token_file,
         hosts,
         root,
+        keys,
         max_sessions,
         end_idle,
         session_args,
@@ -39,6 +40,7 @@ pub(super) async fn serve(args: ServeArgs, context: &Context) -> Result<Exit, Fa
     }
     let settings = ServerSettings {
         listen,
+        keys,
         token_file,
         hosts,
         root: match root {

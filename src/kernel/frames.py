@@ -4,7 +4,7 @@ def _sponde_frame(request):
     nonce = request['nonce']
 
     def tell(**fields):
-        sys.stdout.write(nonce + json.dumps(fields) + '\n')
+        sys.stdout.write('\x1e' + nonce + json.dumps(fields) + '\n\x1f')
 
     class Refused(Exception):
         def __init__(self, kind, message, hint=None):
@@ -255,7 +255,7 @@ def _sponde_frame(request):
                 part = file.read(3 << 18)
                 if not part:
                     break
-                sys.stdout.write(nonce + base64.b64encode(part).decode() + '\n')
+                sys.stdout.write('\x1e' + nonce + base64.b64encode(part).decode() + '\n\x1f')
                 # A message of the kernel must not grow beyond what is read.
                 sys.stdout.flush()
         tell(end=True)
@@ -267,6 +267,7 @@ def _sponde_frame(request):
 
 try:
     import base64 as _sponde_base64, json as _sponde_json
-    _sponde_frame(_sponde_json.loads(_sponde_base64.b64decode('@REQUEST@')))
+    with __import__('warnings').catch_warnings(record=True):
+        _sponde_frame(_sponde_json.loads(_sponde_base64.b64decode('@REQUEST@')))
 finally:
     del _sponde_frame, _sponde_base64, _sponde_json

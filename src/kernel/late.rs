@@ -37,6 +37,10 @@ pub fn late_outputs() -> (mpsc::Sender<Late>, mpsc::Receiver<Late>) {
 #[derive(Debug)]
 pub(super) struct LateOutputs {
     finished: VecDeque<String>,
+    /// Asides that have finished: what still comes of them belongs to cells.
+    asides: VecDeque<String>,
+    /// The newest cell that has finished.
+    latest: Option<String>,
     listener: Option<mpsc::Sender<Late>>,
     room: Arc<Semaphore>,
     dropped: u32,
@@ -46,6 +50,8 @@ impl Default for LateOutputs {
     fn default() -> Self {
         Self {
             finished: VecDeque::new(),
+            asides: VecDeque::new(),
+            latest: None,
             listener: None,
             room: Arc::new(Semaphore::new(WAITING_BYTES)),
             dropped: 0,
@@ -58,16 +64,32 @@ impl LateOutputs {
         self.listener = Some(listener);
     }
 
-    pub(super) fn remember(&mut self, execution: String) {
-        if self.finished.len() >= REMEMBERED {
-            self.finished.pop_front();
+    pub(super) fn remember(&mut self, execution: String, is_aside: bool) {
+        let ids = if is_aside {
+            &mut self.asides
+        } else {
+            self.latest = Some(execution.clone());
+            &mut self.finished
+        };
+        if ids.len() >= REMEMBERED {
+            ids.pop_front();
         }
-        self.finished.push_back(execution);
+        ids.push_back(execution);
     }
 
-    /// Whether `execution` is one of ours that has finished.
+    /// Whether `execution` is a cell that has finished.
     pub(super) fn knows(&self, execution: &str) -> bool {
         self.finished.iter().any(|id| id == execution)
+    }
+
+    /// Whether it is an aside that has finished.
+    pub(super) fn knows_aside(&self, execution: &str) -> bool {
+        self.asides.iter().any(|id| id == execution)
+    }
+
+    /// The newest cell that has finished.
+    pub(super) fn latest(&self) -> Option<&str> {
+        self.latest.as_deref()
     }
 
     /// Passes on an output of `bytes`.
@@ -112,7 +134,7 @@ mod tests {
     fn what_nobody_takes_is_bounded_and_named() {
         let mut late = LateOutputs::default();
         for n in 0..=REMEMBERED {
-            late.remember(n.to_string());
+            late.remember(n.to_string(), false);
         }
         assert!(!late.knows("0") && late.knows("1") && late.knows(&REMEMBERED.to_string()));
         let (outputs, mut listener) = mpsc::channel(2);

@@ -4,6 +4,7 @@
 //! sockets (`link`) and the table of running executions. Nothing here knows a model, a notebook or a screen.
 
 mod actor;
+mod aside;
 pub mod attach;
 pub mod checkpoint;
 mod comm;
@@ -246,6 +247,9 @@ pub struct ExecuteOptions {
     pub timeout: Option<Duration>,
     /// Whether [`ExecutionEvent::Started`] is wanted.
     pub tell_start: bool,
+    /// Whether it is code of ours whose answer stands between U+001E and U+001F. What else comes meanwhile and after it
+    /// belongs to the latest cell, and is told as its late output ([`Kernel::send_late`]).
+    pub aside: bool,
     /// The request as another client sent it, which the kernel gets as it is: its answers name that client's message.
     /// Nothing else that runs has its `msg_id`. `code` is the same code.
     pub sent: Option<Box<RawMessage>>,
@@ -262,17 +266,19 @@ impl ExecuteOptions {
             allow_stdin: false,
             timeout: None,
             tell_start: true,
+            aside: false,
             sent: None,
         }
     }
 
-    /// Code of ours that leaves no trace in history and numbers.
+    /// Code of ours that leaves no trace in history and numbers; it encloses its answer ([`Self::aside`]).
     pub fn aside(code: impl Into<String>, timeout: Duration) -> Self {
         Self {
             silent: true,
             history: false,
             timeout: Some(timeout),
             tell_start: false,
+            aside: true,
             ..Self::cell(code)
         }
     }

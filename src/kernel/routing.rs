@@ -8,6 +8,7 @@
 mod entry;
 mod gap;
 mod remark;
+mod unnamed;
 
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::ExecuteOptions;
+use super::aside::Aside;
 use super::comm::Comm;
 use super::execution::{Events, ExecutionEvent, OutputEvent, Verdict};
 use super::host::ExitReason;
@@ -57,6 +59,7 @@ struct Entry {
     id: String,
     events: Events,
     tell_start: bool,
+    aside: Option<Aside>,
     timeout: Option<Duration>,
     started: bool,
     count: Option<i64>,
@@ -138,6 +141,7 @@ impl Table {
             id,
             events,
             tell_start: options.tell_start,
+            aside: options.aside.then(Aside::default),
             timeout: options.timeout,
             started: false,
             count: None,
@@ -196,10 +200,13 @@ impl Table {
     pub(super) fn route(
         &mut self,
         channel: Channel,
-        message: Message,
-        permit: Option<OwnedSemaphorePermit>,
+        mut message: Message,
+        mut permit: Option<OwnedSemaphorePermit>,
         now: Instant,
     ) -> Result<(), Stray> {
+        if channel == Channel::IoPub {
+            self.give_back(&mut message, permit.as_mut());
+        }
         let Some(entry) = message
             .parent_id()
             .and_then(|id| self.entries.iter_mut().find(|entry| entry.id == id))
@@ -265,30 +272,6 @@ impl Table {
         entry.after_message(now, self.quirks.late_outputs);
         self.sweep();
         self.watch_first(now);
-        Ok(())
-    }
-
-    /// A message without a parent in the table: output of a cell that has finished, or not for us.
-    fn late(
-        &mut self,
-        channel: Channel,
-        message: Message,
-        permit: Option<OwnedSemaphorePermit>,
-    ) -> Result<(), Stray> {
-        let execution = message.parent_id().unwrap_or_default().to_owned();
-        let is_output = channel == Channel::IoPub
-            && self.late.knows(&execution)
-            && OutputEvent::is_output(&message.content);
-        if !is_output {
-            return Err((Box::new(message), permit));
-        }
-        if let Some(mut output) = OutputEvent::from_content(message.content) {
-            if self.quirks.ansi_in_plain {
-                output.strip_plain();
-            }
-            let bytes = permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-            self.late.tell(&execution, output, bytes);
-        }
         Ok(())
     }
 
@@ -491,7 +474,8 @@ impl Table {
                 ))));
             }
             entry.finish(verdict);
-            self.late.remember(std::mem::take(&mut entry.id));
+            self.late
+                .remember(std::mem::take(&mut entry.id), entry.aside.is_some());
             false
         });
     }

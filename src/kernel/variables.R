@@ -10,7 +10,7 @@ local({
     shape <- if (is.null(dim(value))) length(value) else paste(dim(value), collapse = " x ")
     head <- if (is.data.frame(value)) paste(names(value), collapse = ", ")
             else tryCatch(substr(paste(utils::capture.output(utils::str(value, give.head = FALSE)), collapse = " "), 1, 300), error = function(e) "")
-    cat(sprintf("{\"name\":%s,\"type\":%s,\"shape\":%s,\"head\":%s}\n",
+    cat(sprintf("\036{\"name\":%s,\"type\":%s,\"shape\":%s,\"head\":%s}\n\037",
                 quoted(name), quoted(class(value)[1]), quoted(shape), quoted(head)))
   }
 })

@@ -39,10 +39,11 @@ def _sponde_variables():
         except Exception as error:
             line['head'] = f'<{type(error).__name__}>'
         line['head'] = line.get('head', '')[:500]
-        _sys.stdout.write(_json.dumps(line) + '\n')
+        _sys.stdout.write('\x1e' + _json.dumps(line) + '\n\x1f')
 
 
 try:
-    _sponde_variables()
+    with __import__('warnings').catch_warnings(record=True):
+        _sponde_variables()
 finally:
     del _sponde_variables

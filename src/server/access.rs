@@ -22,7 +22,7 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use super::counters::Counters;
 use super::listen::Peer;
 use super::problem::Problem;
-use super::token::{Token, is_same};
+use super::token::{Secret, is_same};
 
 /// So many wrong tokens of all clients within [`WINDOW`] are answered as such; more are turned away unread.
 const WRONG: usize = 10;
@@ -31,11 +31,9 @@ const WINDOW: Duration = Duration::from_mins(1);
 
 /// Who may come in.
 pub(super) struct Access {
-    /// The token.
-    pub(super) token: Token,
+    secret: Secret,
     /// A cookie belongs to a host, whatever the port: each server has a name of its own.
-    pub(super) cookie_name: String,
-    pub(super) cookie: String,
+    cookie_name: String,
     /// Names of ours besides those of this machine.
     hosts: Vec<String>,
     /// When wrong tokens came, latest last.
@@ -43,11 +41,10 @@ pub(super) struct Access {
 }
 
 impl Access {
-    pub(super) fn new(token: Token, port: Option<u16>, hosts: Vec<String>) -> Self {
+    pub(super) fn new(secret: Secret, port: Option<u16>, hosts: Vec<String>) -> Self {
         Self {
-            cookie: token.cookie(),
             cookie_name: port.map_or_else(|| "sponde".to_owned(), |port| format!("sponde-{port}")),
-            token,
+            secret,
             hosts,
             wrong: Mutex::default(),
         }
@@ -101,10 +98,7 @@ impl Access {
         if let Some(given) = bearer(headers) {
             return self.check(given, counters);
         }
-        let is_known = cookies(headers)
-            .filter(|(name, _)| *name == self.cookie_name)
-            .any(|(_, value)| is_same(value, &self.cookie));
-        if !is_known {
+        if !self.knows_cookie(headers) {
             return Err(unauthorised());
         }
         // Browsers send it with everything that is no plain GET.
@@ -116,10 +110,32 @@ impl Access {
         Ok(())
     }
 
+    /// Whether headers show the token or its cookie.
+    pub(super) fn knows(&self, headers: &HeaderMap) -> bool {
+        let keys = [bearer(headers), only(headers, "x-api-key")];
+        keys.into_iter().flatten().any(|key| self.is(key)) || self.knows_cookie(headers)
+    }
+
+    fn knows_cookie(&self, headers: &HeaderMap) -> bool {
+        cookies(headers)
+            .filter(|(name, _)| *name == self.cookie_name)
+            .any(|(_, value)| is_same(value, self.secret.cookie()))
+    }
+
+    /// The cookie that stands for the token, as `NAME=VALUE`.
+    pub(super) fn cookie(&self) -> String {
+        format!("{}={}", self.cookie_name, self.secret.cookie())
+    }
+
+    /// Whether `given` is the token; nothing is counted.
+    pub(super) fn is(&self, given: &str) -> bool {
+        self.secret.is(given)
+    }
+
     /// Whether `given` is the token. Wrong ones are counted; the right one is always let in, so that nobody can lock its
     /// owner out: it is too long to be guessed at any pace.
     pub(super) fn check(&self, given: &str, counters: &Counters) -> Result<(), Problem> {
-        if self.token.is(given) {
+        if self.is(given) {
             return Ok(());
         }
         counters.wrong_token();

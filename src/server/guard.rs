@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::header::{RETRY_AFTER, SET_COOKIE};
-use axum::http::{HeaderValue, Method, StatusCode};
+use axum::http::header::{RETRY_AFTER, SET_COOKIE, UPGRADE};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
@@ -16,6 +16,7 @@ use super::jupyter;
 use super::listen::Peer;
 use super::problem::Problem;
 use super::state::Shared;
+use crate::app::tenants::Scope;
 
 /// The layer.
 pub(super) async fn guard(
@@ -36,6 +37,10 @@ pub(super) async fn guard(
                 None => access.check_token(method, headers, &shared.counters),
             },
         };
+        if checked.is_ok() && shared.scope == Scope::Read && changes(method, headers) {
+            checked = Err(Problem::forbidden("this key is for reading only")
+                .hint("the server's person can give it the scope `run`"));
+        }
     }
     let mut response = match checked {
         Ok(()) => next.run(request).await,
@@ -80,9 +85,15 @@ pub(super) async fn login(
 ) -> Result<Response, Problem> {
     let access = &shared.access;
     access.check(&login.token, &shared.counters)?;
-    let (name, value) = (&access.cookie_name, &access.cookie);
-    let cookie = format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/");
+    let cookie = access.cookie();
+    let cookie = format!("{cookie}; HttpOnly; SameSite=Strict; Path=/");
     Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie)]).into_response())
+}
+
+/// Whether a request can change anything or run code.
+fn changes(method: &Method, headers: &HeaderMap) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+        || headers.contains_key(UPGRADE)
 }
 
 /// What needs no token: it holds no secret, or the path itself is a ticket.

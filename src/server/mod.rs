@@ -1,7 +1,7 @@
 //! Floor 5, HTTP: the sessions of one process for programs and for the page (`docs/server.md`).
 //!
 //! - [`listen`]: sockets, limits on connections and headers, stalled clients, the end in good order.
-//! - [`access`]: the one layer round every route: host, origin, token.
+//! - [`access`]: the one layer round every route: host, origin, token. [`doors`]: the servers of tenants, behind it.
 //! - [`routes`]: the table that the router and `/openapi.json` are made of.
 //! - [`page`]: the page's files, which hold no secret.
 //! - [`sessions`], [`events`], [`commands`]: what a front end needs of a session.
@@ -24,6 +24,7 @@ mod counters;
 mod dify;
 mod directories;
 mod document;
+mod doors;
 mod download;
 mod encoded;
 mod events;
@@ -53,18 +54,23 @@ mod token;
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
+use futures_util::future::join_all;
 
 use crate::app::registry::{Registry, RegistryLimits};
+use crate::app::tenants::{self, Scope};
 use crate::app::{Context, SessionSettings};
 use crate::error::{Failure, FailureKind};
+use access::Access;
+use doors::Door;
 use listen::Socket;
 use state::Shared;
+use token::Secret;
 pub use token::Token;
 
 /// Where a server listens.
@@ -91,12 +97,16 @@ pub struct ServerSettings {
     pub session: SessionSettings,
     /// How many sessions, and for how long.
     pub limits: RegistryLimits,
+    /// The file with the keys of tenants, if there are any.
+    pub keys: Option<PathBuf>,
 }
 
 /// A server that listens.
 pub struct Server {
     sockets: Vec<Socket>,
+    token: Token,
     shared: Arc<Shared>,
+    tenants: Vec<Arc<Shared>>,
 }
 
 impl Server {
@@ -115,19 +125,32 @@ impl Server {
         }
         let port = sockets.iter().find_map(Socket::port);
         let token = Token::open(settings.token_file.as_deref(), port, &context.paths.sockets)?;
-        let registry = Registry::new(context, settings.limits);
         let hosts = settings.hosts.iter().map(|it| it.to_ascii_lowercase());
+        let hosts: Vec<String> = hosts.collect();
+        let access = |secret| Access::new(secret, port, hosts.clone());
+        let mut tenants = Vec::new();
+        for tenant in tenants_of(&settings, &root, &context).await? {
+            let secret = Secret::with_digest(tenant.digest);
+            tenants.push(Arc::new(Shared::new(
+                Registry::new(tenant.context, tenant.limits),
+                access(secret),
+                tenant.scope,
+                tenant.directory,
+                tenant.session,
+            )));
+        }
         let shared = Shared::new(
-            registry,
-            token,
-            port,
-            hosts.collect(),
+            Registry::new(context, settings.limits),
+            access(Secret::of(&token)),
+            Scope::Ask,
             root,
             settings.session,
         );
         Ok(Self {
             sockets,
+            token,
             shared: Arc::new(shared),
+            tenants,
         })
     }
 
@@ -139,10 +162,7 @@ impl Server {
         } else {
             socket.to_string()
         };
-        Some(format!(
-            "http://{host}/#token={}",
-            self.shared.access.token.secret()
-        ))
+        Some(format!("http://{host}/#token={}", self.token.secret()))
     }
 
     /// A file that only this person can read and that leads a browser to the page; it goes with the server.
@@ -151,7 +171,7 @@ impl Server {
     /// It cannot be written.
     pub fn opening_page(&self) -> Result<PathBuf, Failure> {
         let url = self.url().unwrap_or_default();
-        self.shared.access.token.page(&url)
+        self.token.page(&url)
     }
 
     /// Where it listens, for people.
@@ -161,7 +181,7 @@ impl Server {
 
     /// The file that has the token.
     pub fn token_file(&self) -> PathBuf {
-        self.shared.access.token.path().to_owned()
+        self.token.path().to_owned()
     }
 
     /// Serves until `until` is over; then every session is saved and ended.
@@ -175,16 +195,63 @@ impl Server {
                 "the server listens nowhere",
             ));
         }
-        let router = router(&self.shared);
+        let door = |shared: &Arc<Shared>| Door {
+            router: router(shared),
+            shared: Arc::clone(shared),
+        };
+        let tenants = self.tenants.iter().map(door).collect();
+        let router = doors::router(door(&self.shared), tenants);
         let listening = listen::serve(self.sockets, &router);
         until.await;
         // New requests are turned away, the streams of sessions come to their ends with the sessions.
         listening.stop_accepting();
-        let shared = &self.shared;
-        tokio::join!(shared.kernels.close(), shared.registry.close());
+        let all = self.tenants.iter().chain([&self.shared]);
+        join_all(all.map(|shared| shared.close())).await;
         listening.finish().await;
         Ok(())
     }
+}
+
+/// What the server of one tenant is made of.
+struct TenantServer {
+    digest: String,
+    scope: Scope,
+    directory: PathBuf,
+    context: Context,
+    session: SessionSettings,
+    limits: RegistryLimits,
+}
+
+/// The tenants of the key file, if they can be kept apart here.
+async fn tenants_of(
+    settings: &ServerSettings,
+    root: &Path,
+    context: &Context,
+) -> Result<Vec<TenantServer>, Failure> {
+    let Some(file) = &settings.keys else {
+        return Ok(Vec::new());
+    };
+    let mut directories = Vec::new();
+    let mut servers = Vec::new();
+    for tenant in tenants::read(file)? {
+        let directory = tenant.directory(root)?;
+        directories.push((tenant.name.clone(), directory.clone()));
+        let sessions = tenant.max_sessions().unwrap_or(settings.limits.sessions);
+        servers.push(TenantServer {
+            scope: tenant.scope(),
+            directory,
+            context: tenant.context(context)?,
+            session: tenant.settings(&settings.session),
+            limits: RegistryLimits {
+                sessions,
+                ..settings.limits
+            },
+            digest: tenant.digest,
+        });
+    }
+    tenants::check_apart(&directories)?;
+    tenants::check_confined(&settings.session, root, context).await?;
+    Ok(servers)
 }
 
 /// Bytes of a body of JSON: a command with code.

@@ -14,9 +14,9 @@ use super::mcp_state::McpState;
 use super::openai::state::OpenAiState;
 use super::problem::Problem;
 use super::ticket::Tickets;
-use super::token::Token;
 use crate::app::SessionSettings;
 use crate::app::registry::{KernelRegistry, LiveSession, Registry};
+use crate::app::tenants::Scope;
 
 /// The server's state.
 pub(super) struct Shared {
@@ -34,6 +34,8 @@ pub(super) struct Shared {
     pub(super) codeapi: CodeApiState,
     /// Who may come in.
     pub(super) access: Access,
+    /// What they may do.
+    pub(super) scope: Scope,
     /// Sessions work in it or below it; without links.
     pub(super) root: PathBuf,
     /// How sessions are unless a client says otherwise.
@@ -53,9 +55,8 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(
         registry: Registry,
-        token: Token,
-        port: Option<u16>,
-        hosts: Vec<String>,
+        access: Access,
+        scope: Scope,
         root: PathBuf,
         defaults: SessionSettings,
     ) -> Self {
@@ -66,7 +67,8 @@ impl Shared {
             openai: OpenAiState::new(&registry, &defaults),
             codeapi: CodeApiState::new(&registry, &defaults),
             registry,
-            access: Access::new(token, port, hosts),
+            access,
+            scope,
             root,
             defaults,
             keys: Keys::default(),
@@ -75,6 +77,11 @@ impl Shared {
             tickets: Tickets::new(),
             started: Instant::now(),
         }
+    }
+
+    /// Saves and ends everything.
+    pub(super) async fn close(&self) {
+        tokio::join!(self.kernels.close(), self.registry.close());
     }
 
     /// The session `id`, if it runs.

@@ -51,6 +51,17 @@ impl Tickets {
         is_good.then_some(place)
     }
 
+    /// Whether a path is that of an output with a ticket of this run: `/out/TICKET/CELL/INDEX`.
+    pub(super) fn knows(&self, path: &str) -> bool {
+        let mut parts = path.strip_prefix("/out/").unwrap_or_default().split('/');
+        let (Some(ticket), Some(cell), Some(index)) = (parts.next(), parts.next(), parts.next())
+        else {
+            return false;
+        };
+        let index = index.parse();
+        index.is_ok_and(|index| self.check(ticket, cell.to_owned(), index).is_some())
+    }
+
     fn sign(&self, place: &OutputPlace, expiry: u64) -> String {
         // A key of any length is good; without one nothing is.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(self.key.as_bytes()) else {
@@ -89,6 +100,8 @@ mod tests {
             tickets.check(&ticket, "c1".to_owned(), 2),
             Some(place.clone())
         );
+        assert!(tickets.knows(&format!("/out/{ticket}/c1/2")));
+        assert!(!tickets.knows(&format!("/out/{ticket}/c1/3")) && !tickets.knows("/out/x"));
         assert_eq!(tickets.check(&ticket, "c1".to_owned(), 3), None);
         assert_eq!(tickets.check(&ticket, "c2".to_owned(), 2), None);
         assert_eq!(Tickets::new().check(&ticket, "c1".to_owned(), 2), None);

@@ -10,6 +10,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
 
 use crate::app::attach;
+use crate::app::tenants::digest;
 use crate::error::{Failure, FailureKind};
 
 /// Characters that a token in a file of the person's must have.
@@ -81,20 +82,47 @@ impl Token {
         write(path, &text)?;
         Ok(path.clone())
     }
+}
 
-    /// Whether `other` is the token. Takes the same time whatever is wrong with it.
-    pub(super) fn is(&self, other: &str) -> bool {
-        is_same(&self.secret, other)
+/// What knows a secret when it sees it.
+pub(super) struct Secret {
+    /// SHA-256 in hexadecimal digits.
+    digest: String,
+    /// What the secret's owner gets as a cookie.
+    cookie: String,
+}
+
+impl Secret {
+    /// The server's own token. The cookie dies with it.
+    pub(super) fn of(token: &Token) -> Self {
+        let digest = digest(&token.secret);
+        // A key of any length is good.
+        let cookie = Hmac::<Sha256>::new_from_slice(token.secret.as_bytes()).map(|mut mac| {
+            mac.update(b"sponde cookie 1");
+            hex(&mac.finalize().into_bytes())
+        });
+        Self {
+            digest,
+            cookie: cookie.unwrap_or_else(|_| random()),
+        }
     }
 
-    /// What the token's owner gets as a cookie: it dies with the token.
-    pub(super) fn cookie(&self) -> String {
-        // A key of any length is good.
-        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(self.secret.as_bytes()) else {
-            return random();
-        };
-        mac.update(b"sponde cookie 1");
-        hex(&mac.finalize().into_bytes())
+    /// One of which the digest is known. The cookie is of this run.
+    pub(super) fn with_digest(digest: String) -> Self {
+        Self {
+            digest,
+            cookie: random(),
+        }
+    }
+
+    /// Whether `other` is the secret. Takes the same time whatever is wrong with it.
+    pub(super) fn is(&self, other: &str) -> bool {
+        is_same(&self.digest, &digest(other))
+    }
+
+    /// The cookie.
+    pub(super) fn cookie(&self) -> &str {
+        &self.cookie
     }
 }
 
@@ -216,8 +244,9 @@ mod tests {
         let path = token.path().to_owned();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), token.secret());
-        assert!(token.is(token.secret()) && !token.is("other") && token.secret().len() == 64);
-        assert!(!token.cookie().contains(token.secret()));
+        let secret = Secret::of(&token);
+        assert!(secret.is(token.secret()) && !secret.is("other") && token.secret().len() == 64);
+        assert!(!secret.cookie().contains(token.secret()));
         assert_eq!(format!("{token:?}"), "Token");
         drop(token);
         assert!(!path.exists());

@@ -221,7 +221,8 @@ display(SVG('<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"30\" height=\"20\
          [as HTML in a file that the user can open, session_files/plot-1.html]\n\x20  city  rain\n0  Graz   1.5\n1  Linz   2.5\n\
          [Vega-Lite chart in a file that the user can open, session_files/plot-2.html, titled \"Rain\"; bar with x=month, y=mean(rain); data: 500 rows of month, rain]\n\
          [Plotly figure in a file that the user can open, session_files/plot-3.html; scatter, y: 1000 from 0 to 999]\n\
-         [vector graphic in a file that the user can open, session_files/plot-4.svg, 30 x 20, 1 shapes; it is not drawn for you; words in it: hello]"
+         [vector graphic in a file that the user can open, session_files/plot-4.svg, 30 x 20, 1 shapes; it is not drawn for you; words in it: hello]\
+         |Tables in the kernel: `frame` is a new DataFrame, 2 rows, columns 'city', 'rain'"
     );
 }
 

@@ -10,6 +10,7 @@ mod queries;
 mod registry;
 mod stream;
 mod tables;
+mod tenants;
 
 use std::time::Duration;
 

@@ -54,8 +54,11 @@ def _sponde_changes():
 
 
 try:
-    print(_sponde_changes())
+    with __import__('warnings').catch_warnings(record=True):
+        _sponde_words = _sponde_changes()
+    print(f'\x1e{_sponde_words}\x1f', end='')
 except Exception:
     pass
 finally:
     del _sponde_changes
+    globals().pop('_sponde_words', None)

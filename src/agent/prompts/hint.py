@@ -177,8 +177,11 @@ def _sponde_hint(source, failed):
 
 
 try:
-    print(_sponde_hint(*__import__('json').loads(_sponde_request)) or '')
+    with __import__('warnings').catch_warnings(record=True):
+        _sponde_words = _sponde_hint(*__import__('json').loads(_sponde_request))
+    print(f"\x1e{_sponde_words or ''}\x1f", end='')
 except Exception:
     pass
 finally:
     del _sponde_hint, _sponde_request
+    globals().pop('_sponde_words', None)

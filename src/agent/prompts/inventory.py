@@ -13,7 +13,7 @@ def _sponde_inventory():
             lines.append(f'{name}: Series {len(value)} values ({value.dtype}), index {value.index.name} like {first!r}')
     return '\n'.join(lines[-6:])
 try:
-    print(_sponde_inventory())
+    print(f'\x1e{_sponde_inventory()}\x1f', end='')
 except Exception:
     pass
 finally:

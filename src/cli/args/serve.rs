@@ -14,6 +14,10 @@ pub struct ServeArgs {
     /// put a proxy with TLS in front of it (docs/server.md).
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = listen)]
     pub listen: Vec<Listen>,
+    /// Tenants: the file with their keys, which `sponde keys add` makes. Each has a directory, sessions and kernels of its
+    /// own and sees nobody else's.
+    #[arg(long, value_name = "FILE")]
+    pub keys: Option<PathBuf>,
     /// Open the page in the browser.
     #[arg(long)]
     pub open: bool,

@@ -94,12 +94,17 @@ def save(shell, path, limit):
         if os.path.exists(path):
             os.remove(path)
         answer = {"reason": reason}
-    print(json.dumps(answer))
+    _say(answer)
+
+
+def _say(answer):
+    # The marks of an answer, in one write with it.
+    print(f"\x1e{json.dumps(answer)}\n\x1f", end="")
 
 
 def load(shell, path):
     if path not in _remembered:
-        print(json.dumps({"reason": "the kernel was started again since they were saved"}))
+        _say({"reason": "the kernel was started again since they were saved"})
         return
     remembered, kept = _remembered[path]
     before = _names(shell)
@@ -110,10 +115,10 @@ def load(shell, path):
             saved = _by.load(file)
     except Exception as error:
         shell.user_ns.update(before)
-        print(json.dumps({"reason": f"its variables could not be read: {type(error).__name__}: {error}"[:300]}))
+        _say({"reason": f"its variables could not be read: {type(error).__name__}: {error}"[:300]})
         return
     for name in before:
         if name not in remembered and name not in saved and name not in kept:
             del shell.user_ns[name]
     shell.user_ns.update(saved)
-    print(json.dumps({"names": len(saved) + len(remembered)}))
+    _say({"names": len(saved) + len(remembered)})

@@ -106,6 +106,7 @@ async fn the_page_of_a_run_shows_outputs_and_tables() {
     let mut page = browser.open(&host().await).await;
     let policy = format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">");
     let framed = html.replacen("<head>", &format!("<head>{policy}"), 1);
+    page.until("typeof start === 'function'").await;
     page.eval(&format!("start({}), 1", Value::from(framed)))
         .await;
     page.until("seen.some((it) => it.method === 'ui/notifications/initialized')")

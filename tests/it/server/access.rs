@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Server, answer, with_model};
 
 /// Every operation of the document, with names in its path that fit.
-fn operations(document: &Value, session: &str) -> Vec<(Method, String, bool)> {
+pub(super) fn operations(document: &Value, session: &str) -> Vec<(Method, String, bool)> {
     let mut all = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         let path = path

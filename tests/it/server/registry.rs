@@ -47,6 +47,7 @@ fn context(home: &std::path::Path) -> Context {
         config: Config::load(&config, None).unwrap(),
         paths: Paths {
             config,
+            installed: home.join("data/sponde"),
             data: home.join("data/sponde"),
             cache: home.join("cache"),
             state: home.join("state"),
@@ -57,6 +58,7 @@ fn context(home: &std::path::Path) -> Context {
         },
         notify: Notify::nobody(),
         redactor: sponde::kernel::Redactor::default(),
+        may_ask: true,
     }
 }
 

@@ -1,0 +1,81 @@
+//! A server with several tenants: one complete server for each, and the way to the right one.
+//!
+//! What a request shows (a key, a cookie, a ticket) says whose it is. A request that shows nothing that anybody knows is the
+//! owner's to refuse. Nothing of one tenant's server is reached from another's.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::Method;
+use axum::response::Response;
+use serde::Deserialize;
+use tower_service::Service as _;
+
+use super::jupyter;
+use super::state::Shared;
+
+/// Bytes of the body of a login.
+const LOGIN: usize = 4096;
+
+/// One server.
+pub(super) struct Door {
+    pub(super) shared: Arc<Shared>,
+    pub(super) router: Router,
+}
+
+/// All of them, the owner's apart.
+struct Doors {
+    owner: Door,
+    tenants: Vec<Door>,
+}
+
+/// The router in front of all.
+pub(super) fn router(owner: Door, tenants: Vec<Door>) -> Router {
+    if tenants.is_empty() {
+        return owner.router;
+    }
+    let doors = Arc::new(Doors { owner, tenants });
+    Router::new().fallback(lead).with_state(doors)
+}
+
+async fn lead(State(doors): State<Arc<Doors>>, request: Request) -> Response {
+    let (request, key) = with_login(request).await;
+    let door = doors.tenants.iter().find(|door| match &key {
+        Some(key) => door.shared.access.is(key),
+        None => knows(&door.shared, &request),
+    });
+    let mut router = door.unwrap_or(&doors.owner).router.clone();
+    match router.call(request).await {
+        Ok(response) => response,
+    }
+}
+
+/// Whether a request is for this server, by what it shows: the token, its cookie, or a ticket.
+fn knows(shared: &Shared, request: &Request) -> bool {
+    let (access, uri) = (&shared.access, request.uri());
+    access.knows(request.headers())
+        || jupyter::token_of(uri).is_some_and(|given| access.is(&given))
+        || shared.tickets.knows(uri.path())
+}
+
+/// The request, and the key in its body if it is a login.
+async fn with_login(request: Request) -> (Request, Option<String>) {
+    #[derive(Deserialize)]
+    struct Login {
+        token: String,
+    }
+    if request.method() != Method::POST || request.uri().path() != "/api/login" {
+        return (request, None);
+    }
+    let (parts, body) = request.into_parts();
+    // One that is too large is none.
+    let body = axum::body::to_bytes(body, LOGIN)
+        .await
+        .unwrap_or(Bytes::new());
+    let key = serde_json::from_slice::<Login>(&body)
+        .ok()
+        .map(|it| it.token);
+    (Request::from_parts(parts, Body::from(body)), key)
+}
