@@ -113,12 +113,12 @@ pub enum ContainerError {
 
 impl Containers {
     /// Those below `root`, at most so many; `root` is made when the first one is. Ends those whose time is over, as long as it lives.
-    pub fn new(executor: Executor, root: PathBuf, most: usize) -> Self {
+    pub fn new(executor: Executor, root: &Path, most: usize) -> Self {
         // What cannot be made now is said when the first container is.
-        let _ = private_dir(&root);
+        let _ = private_dir(root);
         let shared = Arc::new(Shared {
             executor,
-            root: resolved(&root),
+            root: resolved(root),
             most,
             changing: Mutex::default(),
         });

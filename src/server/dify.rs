@@ -62,7 +62,7 @@ async fn health() -> Json<&'static str> {
 }
 
 async fn dependencies() -> Response {
-    success(json!({ "dependencies": [] }))
+    success(&json!({ "dependencies": [] }))
 }
 
 async fn run(
@@ -92,12 +92,12 @@ async fn run(
         code if outcome.stderr.is_empty() => format!("the code ended with exit code {code}"),
         _ => outcome.stderr,
     };
-    Ok(success(json!({
+    Ok(success(&json!({
         "stdout": outcome.stdout, "error": error, "exit_code": outcome.code,
     })))
 }
 
-fn success(data: Value) -> Response {
+fn success(data: &Value) -> Response {
     Json(json!({ "code": 0, "message": "success", "data": data })).into_response()
 }
 

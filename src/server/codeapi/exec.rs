@@ -164,9 +164,12 @@ async fn bring(
                 .filter(|it| !it.is_control())
                 .take(200)
                 .collect();
-            missing.push_str(&format!(
-                "`{name}` is no longer there: it has to be uploaded again\n"
-            ));
+            let words = [
+                name.as_str(),
+                "` is no longer there: it has to be uploaded again\n",
+            ];
+            missing.push('`');
+            missing.extend(words);
             continue;
         };
         let source = (found.container.as_str(), found.id.as_str());

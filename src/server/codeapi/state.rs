@@ -23,7 +23,7 @@ impl CodeApiState {
         settings.sandbox.at_mnt_data = true;
         let executor = Executor::new(registry.clone(), settings, root.clone());
         Self {
-            containers: Containers::new(executor, root, CONTAINERS),
+            containers: Containers::new(executor, &root, CONTAINERS),
             conversations: ContainerNames::default(),
         }
     }

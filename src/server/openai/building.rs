@@ -230,13 +230,10 @@ impl Building {
 
     /// All code of `cell`.
     pub(super) fn code(&mut self, cell: &str, source: &str) {
-        let index = match self.code_of(cell) {
-            Some(index) => index,
-            None => {
-                self.code_delta(cell, source);
-                self.output.len().saturating_sub(1)
-            }
-        };
+        let index = self.code_of(cell).unwrap_or_else(|| {
+            self.code_delta(cell, source);
+            self.output.len().saturating_sub(1)
+        });
         if let Some(Item::Code {
             id, code, stage, ..
         }) = self.output.get_mut(index)

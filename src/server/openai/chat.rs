@@ -109,16 +109,15 @@ pub(super) async fn create(
         },
     };
     let knows_history = before.is_some();
-    let container = match before {
-        Some(id) => id,
-        None => {
-            let minutes = if wanted.name.is_some() { KEPT } else { MINUTES };
-            let made = openai.containers.create("chat", Some(minutes)).await?;
-            if let Some(name) = &wanted.name {
-                openai.chats.keep(name, &made.id);
-            }
-            made.id
+    let container = if let Some(id) = before {
+        id
+    } else {
+        let minutes = if wanted.name.is_some() { KEPT } else { MINUTES };
+        let made = openai.containers.create("chat", Some(minutes)).await?;
+        if let Some(name) = &wanted.name {
+            openai.chats.keep(name, &made.id);
         }
+        made.id
     };
     let passing = wanted.name.is_none().then(|| Passing {
         shared: Arc::clone(&shared),
@@ -237,7 +236,7 @@ impl Chat {
 
     async fn tell(mut self, tells_usage: bool, outlet: mpsc::Sender<Value>) {
         let role = json!({ "role": "assistant", "content": "" });
-        if outlet.send(self.chunk(role, Value::Null)).await.is_err() {
+        if outlet.send(self.chunk(&role, None)).await.is_err() {
             return;
         }
         let mut has_begun = false;
@@ -252,7 +251,7 @@ impl Chat {
             }
             has_begun = true;
             let delta = json!({ "content": words });
-            if outlet.send(self.chunk(delta, Value::Null)).await.is_err() {
+            if outlet.send(self.chunk(&delta, None)).await.is_err() {
                 return;
             }
         }
@@ -267,17 +266,17 @@ impl Chat {
                 return;
             }
         };
-        let last = self.chunk(json!({}), reason.into());
+        let last = self.chunk(&json!({}), Some(reason));
         if outlet.send(last).await.is_err() || !tells_usage {
             return;
         }
-        let mut spent = self.chunk(Value::Null, Value::Null);
+        let mut spent = self.chunk(&Value::Null, None);
         spent["choices"] = json!([]);
         spent["usage"] = usage(self.asking.spent());
         let _ = outlet.send(spent).await;
     }
 
-    fn chunk(&self, delta: Value, reason: Value) -> Value {
+    fn chunk(&self, delta: &Value, reason: Option<&str>) -> Value {
         json!({
             "id": self.id,
             "object": "chat.completion.chunk",

@@ -68,10 +68,8 @@ pub(super) async fn ask(
         } else {
             "file"
         };
-        words.push_str(&format!(
-            "\n\n[With this comes the {kind} `{}`.]",
-            file.path
-        ));
+        words += "\n\n[With this comes the ";
+        words.extend([kind, " `", &file.path, "`.]"]);
     }
     let before = MadeFiles::since(containers.files(container).await?);
     // A bare name that is not known here is what the program's usual server has.

@@ -35,7 +35,7 @@ impl OpenAiState {
         settings.sandbox.at_mnt_data = true;
         let executor = Executor::new(registry.clone(), settings, root.clone());
         Self {
-            containers: Containers::new(executor, root, CONTAINERS),
+            containers: Containers::new(executor, &root, CONTAINERS),
             responses: Responses::default(),
             chats: ContainerNames::default(),
         }
