@@ -38,6 +38,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 println!("[{text}]");
             }
         }),
+        may_ask: true,
     };
     // Settings as plain values in, a running session out.
     let settings = SessionSettings {

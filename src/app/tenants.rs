@@ -200,8 +200,8 @@ fn parse(text: &str) -> Result<Vec<Tenant>, String> {
             return Err(format!("`{name}` has the key of another tenant"));
         }
         tenants.push(Tenant {
-            digest,
             name,
+            digest,
             entry,
         });
     }

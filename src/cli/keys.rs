@@ -1,5 +1,7 @@
 //! `sponde keys`: the keys of a server's tenants.
 
+use std::fmt::Write as _;
+
 use super::args::{KeysArgs, KeysCommand};
 use super::{eprint, filter, print};
 use crate::app::tenants;
@@ -20,7 +22,7 @@ pub(super) fn keys(args: KeysArgs) -> Result<Exit, Failure> {
         KeysCommand::List { file } => {
             let mut text = String::new();
             for tenant in tenants::read(&file)? {
-                text += &format!("{}\t{}\n", tenant.name, tenant.scope().name());
+                let _ = writeln!(text, "{}\t{}", tenant.name, tenant.scope().name());
             }
             print(&text)?;
         }

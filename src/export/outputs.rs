@@ -109,9 +109,12 @@ fn display(
             let size = metadata.get(mime)?.get(side)?.as_f64()?;
             (size > 0.0 && size < 10_000.0).then(|| format!(" {side}=\"{size:.0}\""))
         };
+        let alt = metadata.get(mime).and_then(|it| it.get("alt")?.as_str());
         let _ = writeln!(
             html,
-            "<img src=\"{url}\" alt=\"Plot {count}\"{}{}>",
+            "<img src=\"{url}\" alt=\"Plot {count}{}\"{}{}>",
+            alt.map(|alt| format!(": {}", escape(alt)))
+                .unwrap_or_default(),
             size("width").unwrap_or_default(),
             size("height").unwrap_or_default()
         );

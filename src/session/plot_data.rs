@@ -1,10 +1,17 @@
 //! What a figure was drawn from: the same as a vector graphic, and the data of its lines, bars and points. It comes beside the
 //! picture, in a type of ours, and is kept in files of its own.
 
+use std::fmt::Write as _;
+
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::jupyter::mime::MimeBundle;
+
+/// Series that are told in words.
+const TOLD: usize = 6;
+/// Characters of a title or a name in words.
+const NAME: usize = 60;
 
 /// How it comes.
 pub const PLOT: &str = "application/vnd.sponde.plot+json";
@@ -67,6 +74,84 @@ impl PlotSource {
     }
 }
 
+impl PlotSource {
+    /// What the figure shows, in a sentence for each series, for who does not see it; `None` for a plot without points.
+    pub fn words(&self) -> Option<String> {
+        let told: Vec<String> = self.series.iter().take(TOLD).map(Series::words).collect();
+        if told.is_empty() {
+            return None;
+        }
+        let more = match self.series.len() - told.len() {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        Some(told.join("; ") + &more)
+    }
+}
+
+impl Series {
+    /// `"Rain": bar "Oslo", 12 of month, mm from 1.2 to 8.9 (at Jul)`.
+    fn words(&self) -> String {
+        let mut text = String::new();
+        if !self.title.is_empty() {
+            let _ = write!(text, "{:?}: ", short(&self.title));
+        }
+        text += &short(&self.kind);
+        if !self.name.is_empty() {
+            let _ = write!(text, " {:?}", short(&self.name));
+        }
+        let _ = write!(text, ", {}", self.y.len());
+        let name = |label: &str, usual: &str| match label {
+            "" => usual.to_owned(),
+            label => short(label),
+        };
+        let _ = write!(text, " of {}", name(&self.x_label, "x"));
+        if let (Some(first), Some(last)) = (self.x.first(), self.x.last())
+            && self.x.len() > 1
+        {
+            let _ = write!(
+                text,
+                " ({} to {})",
+                short(&value(first)),
+                short(&value(last))
+            );
+        }
+        let numbers = self.y.iter().zip(&self.x);
+        let numbers = numbers.filter_map(|(y, x)| Some((y.as_f64()?, x)));
+        let by_size = |one: &(f64, _), other: &(f64, _)| one.0.total_cmp(&other.0);
+        if let (Some((low, at_low)), Some((high, at_high))) =
+            (numbers.clone().min_by(by_size), numbers.max_by(by_size))
+        {
+            let at = |it: &Value| short(&value(it));
+            let _ = write!(
+                text,
+                ", {} from {} (at {}) to {} (at {})",
+                name(&self.y_label, "y"),
+                number(low),
+                at(at_low),
+                number(high),
+                at(at_high)
+            );
+        }
+        text
+    }
+}
+
+/// A text of the figure's, on one line.
+fn short(text: &str) -> String {
+    let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match text.char_indices().nth(NAME) {
+        Some((end, _)) => format!("{}..", &text[..end]),
+        None => text,
+    }
+}
+
+/// With at most six digits that say something.
+fn number(value: f64) -> String {
+    let rounded: f64 = format!("{value:.5e}").parse().unwrap_or(value);
+    rounded.to_string()
+}
+
 fn value(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -103,5 +188,10 @@ mod tests {
              1,Rain,bar,'=cmd(),city,mm,,2\n"
         );
         assert_eq!(PlotSource::default().csv(), None);
+        assert_eq!(
+            source.words().unwrap(),
+            "\"Rain\": bar \"=cmd()\", 2 of city (Oslo to ), mm from 1.5 (at Oslo) to 2 (at )"
+        );
+        assert_eq!(PlotSource::default().words(), None);
     }
 }

@@ -13,7 +13,7 @@ mod traceback;
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::limits::OutputFolderPath;
 use super::sent::SentResults;
@@ -26,6 +26,9 @@ use crate::llm::types::Part;
 pub use picture::{ImagePreparer, Seen, decoded, forget};
 use text::Sheet;
 pub use text::{Lines, Wanted, head_and_tail, lines, plain, read};
+
+/// Bytes of the words for a picture that is not seen.
+const ALT: usize = 1000;
 
 /// How much a model gets, and what it can do.
 #[derive(Debug, Clone, Copy)]
@@ -166,8 +169,9 @@ impl Summary {
                     traceback,
                     ..
                 } => summary.error(ename, evalue, traceback),
-                Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
-                    summary.display(data, places, budget);
+                Output::DisplayData { data, metadata, .. }
+                | Output::ExecuteResult { data, metadata, .. } => {
+                    summary.display((data, metadata), places, budget);
                 }
                 Output::Other(_) => summary.sheet.push("[output of an unknown type]"),
             }
@@ -239,7 +243,7 @@ impl Summary {
 
     fn display(
         &mut self,
-        data: &MimeBundle,
+        (data, metadata): (&MimeBundle, &Map<String, Value>),
         places: &[Option<OutputFolderPath>],
         budget: Budget<'_>,
     ) {
@@ -249,7 +253,8 @@ impl Summary {
         self.files += usize::from(visual.is_some());
         if let Some(Visual::Raster(mime)) = visual {
             let bytes = data.bytes(mime).and_then(Result::ok).unwrap_or_default();
-            self.picture(bytes, data, place, budget);
+            let alt = metadata.get(mime).and_then(|it| it.get("alt")?.as_str());
+            self.picture(bytes, (data, alt), place, budget);
             if let Some(chart) = chart {
                 self.sheet.push(&chart);
             }
@@ -268,7 +273,7 @@ impl Summary {
     fn picture(
         &mut self,
         bytes: Vec<u8>,
-        data: &MimeBundle,
+        (data, alt): (&MimeBundle, Option<&str>),
         place: Option<&OutputFolderPath>,
         budget: Budget<'_>,
     ) {
@@ -295,6 +300,14 @@ impl Summary {
         }
         if !seen {
             note.push_str("; you cannot see it");
+            // What the library wrote could be anything.
+            if let Some(alt) = alt {
+                let _ = write!(
+                    note,
+                    "; it shows {}",
+                    plain(alt.get(..alt.floor_char_boundary(ALT)).unwrap_or(alt))
+                );
+            }
         }
         note.push(']');
         self.sheet.push(&note);

@@ -255,6 +255,47 @@ fn image_starts(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x89PNG\r\n")
 }
 
+/// What is drawn with matplotlib and what stands on it is told to a model that does not see, and stands in the notebook as the
+/// picture's text.
+#[tokio::test]
+async fn a_model_that_does_not_see_is_told_what_a_plot_shows() {
+    let plot = "import matplotlib.pyplot as plt, pandas as pd\n\
+        plt.bar(['Oslo', 'Bergen', 'Graz'], [763, 2250, 812.5])\n\
+        plt.title('Rain\\x1b[31m'); plt.xlabel('city'); plt.ylabel('mm'); plt.show()\n\
+        pd.Series([3, 1, 2], index=[2001, 2002, 2003], name='frogs').plot(legend=True); plt.show()";
+    let info = ModelInfo {
+        name: "scripted/blind".to_owned(),
+        vision: false,
+        ..ModelInfo::default()
+    };
+    let model = ScriptedProvider::new(info, [call(plot), Reply::text("Done.")]);
+    let model = std::sync::Arc::new(model);
+    let provider = std::sync::Arc::clone(&model);
+    let mut blind = start_with(ipykernel(), Approval::Never, [], |options, _| {
+        options.provider = Some(provider);
+    });
+    blind.submit("go").await;
+    assert_eq!(blind.turn().await.1, TurnEnd::Done);
+    let Some(Message::ToolResult { parts, .. }) = model.prompts()[1].messages.last().cloned()
+    else {
+        unreachable!()
+    };
+    let Part::Text(text) = &parts[0] else {
+        unreachable!()
+    };
+    for part in [
+        "it shows \"Rain",
+        "bar, 3 of city (Oslo to Graz), mm from 763 (at Oslo) to 2250 (at Bergen)]",
+        "it shows line \"frogs\", 3 of x (2001 to 2003), y from 1 (at 2002) to 3 (at 2001)]",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains('\u{1b}'), "{text}");
+    blind.agent.shutdown().await;
+    let notebook = std::fs::read_to_string(blind.dir.path().join("session.ipynb")).unwrap();
+    assert!(notebook.contains("\"alt\": \"line"), "{notebook}");
+}
+
 #[tokio::test]
 async fn a_model_that_does_not_see_gets_words_and_a_bomb_is_no_picture() {
     // 60000 x 60000 pixels, or so it says.

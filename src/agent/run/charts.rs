@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::{ExecuteOptions, OutputEvent, Session};
@@ -24,10 +25,10 @@ pub(super) struct PlotSources(HashMap<Vec<u8>, PlotSource>);
 impl PlotSources {
     /// Takes it out of an output.
     pub(super) fn take_from(&mut self, output: &mut OutputEvent) {
-        let data = match output {
-            OutputEvent::Display { data, .. }
-            | OutputEvent::Update { data, .. }
-            | OutputEvent::Result { data, .. } => data,
+        let (data, metadata) = match output {
+            OutputEvent::Display { data, metadata, .. }
+            | OutputEvent::Update { data, metadata, .. }
+            | OutputEvent::Result { data, metadata, .. } => (data, metadata),
             OutputEvent::Stream(_)
             | OutputEvent::Error(_)
             | OutputEvent::Clear { .. }
@@ -36,6 +37,9 @@ impl PlotSources {
         let Some(source) = PlotSource::take_from(data) else {
             return;
         };
+        if let Some(words) = source.words() {
+            describe(metadata, words);
+        }
         if let Some(picture) = picture(data).filter(|_| self.0.len() < FIGURES) {
             self.0.insert(picture, source);
         }
@@ -54,6 +58,16 @@ impl PlotSources {
     /// The cell has ended.
     pub(super) fn clear(&mut self) {
         self.0.clear();
+    }
+}
+
+/// Where nbconvert looks for the words that stand in for a picture.
+fn describe(metadata: &mut Map<String, Value>, words: String) {
+    let of_picture = metadata
+        .entry(IMAGE_PNG)
+        .or_insert_with(|| Value::Object(Map::new()));
+    if let Value::Object(of_picture) = of_picture {
+        of_picture.entry("alt").or_insert(Value::String(words));
     }
 }
 

@@ -104,7 +104,8 @@ function Picture({ mime, data, bundle, far, number, metadata }) {
   const [isLarge, setLarge] = useState(false);
   const source = address(mime, data, far);
   const name = `plot-${number}`;
-  const alt = `Plot ${number}`;
+  const title = `Plot ${number}`;
+  const alt = [title, metadata?.[mime]?.alt].filter((it) => typeof it === "string").join(": ");
   const saveImage = (kind) => attempt(async () => {
     const has = bundle[kind];
     const blob = has !== undefined ? await blobOf(kind, has, far) : await rastered(source);
@@ -118,7 +119,7 @@ function Picture({ mime, data, bundle, far, number, metadata }) {
   const { width, height } = metadata?.[mime] ?? {};
   const image = (more) => html`<img src=${source} alt=${alt} width=${width} height=${height} ...${more} />`;
   return html`<figure class="picture">
-    <button type="button" class="zoom" aria-label=${`Enlarge ${alt}`} onClick=${() => setLarge(true)}>${image({ loading: "lazy" })}</button>
+    <button type="button" class="zoom" aria-label=${`Enlarge ${title}`} onClick=${() => setLarge(true)}>${image({ loading: "lazy" })}</button>
     <div class="picture-tools">
       <${Tool} icon="zoom" label="Enlarge" onClick=${() => setLarge(true)} />
       <${Tool} icon="copy" label="Copy picture" onClick=${copy} />
@@ -126,7 +127,7 @@ function Picture({ mime, data, bundle, far, number, metadata }) {
       ${bundle["image/svg+xml"] !== undefined && html`<${Tool} icon="save" label="Save as SVG" onClick=${() => saveImage("image/svg+xml")}>SVG<//>`}
       ${bundle["text/csv"] !== undefined && html`<${Tool} icon="table" label="Save its data as CSV" onClick=${saveData}>CSV<//>`}
     </div>
-    ${isLarge && html`<${Dialog} title=${alt} wide onClose=${() => setLarge(false)}><div class="lightbox">${image()}</div><//>`}
+    ${isLarge && html`<${Dialog} title=${title} wide onClose=${() => setLarge(false)}><div class="lightbox">${image()}</div><//>`}
   </figure>`;
 }
 

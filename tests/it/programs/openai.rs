@@ -46,28 +46,9 @@ fn obey(request: &Request) -> (Answer, u64) {
     (answer, 100)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_python_sdk_of_openai() {
-    let model = ModelServer::start(obey).await;
-    let sponde = Sponde::new()
-        .with("OPENAI_BASE_URL", &model.url)
-        .with("OPENAI_API_KEY", "sk-hunter2");
-    let seen = tokio::task::block_in_place(|| {
-        let mut server = sponde.start(&["serve", "--model", "gpt-4o"]);
-        let url = server.line();
-        let (base, token) = url.trim().split_once("/#token=").expect("a URL");
-        let mut client = Command::new(python());
-        client
-            .arg(fixture("openai_client.py"))
-            .args([base, token])
-            .env("NO_PROXY", "*");
-        let seen = seen(&mut client);
-        server.signal(rustix::process::Signal::TERM);
-        assert_eq!(server.end().code, Some(0));
-        seen
-    });
+fn expected() -> Value {
     let refused = |name: &str, status: u16| json!([name, status]);
-    let expected = json!({
+    json!({
         "models": ["sponde", true, "sponde"],
         "no_model": ["NotFoundError", 404, "there is no such model; `GET /v1/models` lists those that there are"],
         "plot": {
@@ -139,7 +120,30 @@ async fn the_python_sdk_of_openai() {
         "chat": ["set", "stop", true, true, true],
         "chat_stream": ["piece by piece", "stop", true],
         "stateless": ["a picture", true],
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_python_sdk_of_openai() {
+    let model = ModelServer::start(obey).await;
+    let sponde = Sponde::new()
+        .with("OPENAI_BASE_URL", &model.url)
+        .with("OPENAI_API_KEY", "sk-hunter2");
+    let seen = tokio::task::block_in_place(|| {
+        let mut server = sponde.start(&["serve", "--model", "gpt-4o"]);
+        let url = server.line();
+        let (base, token) = url.trim().split_once("/#token=").expect("a URL");
+        let mut client = Command::new(python());
+        client
+            .arg(fixture("openai_client.py"))
+            .args([base, token])
+            .env("NO_PROXY", "*");
+        let seen = seen(&mut client);
+        server.signal(rustix::process::Signal::TERM);
+        assert_eq!(server.end().code, Some(0));
+        seen
     });
+    let expected = expected();
     for (key, value) in expected.as_object().unwrap() {
         assert_eq!(seen.get(key), Some(value), "{key}");
     }

@@ -89,10 +89,54 @@ async fn tenants_attack_each_other_and_nothing_comes_of_it() {
         .await;
     let kernel = kernel["id"].as_str().expect("a kernel").to_owned();
 
-    // Ids, known from elsewhere, in every operation.
     let of_bob = bob.session().await;
+    by_ids(&bob, &[&of_alice, &kernel]).await;
+    assert_eq!(alice.get(&format!("/api/sessions/{of_alice}")).await.0, 200);
+    by_paths(&bob, &sponde).await;
+    by_code(&bob, &of_bob, &sponde).await;
+    by_links(&bob, &of_bob, &sponde).await;
+    without_a_model(&bob, &of_bob).await;
+    // A list of models has no body.
+    let asked = model
+        .requests()
+        .iter()
+        .filter(|it| !it.body.is_empty())
+        .count();
+    assert_eq!(asked, 0, "nobody asked a model");
+    reading_only(&carol).await;
+
+    // A key is a cookie, of its tenant alone; what nobody has is refused.
+    let login = server
+        .bare(Method::POST, "/api/login")
+        .header("origin", &server.base);
+    let login = login
+        .json(&json!({ "token": bob.key }))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(login.status(), 204);
+    let cookie = login.headers()["set-cookie"].to_str().unwrap().to_owned();
+    let cookie = cookie.split(';').next().unwrap();
+    let list = server
+        .bare(Method::GET, "/api/sessions")
+        .header("cookie", cookie);
+    let (status, told) = answer(list).await;
+    assert!(
+        status == 200 && told.to_string().contains(&of_bob),
+        "{status} {told}"
+    );
+    let wrong = server
+        .bare(Method::GET, "/api/sessions")
+        .bearer_auth("sponde-wrong");
+    assert_eq!(answer(wrong).await.0, 401);
+    let ended = server.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
+
+/// Ids, known from elsewhere, in every operation; and what lists without any.
+async fn by_ids(bob: &Tenant<'_>, ids: &[&str]) {
     let (_, document) = bob.get("/openapi.json").await;
-    for id in [of_alice.as_str(), kernel.as_str()] {
+    for id in ids {
         for (method, path, is_open) in operations(&document, id) {
             if is_open || !path.contains(id) {
                 continue;
@@ -116,7 +160,7 @@ async fn tenants_attack_each_other_and_nothing_comes_of_it() {
         }
     }
     let (status, told) = bob
-        .post("/api/sessions", &json!({ "resume": of_alice }))
+        .post("/api/sessions", &json!({ "resume": ids[0] }))
         .await;
     assert_eq!(status, 404, "{told}");
     // And where none is needed.
@@ -131,17 +175,17 @@ async fn tenants_attack_each_other_and_nothing_comes_of_it() {
         assert_eq!(status, 200, "{path}");
         let told = told.to_string();
         assert!(
-            !told.contains(&of_alice) && !told.contains(&kernel) && !told.contains("alice"),
+            !ids.iter().any(|id| told.contains(id)) && !told.contains("alice"),
             "{path}: {told}"
         );
         assert!(
-            !server.get(path).await.1.to_string().contains(&of_alice),
+            !bob.server.get(path).await.1.to_string().contains(ids[0]),
             "{path} of the owner"
         );
     }
-    assert_eq!(alice.get(&format!("/api/sessions/{of_alice}")).await.0, 200);
+}
 
-    // Paths.
+async fn by_paths(bob: &Tenant<'_>, sponde: &Sponde) {
     for wanted in [
         json!({ "directory": "../alice" }),
         json!({ "directory": sponde.path("alice") }),
@@ -153,11 +197,12 @@ async fn tenants_attack_each_other_and_nothing_comes_of_it() {
         assert!((400..500).contains(&status), "{wanted}: {status} {told}");
     }
     assert!(!sponde.path("alice/stolen.ipynb").exists());
+}
 
-    // Code.
+async fn by_code(bob: &Tenant<'_>, of_bob: &str, sponde: &Sponde) {
     let pid = pid_in(&sponde.path("alice"));
     let home = sponde.path("..").canonicalize().unwrap();
-    let port = server.base.rsplit(':').next().unwrap();
+    let port = bob.server.base.rsplit(':').next().unwrap();
     let code = format!(
         "import os, socket, signal, glob\n\
          def attempt(name, act):\n\
@@ -186,7 +231,7 @@ async fn tenants_attack_each_other_and_nothing_comes_of_it() {
         home = home.display().to_string(),
         secret = SECRET,
     );
-    let told = bob.run(&of_bob, &code).await;
+    let told = bob.run(of_bob, &code).await;
     assert!(!told.contains("GOT") && !told.contains("sponde-"), "{told}");
     for expected in [
         "signal ProcessLookupError",
@@ -198,8 +243,10 @@ async fn tenants_attack_each_other_and_nothing_comes_of_it() {
     }
     let is_there = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::test_kill_process(is_there).expect("alice's kernel lives");
+}
 
-    // Links that lead out, followed by the server.
+/// Links that lead out, followed by the server.
+async fn by_links(bob: &Tenant<'_>, of_bob: &str, sponde: &Sponde) {
     for path in ["link.txt", "dir/secret.txt", "dir/other.txt", "link.ipynb"] {
         let files = format!("/api/sessions/{of_bob}/files/{path}");
         for (path, method) in [
@@ -234,8 +281,9 @@ async fn tenants_attack_each_other_and_nothing_comes_of_it() {
     assert_eq!(names, ["secret.txt"]);
     let secret = std::fs::read_to_string(sponde.path("alice/secret.txt")).unwrap();
     assert_eq!(secret, SECRET);
+}
 
-    // Scopes.
+async fn without_a_model(bob: &Tenant<'_>, of_bob: &str) {
     let commands = format!("/api/sessions/{of_bob}/commands");
     let stream = format!("/api/sessions/{of_bob}/events?");
     let mut events = super::Events::of(bob.request(Method::GET, &stream)).await;
@@ -244,8 +292,8 @@ async fn tenants_attack_each_other_and_nothing_comes_of_it() {
     let seen = events.until(|item| item["event"] == "turn_finished").await;
     let seen = Value::from(seen).to_string();
     assert!(seen.contains("no model"), "{seen}");
-    let named = json!({ "command": "set_model", "model": "gpt-4o" });
-    assert_eq!(bob.post(&commands, &named).await.0, 202);
+    let wanted = json!({ "command": "set_model", "model": "gpt-4o" });
+    assert_eq!(bob.post(&commands, &wanted).await.0, 202);
     let seen = events.until(|item| !item["event"].is_null()).await;
     let seen = Value::from(seen).to_string();
     assert!(seen.contains("not for asking a model"), "{seen}");
@@ -257,13 +305,9 @@ async fn tenants_attack_each_other_and_nothing_comes_of_it() {
         told.to_string().contains("not for asking a model"),
         "{told}"
     );
-    // A list of models has no body.
-    let asked = model
-        .requests()
-        .iter()
-        .filter(|it| !it.body.is_empty())
-        .count();
-    assert_eq!(asked, 0, "nobody asked a model");
+}
+
+async fn reading_only(carol: &Tenant<'_>) {
     assert_eq!(carol.get("/api/sessions").await.0, 200);
     let (status, told) = carol.post("/api/sessions", &json!({})).await;
     assert_eq!(
@@ -276,33 +320,6 @@ async fn tenants_attack_each_other_and_nothing_comes_of_it() {
         .header("connection", "upgrade")
         .header("upgrade", "websocket");
     assert_eq!(answer(upgrade).await.0, 403);
-
-    // A key is a cookie, of its tenant alone; what nobody has is refused.
-    let login = server
-        .bare(Method::POST, "/api/login")
-        .header("origin", &server.base);
-    let login = login
-        .json(&json!({ "token": bob.key }))
-        .send()
-        .await
-        .unwrap();
-    assert_eq!(login.status(), 204);
-    let cookie = login.headers()["set-cookie"].to_str().unwrap().to_owned();
-    let cookie = cookie.split(';').next().unwrap();
-    let list = server
-        .bare(Method::GET, "/api/sessions")
-        .header("cookie", cookie);
-    let (status, told) = answer(list).await;
-    assert!(
-        status == 200 && told.to_string().contains(&of_bob),
-        "{status} {told}"
-    );
-    let wrong = server
-        .bare(Method::GET, "/api/sessions")
-        .bearer_auth("sponde-wrong");
-    assert_eq!(answer(wrong).await.0, 401);
-    let ended = server.end();
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
 }
 
 /// The process of a kernel that works in `directory`.
