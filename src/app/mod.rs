@@ -9,6 +9,7 @@ pub mod attach;
 pub mod attachments;
 pub mod audit;
 pub mod configured;
+pub mod containers;
 pub mod databases;
 pub mod doctor;
 pub mod executor;

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::access::key_of;
 use super::extract::Json;
 use super::jupyter;
 use super::listen::Peer;
@@ -31,7 +32,10 @@ pub(super) async fn guard(
     if checked.is_ok() && !is_public(method, uri.path()) {
         checked = match jupyter::token_of(uri) {
             Some(given) => access.check(&given, &shared.counters),
-            None => access.check_token(method, headers, &shared.counters),
+            None => match key_of(uri, headers) {
+                Some(given) => access.check(given, &shared.counters),
+                None => access.check_token(method, headers, &shared.counters),
+            },
         };
         if checked.is_ok() && shared.scope == Scope::Read && changes(method, headers) {
             checked = Err(Problem::forbidden("this key is for reading only")

@@ -9,6 +9,7 @@
 //! - [`kernel`]: variables, completion, windows of tables. [`files`], [`notebook`], [`catalog`]: the rest.
 //!
 //! - [`mcp`]: the Model Context Protocol over HTTP.
+//! - [`openai`]: OpenAI's containers, responses and chat completions. [`codeapi`]: LibreChat's Code API. [`dify`]: Dify's sandbox.
 //! - [`jupyter`]: Jupyter's REST and websocket, for front ends that speak it.
 //!
 //! A handler parses, asks `app` or a session, and answers JSON; it holds no state and no logic that another front end
@@ -17,8 +18,10 @@
 mod access;
 mod assets;
 mod catalog;
+mod codeapi;
 mod commands;
 mod counters;
+mod dify;
 mod directories;
 mod document;
 mod doors;
@@ -27,6 +30,7 @@ mod encoded;
 mod events;
 mod extract;
 mod files;
+mod form_files;
 mod guard;
 mod jupyter;
 mod kernel;
@@ -36,6 +40,7 @@ mod mcp;
 mod mcp_state;
 mod metrics;
 mod notebook;
+mod openai;
 mod operation;
 mod outputs;
 mod page;

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::access::Access;
+use super::codeapi::state::CodeApiState;
 use super::counters::Counters;
 use super::encoded::EncodedStreams;
 use super::jupyter::state::JupyterState;
 use super::keys::Keys;
 use super::mcp_state::McpState;
+use super::openai::state::OpenAiState;
 use super::problem::Problem;
 use super::ticket::Tickets;
 use crate::app::SessionSettings;
@@ -26,6 +28,10 @@ pub(super) struct Shared {
     pub(super) jupyter: JupyterState,
     /// Programs that speak MCP.
     pub(super) mcp: McpState,
+    /// Programs that speak OpenAI's wire.
+    pub(super) openai: OpenAiState,
+    /// Programs that run scripts: LibreChat's wire and Dify's.
+    pub(super) codeapi: CodeApiState,
     /// Who may come in.
     pub(super) access: Access,
     /// What they may do.
@@ -58,6 +64,8 @@ impl Shared {
             kernels: KernelRegistry::new(registry.clone(), defaults.clone()),
             jupyter: JupyterState::default(),
             mcp: McpState::new(&registry, &defaults, &root),
+            openai: OpenAiState::new(&registry, &defaults),
+            codeapi: CodeApiState::new(&registry, &defaults),
             registry,
             access,
             scope,

@@ -2,8 +2,11 @@
 
 mod acp;
 mod conformance;
+mod dify;
+mod librechat;
 mod mcp;
 mod mcp_app;
+mod openai;
 mod tools;
 
 use std::io::{BufRead as _, BufReader, Write as _};

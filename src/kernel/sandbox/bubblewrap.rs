@@ -12,6 +12,8 @@ use super::view::View;
 
 /// Where our own program is inside.
 pub(super) const PROGRAM: &str = "/run/sponde";
+/// Where hosted interpreters have their working directory.
+const MNT_DATA: &str = "/mnt/data";
 
 /// What the kernel needs besides its view.
 pub(super) struct Inside<'a> {
@@ -82,6 +84,11 @@ pub(super) fn options(confinement: &Confinement, view: &View, inside: &Inside<'_
             Mount::Writable => options.bind("--bind", path),
             Mount::Hidden => options.path("--tmpfs", path),
         }
+    }
+    let is_free = !mounts.keys().any(|(_, path)| path.starts_with("/mnt"));
+    if confinement.at_mnt_data && is_free {
+        options.path("--symlink", inside.cwd);
+        options.add(&[MNT_DATA]);
     }
     // Only now: an interpreter may be below one.
     for path in &view.hidden {

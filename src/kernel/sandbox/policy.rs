@@ -207,6 +207,8 @@ pub struct Confinement {
     pub sockets: PathBuf,
     /// Directories that stay hidden even inside of the working directory: Sponde's own.
     pub hidden: Vec<PathBuf>,
+    /// Whether a link at `/mnt/data` leads to the working directory; only bubblewrap can do that.
+    pub at_mnt_data: bool,
     /// How much of the machine it may take.
     pub limits: Limits,
 }
@@ -484,6 +486,7 @@ mod tests {
             home: Some(home.to_owned()),
             sockets: "/run".into(),
             hidden: vec![home.join("project/data")],
+            at_mnt_data: false,
             limits: Limits::default(),
         }
     }
