@@ -141,6 +141,7 @@ pub async fn sandbox(
         home: context.paths.environment.get("HOME").map(PathBuf::from),
         sockets: paths.sockets.clone(),
         hidden: [vec![paths.config.clone()], paths.own_dirs()].concat(),
+        guest: None,
         limits: limits_of(&config.kernel_limits),
     })))
 }

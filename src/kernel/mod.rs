@@ -26,6 +26,7 @@ mod link;
 mod oversize;
 mod pool;
 pub mod probe;
+mod program;
 mod proxy;
 pub mod quirks;
 mod ready;
@@ -57,12 +58,13 @@ pub use late::{Late, late_outputs};
 pub use launch::{KeptKernelChoice, LaunchOptions};
 pub use oversize::Oversize;
 pub use pool::Pool;
+pub use program::command_beside;
 pub use proxy::hub::{Hub, HubActivity, HubClient, HubOwner, HubSender, OwnerRequest, Queued};
 pub use proxy::{Proxy, ProxyAsk, ProxyEnd, ProxyError};
 pub use redact::Redactor;
 pub use requests::{Completeness, Completions, Usage, Variable};
 pub use sandbox::{
-    AllowList, Confinement, Connection, ConnectionEnd, Connections, Extent, Level, LevelChoice,
+    AllowList, CommandError, Confinement, Connection, ConnectionEnd, Connections, Extent, Guest, Level, LevelChoice,
     Network, NetworkContext, Registry, Resolve, Resolver, Rule, Sandbox,
 };
 pub use source::KernelSource;

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::e2b;
 use super::extract::Json;
 use super::jupyter;
 use super::listen::Peer;
@@ -19,7 +20,7 @@ use super::state::Shared;
 /// The layer.
 pub(super) async fn guard(
     State(shared): State<Arc<Shared>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let access = &shared.access;
@@ -27,17 +28,31 @@ pub(super) async fn guard(
     let peer = request.extensions().get::<Peer>().copied();
     let peer = peer.unwrap_or(Peer { own: None });
     let mut checked = access.check_source(uri, headers, peer);
+    let is_e2b = e2b::is_at(uri.path());
+    if is_e2b && checked.is_ok() {
+        let admitted = e2b::admit(&shared, &mut request).await;
+        let response = match admitted {
+            Ok(()) => next.run(request).await,
+            Err(failure) => failure.into_response(),
+        };
+        return hardened(&shared, response);
+    }
     if checked.is_ok() && !is_public(method, uri.path()) {
         checked = match jupyter::token_of(uri) {
             Some(given) => access.check(&given, &shared.counters),
             None => access.check_token(method, headers, &shared.counters),
         };
     }
-    let mut response = match checked {
+    let response = match checked {
         Ok(()) => next.run(request).await,
         Err(problem) if jupyter::is_at(uri.path()) => problem.into_jupyter(),
         Err(problem) => problem.into_response(),
     };
+    hardened(&shared, response)
+}
+
+/// With what browsers are told of every answer.
+fn hardened(shared: &Shared, mut response: Response) -> Response {
     shared.counters.answered(response.status());
     let is_limited = response.status() == StatusCode::TOO_MANY_REQUESTS;
     let headers = response.headers_mut();

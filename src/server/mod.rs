@@ -8,7 +8,7 @@
 //! - [`outputs`], [`document`], [`ticket`], [`render`]: what cells put out, which is hostile.
 //! - [`kernel`]: variables, completion, windows of tables. [`files`], [`notebook`], [`catalog`]: the rest.
 //!
-//! - [`mcp`]: the Model Context Protocol over HTTP.
+//! - [`mcp`]: the Model Context Protocol over HTTP. [`e2b`]: E2B's API.
 //! - [`jupyter`]: Jupyter's REST and websocket, for front ends that speak it.
 //!
 //! A handler parses, asks `app` or a session, and answers JSON; it holds no state and no logic that another front end
@@ -22,6 +22,7 @@ mod counters;
 mod directories;
 mod document;
 mod download;
+mod e2b;
 mod encoded;
 mod events;
 mod extract;
@@ -86,6 +87,8 @@ pub struct ServerSettings {
     pub session: SessionSettings,
     /// How many sessions, and for how long.
     pub limits: RegistryLimits,
+    /// Whether programs of this machine need no key for E2B's debug mode.
+    pub e2b_debug: bool,
 }
 
 /// A server that listens.
@@ -104,6 +107,16 @@ impl Server {
             let root = settings.root.display();
             Failure::usage(format!("the directory `{root}` cannot be used: {error}"))
         })?;
+        let is_far = |at: &Listen| match at {
+            Listen::Tcp(address) => !address.ip().is_loopback(),
+            Listen::Unix(_) => false,
+        };
+        if settings.e2b_debug && settings.listen.iter().any(is_far) {
+            return Err(Failure::usage(
+                "--e2b-debug lets programs in without a key, and the server is to listen beyond this machine",
+            )
+            .hint("listen at 127.0.0.1, or set E2B_API_KEY in the program instead"));
+        }
         let mut sockets = Vec::new();
         for at in &settings.listen {
             sockets.push(Socket::bind(at).await?);
@@ -119,6 +132,7 @@ impl Server {
             hosts.collect(),
             root,
             settings.session,
+            settings.e2b_debug,
         );
         Ok(Self {
             sockets,
@@ -176,7 +190,11 @@ impl Server {
         // New requests are turned away, the streams of sessions come to their ends with the sessions.
         listening.stop_accepting();
         let shared = &self.shared;
-        tokio::join!(shared.kernels.close(), shared.registry.close());
+        tokio::join!(
+            shared.e2b.sandboxes.close(),
+            shared.kernels.close(),
+            shared.registry.close()
+        );
         listening.finish().await;
         Ok(())
     }

@@ -14,7 +14,7 @@ use super::operation::{Add, Operation, Route, Schema, operation};
 use super::problem::{ErrorAnswer, JupyterError};
 use super::state::Shared;
 use super::{
-    catalog, commands, events, files, guard, jupyter, kernel, mcp, metrics, notebook, outputs, page,
+    catalog, commands, e2b, events, files, guard, jupyter, kernel, mcp, metrics, notebook, outputs, page,
 };
 use super::{render, sessions};
 use crate::agent::query::{
@@ -135,6 +135,7 @@ fn table() -> Vec<Route> {
     of_files(&mut add);
     jupyter::routes(&mut add);
     mcp::routes(&mut add);
+    e2b::routes(&mut add);
     add(
         "/api/models",
         get(catalog::models),

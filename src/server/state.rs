@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::access::Access;
 use super::counters::Counters;
+use super::e2b::E2bState;
 use super::encoded::EncodedStreams;
 use super::jupyter::state::JupyterState;
 use super::keys::Keys;
@@ -15,6 +16,7 @@ use super::ticket::Tickets;
 use super::token::Token;
 use crate::app::SessionSettings;
 use crate::app::registry::{KernelRegistry, LiveSession, Registry};
+use crate::app::sandboxes::Sandboxes;
 
 /// The server's state.
 pub(super) struct Shared {
@@ -26,6 +28,8 @@ pub(super) struct Shared {
     pub(super) jupyter: JupyterState,
     /// Programs that speak MCP.
     pub(super) mcp: McpState,
+    /// Programs that speak E2B's API.
+    pub(super) e2b: E2bState,
     /// Who may come in.
     pub(super) access: Access,
     /// Sessions work in it or below it; without links.
@@ -52,8 +56,13 @@ impl Shared {
         hosts: Vec<String>,
         root: PathBuf,
         defaults: SessionSettings,
+        e2b_debug: bool,
     ) -> Self {
+        let context = registry.context().clone();
+        let most = registry.limits().sessions;
+        let sandboxes = Sandboxes::new(context, defaults.clone(), most);
         Self {
+            e2b: E2bState::new(sandboxes, e2b_debug),
             kernels: KernelRegistry::new(registry.clone(), defaults.clone()),
             jupyter: JupyterState::default(),
             mcp: McpState::new(&registry, &defaults, &root),

@@ -13,7 +13,9 @@ mod bridge;
 mod bubblewrap;
 mod cage;
 pub(super) mod cgroup;
+mod command;
 mod confine;
+mod guest;
 mod gvisor;
 mod interpreter;
 mod known;
@@ -30,7 +32,10 @@ mod trial;
 mod view;
 
 pub(super) use cage::{Cage, Member};
+pub use command::CommandError;
+pub(super) use command::confined;
 pub use cgroup::together;
+pub use guest::{Guest, HOME, TMP};
 pub use confine::{CONFINE, confine};
 pub(super) use net::Gate;
 pub use net::{

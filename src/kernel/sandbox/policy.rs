@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::guest::Guest;
 use super::interpreter;
 use super::limits::Limits;
 use super::net::{Network, NetworkContext, Policy};
@@ -207,6 +208,8 @@ pub struct Confinement {
     pub sockets: PathBuf,
     /// Directories that stay hidden even inside of the working directory: Sponde's own.
     pub hidden: Vec<PathBuf>,
+    /// The sandbox is a machine of its own for code: where its directories are.
+    pub guest: Option<Guest>,
     /// How much of the machine it may take.
     pub limits: Limits,
 }
@@ -327,8 +330,10 @@ impl Confinement {
             .collect();
         view.readable.extend(own);
         interpreter::libraries(self.home.as_deref(), &mut view);
-        for dir in std::iter::once(cwd).chain(self.add_dirs.iter().map(PathBuf::as_path)) {
-            let writes = self.writes || dir != cwd;
+        // What is moved is mounted by itself.
+        let cwd = Some(cwd).filter(|_| self.moved().is_none());
+        for dir in cwd.into_iter().chain(self.add_dirs.iter().map(PathBuf::as_path)) {
+            let writes = self.writes || Some(dir) != cwd;
             for part in self.parts(dir) {
                 self.hide(&part, &mut view);
                 if writes && part.is_dir() {
@@ -484,6 +489,7 @@ mod tests {
             home: Some(home.to_owned()),
             sockets: "/run".into(),
             hidden: vec![home.join("project/data")],
+            guest: None,
             limits: Limits::default(),
         }
     }

@@ -1,0 +1,281 @@
+//! Sandboxes for programs that bring their own model: a directory, kernels and commands that share it, until its time is over.
+//!
+//! A sandbox is what E2B calls one. Code in it runs in contexts, each a kernel of its own; nothing of it is a session, so
+//! no notebook is written. What code may do is as for sessions of programs. Nothing here knows a wire.
+//!
+//! Invariants: a sandbox reaches no other one's directory, kernels or processes; with its end everything of it ends.
+
+mod context;
+mod execution;
+mod files;
+mod language;
+mod machine;
+mod process;
+mod running;
+mod sandbox;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::Semaphore;
+
+use super::{Context, SessionSettings};
+use crate::error::Failure;
+use crate::task;
+pub use context::{CodeContext, ContextError};
+pub use execution::{CodeRun, RunEvent};
+pub use files::{Entry, EntryType, FileError, Files, Upload};
+pub use machine::HOME;
+use machine::Machine;
+pub use process::{
+    ProcessError, ProcessEvent, ProcessInfo, ProcessRequest, Processes, Stream, Which,
+};
+pub use sandbox::{ProgramSandbox, SandboxState, Size};
+
+/// How long a sandbox may live at a time.
+pub const LONGEST: Duration = Duration::from_hours(24);
+/// Characters of names and values of metadata and variables together.
+const TEXT: usize = 64 << 10;
+
+/// The sandboxes of a process; clones share them.
+#[derive(Clone)]
+pub struct Sandboxes {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    context: Context,
+    settings: SessionSettings,
+    /// Directories of sandboxes of this process.
+    root: PathBuf,
+    most: usize,
+    slots: Arc<Semaphore>,
+    all: Mutex<BTreeMap<String, Arc<ProgramSandbox>>>,
+}
+
+/// What a sandbox is made with.
+#[derive(Debug, Clone, Default)]
+pub struct NewSandbox {
+    /// What its program calls the kind of sandbox; all are alike.
+    pub template: String,
+    /// How long it lives; `None` for ever.
+    pub lifetime: Option<Duration>,
+    /// What its program wants to remember.
+    pub metadata: BTreeMap<String, String>,
+    /// Variables of the environment of its code.
+    pub variables: Vec<(String, String)>,
+    /// Whether it is paused when its time is over, instead of ended.
+    pub pauses: bool,
+    /// Its name, if it is to have a certain one.
+    pub id: Option<String>,
+}
+
+/// Why a sandbox could not be made or used.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// There are too many.
+    #[error("{limit} sandboxes run already, and no more are allowed at a time")]
+    Full {
+        /// How many may run.
+        limit: usize,
+    },
+    /// The process ends.
+    #[error("the server is shutting down")]
+    Closing,
+    /// It is not there, or its time was over.
+    #[error("sandbox \"{0}\" doesn't exist or has ended")]
+    Unknown(String),
+    /// It is paused already.
+    #[error("sandbox \"{0}\" is paused")]
+    Paused(String),
+    /// It cannot be as it was wanted.
+    #[error("{0}")]
+    Invalid(String),
+    /// It could not be started.
+    #[error("{0}")]
+    Failed(Failure),
+}
+
+impl Sandboxes {
+    /// Like sessions with `settings`, at most `most` at a time.
+    pub fn new(context: Context, settings: SessionSettings, most: usize) -> Self {
+        let dir = context.paths.data.join("sandboxes");
+        let root = dir.join(std::process::id().to_string());
+        Self {
+            shared: Arc::new(Shared {
+                context,
+                settings,
+                root,
+                most,
+                slots: Arc::new(Semaphore::new(most)),
+                all: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Makes one. Its Python kernel starts in the background.
+    ///
+    /// # Errors
+    /// [`SandboxError`].
+    pub async fn create(&self, new: NewSandbox) -> Result<Arc<ProgramSandbox>, SandboxError> {
+        check(&new)?;
+        let slots = Arc::clone(&self.shared.slots);
+        let slot = slots.try_acquire_owned().map_err(|error| match error {
+            tokio::sync::TryAcquireError::Closed => SandboxError::Closing,
+            tokio::sync::TryAcquireError::NoPermits => SandboxError::Full {
+                limit: self.shared.most,
+            },
+        })?;
+        let id = new.id.clone().unwrap_or_else(new_id);
+        let Shared {
+            context, settings, ..
+        } = &*self.shared;
+        let directory = self.shared.root.join(&id);
+        let machine = Machine::make(context, settings, &directory).await;
+        let machine = machine.map_err(SandboxError::Failed)?;
+        let sandbox = Arc::new(ProgramSandbox::new(id, new, machine, slot));
+        let (known, is_closing) = {
+            let mut all = self.all();
+            let known = all.get(sandbox.id()).cloned();
+            if known.is_none() {
+                all.insert(sandbox.id().to_owned(), Arc::clone(&sandbox));
+            }
+            (known, self.shared.slots.is_closed())
+        };
+        if is_closing {
+            self.kill(sandbox.id()).await;
+            return Err(SandboxError::Closing);
+        }
+        // Two wanted the same name at once.
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        self.watch(&sandbox);
+        sandbox.warm_up();
+        Ok(sandbox)
+    }
+
+    /// The sandbox `id`, whatever its state.
+    ///
+    /// # Errors
+    /// [`SandboxError::Unknown`].
+    pub fn get(&self, id: &str) -> Result<Arc<ProgramSandbox>, SandboxError> {
+        let found = self.all().get(id).cloned();
+        found.ok_or_else(|| SandboxError::Unknown(id.to_owned()))
+    }
+
+    /// All of them, those that began last first.
+    pub fn list(&self) -> Vec<Arc<ProgramSandbox>> {
+        let mut all: Vec<_> = self.all().values().cloned().collect();
+        all.sort_by_key(|it| (it.started(), it.id().to_owned()));
+        all.reverse();
+        all
+    }
+
+    /// Ends one, with all that runs in it and its files. False: there is no such sandbox.
+    pub async fn kill(&self, id: &str) -> bool {
+        let removed = self.all().remove(id);
+        let Some(sandbox) = removed else {
+            return false;
+        };
+        sandbox.end().await;
+        true
+    }
+
+    /// Ends all of them, and makes no more.
+    pub async fn close(&self) {
+        self.shared.slots.close();
+        let all = std::mem::take(&mut *self.all());
+        futures_util::future::join_all(all.values().map(|it| it.end())).await;
+        // Only an empty one is removed.
+        let _ = std::fs::remove_dir(&self.shared.root);
+    }
+
+    /// Pauses or ends a sandbox when its time is over.
+    fn watch(&self, sandbox: &Arc<ProgramSandbox>) {
+        let shared = Arc::downgrade(&self.shared);
+        let sandbox = Arc::downgrade(sandbox);
+        task::spawn("sandbox's time", async move {
+            loop {
+                let Some(ending) = sandbox.upgrade().map(|it| it.ending()) else {
+                    return;
+                };
+                if !ending.wait().await {
+                    return;
+                }
+                let (Some(shared), Some(sandbox)) = (shared.upgrade(), sandbox.upgrade()) else {
+                    return;
+                };
+                if !sandbox.is_over() {
+                    continue;
+                }
+                if sandbox.pauses() {
+                    sandbox.pause();
+                    continue;
+                }
+                tracing::info!(id = sandbox.id(), "a sandbox's time is over");
+                Self { shared }.kill(sandbox.id()).await;
+                return;
+            }
+        })
+        .detach();
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Arc<ProgramSandbox>>> {
+        lock(&self.shared.all)
+    }
+}
+
+/// Removes the directories of sandboxes of processes that were killed.
+pub fn remove_stale(context: &Context) {
+    let dir = context.paths.data.join("sandboxes");
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|it| it.parse().ok());
+        if let Some(process) = process.and_then(rustix::process::Pid::from_raw)
+            && rustix::process::test_kill_process(process) == Err(rustix::io::Errno::SRCH)
+        {
+            remove(&entry.path());
+        }
+    }
+}
+
+fn remove(dir: &Path) {
+    // Links are removed and not followed.
+    if let Err(error) = std::fs::remove_dir_all(dir)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!(dir = %dir.display(), %error, "a sandbox's directory could not be removed");
+    }
+}
+
+fn check(new: &NewSandbox) -> Result<(), SandboxError> {
+    let metadata = new.metadata.iter();
+    let variables = new.variables.iter().map(|(name, value)| (name, value));
+    let length = |(name, value): (&String, &String)| name.len() + value.len();
+    if metadata.chain(variables).map(length).sum::<usize>() > TEXT {
+        return Err(SandboxError::Invalid(format!(
+            "metadata and environment variables have more than {TEXT} characters"
+        )));
+    }
+    language::check_variables(&new.variables).map_err(SandboxError::Invalid)
+}
+
+/// As long as E2B's, and not to be guessed.
+fn new_id() -> String {
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    format!("i{id}")
+}
+
+/// Whole after every change, also after a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A moment in ISO 8601, with microseconds.
+pub fn moment(time: SystemTime) -> String {
+    let time = jiff::Timestamp::try_from(time).unwrap_or_default();
+    time.strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string()
+}

@@ -1,0 +1,386 @@
+//! Commands of a sandbox: they run beside its kernels, with the same files and rules, until they end or the sandbox does.
+//!
+//! Who follows a command gets what it says from then on; a command that nobody follows goes on.
+
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::ChildStdin;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use super::language::check_variables;
+use super::{ProgramSandbox, lock};
+use crate::child::{Group, Lifetime, Supervised};
+use crate::task::{self, Task};
+
+/// Commands of a sandbox at a time.
+const PROCESSES: usize = 64;
+/// Events that wait for one who follows.
+const EVENTS: usize = 16;
+/// Bytes that are read at once.
+const PIECE: usize = 32 << 10;
+/// How long pipes may stay open after a command's end: others may have them.
+const PIPES: Duration = Duration::from_millis(500);
+/// How long a command may take to read its stdin.
+const INPUT: Duration = Duration::from_secs(30);
+
+/// What a program wants to run.
+#[derive(Debug, Clone, Default)]
+pub struct ProcessRequest {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Variables of its environment, besides the sandbox's.
+    pub variables: Vec<(String, String)>,
+    /// Where it works.
+    pub cwd: Option<String>,
+    /// What its program calls it.
+    pub tag: Option<String>,
+    /// Whether it gets input.
+    pub stdin: bool,
+    /// After this it is killed.
+    pub limit: Option<Duration>,
+}
+
+/// What is known of a command.
+#[derive(Debug, Clone)]
+pub struct ProcessInfo {
+    /// Its number.
+    pub pid: u32,
+    /// What was wanted.
+    pub request: ProcessRequest,
+}
+
+/// What a command does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProcessEvent {
+    /// Text, or what it is.
+    Output(Stream, Bytes),
+    /// It has ended, by itself with this status.
+    Exited(i32),
+    /// It was ended by this signal.
+    Signalled(i32),
+    /// Its time was up.
+    TimedOut,
+}
+
+/// Where output came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// stdout.
+    Stdout,
+    /// stderr.
+    Stderr,
+}
+
+/// Why something could not be done with a command.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// There is no such command.
+    #[error("process with pid or tag {0} not found")]
+    Unknown(String),
+    /// There are too many.
+    #[error("a sandbox runs at most {PROCESSES} commands at a time")]
+    TooMany,
+    /// The request makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// It could not be started, or does not take what it is given.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Commands that run.
+#[derive(Default)]
+pub struct Processes {
+    running: Arc<Mutex<BTreeMap<u32, Running>>>,
+}
+
+struct Running {
+    info: ProcessInfo,
+    group: Group,
+    is_apart: bool,
+    stdin: Option<Arc<tokio::sync::Mutex<Option<ChildStdin>>>>,
+    followers: Followers,
+    ends: Option<oneshot::Sender<()>>,
+}
+
+type Followers = Arc<Mutex<Vec<mpsc::Sender<ProcessEvent>>>>;
+
+impl ProgramSandbox {
+    /// Starts a command, and follows it from its beginning.
+    ///
+    /// # Errors
+    /// [`ProcessError`].
+    pub fn spawn(
+        &self,
+        request: ProcessRequest,
+    ) -> Result<(u32, mpsc::Receiver<ProcessEvent>), ProcessError> {
+        check_variables(&request.variables).map_err(ProcessError::Invalid)?;
+        let processes = self.processes();
+        if lock(&processes.running).len() >= PROCESSES {
+            return Err(ProcessError::TooMany);
+        }
+        let machine = self.machine();
+        let wanted = request.cwd.as_deref().unwrap_or(super::HOME);
+        let cwd = match machine.place(wanted) {
+            Some(place) => {
+                let path = place.path();
+                let is_there = crate::kernel::folder::open(&path).is_ok();
+                is_there.then_some(path)
+            }
+            None if machine.is_apart() => Some(wanted.into()),
+            None => None,
+        };
+        let cwd = cwd.ok_or_else(|| {
+            ProcessError::Invalid(format!("cwd '{wanted}' does not exist in the sandbox"))
+        })?;
+        let mut variables = self.variables().to_vec();
+        variables.retain(|(name, _)| !request.variables.iter().any(|(new, _)| new == name));
+        variables.extend(request.variables.iter().cloned());
+        let command = machine.command(&request.argv, &variables, &cwd);
+        let mut command = command.map_err(|error| ProcessError::Failed(error.to_string()))?;
+        let stdin = if request.stdin {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        };
+        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let started = Supervised::spawn(command, Lifetime::Parent);
+        let mut process = started.map_err(|error| {
+            let program = request.argv.first().map_or("", String::as_str);
+            ProcessError::Failed(format!("`{program}` could not be started: {error}"))
+        })?;
+        let pid = process.child.id().unwrap_or_default();
+        let (sender, events) = mpsc::channel(EVENTS);
+        let followers: Followers = Arc::new(Mutex::new(vec![sender]));
+        let (ends, end) = oneshot::channel();
+        let limit = request.limit;
+        let stdin = process.child.stdin.take();
+        let running = Running {
+            info: ProcessInfo { pid, request },
+            group: process.group().clone(),
+            is_apart: machine.is_apart(),
+            stdin: stdin.map(|it| Arc::new(tokio::sync::Mutex::new(Some(it)))),
+            followers: Arc::clone(&followers),
+            ends: Some(ends),
+        };
+        lock(&processes.running).insert(pid, running);
+        let all = Arc::clone(&processes.running);
+        task::spawn("command of a program", async move {
+            let last = watch(process, &followers, limit, end).await;
+            lock(&all).remove(&pid);
+            tell(&followers, last).await;
+        })
+        .detach();
+        Ok((pid, events))
+    }
+}
+
+/// To its end.
+async fn watch(
+    mut process: Supervised,
+    followers: &Followers,
+    limit: Option<Duration>,
+    end: oneshot::Receiver<()>,
+) -> ProcessEvent {
+    let stdout = process.child.stdout.take();
+    let stderr = process.child.stderr.take();
+    let reading = [
+        stdout.map(|it| read(it, Stream::Stdout, followers)),
+        stderr.map(|it| read(it, Stream::Stderr, followers)),
+    ];
+    let over = async {
+        match limit {
+            Some(limit) => tokio::time::sleep(limit).await,
+            None => std::future::pending().await,
+        }
+    };
+    let status = tokio::select! {
+        status = process.wait() => status.ok(),
+        () = over => {
+            process.group().signal(Signal::KILL);
+            let _ = process.wait().await;
+            return ProcessEvent::TimedOut;
+        }
+        _ = end => {
+            process.group().signal(Signal::KILL);
+            process.wait().await.ok()
+        }
+    };
+    for task in reading.into_iter().flatten() {
+        let _ = timeout(PIPES, task.join()).await;
+    }
+    ended(status)
+}
+
+fn ended(status: Option<ExitStatus>) -> ProcessEvent {
+    match status {
+        Some(status) => match (status.code(), status.signal()) {
+            // As a shell says that a signal ended it, and bubblewrap.
+            (Some(code), _) if code > 128 && code <= 128 + 64 => ProcessEvent::Signalled(code - 128),
+            (Some(code), _) => ProcessEvent::Exited(code),
+            (None, signal) => ProcessEvent::Signalled(signal.unwrap_or(9)),
+        },
+        None => ProcessEvent::Signalled(9),
+    }
+}
+
+fn read<R: AsyncRead + Unpin + Send + 'static>(
+    mut from: R,
+    stream: Stream,
+    followers: &Followers,
+) -> Task {
+    let followers = Arc::clone(followers);
+    task::spawn("output of a command", async move {
+        let mut buffer = vec![0; PIECE];
+        loop {
+            match from.read(&mut buffer).await {
+                Ok(0) | Err(_) => return,
+                Ok(count) => {
+                    let piece = buffer.get(..count).unwrap_or_default();
+                    let event = ProcessEvent::Output(stream, Bytes::copy_from_slice(piece));
+                    tell(&followers, event).await;
+                }
+            }
+        }
+    })
+}
+
+/// Tells all who follow. One who reads slowly slows the command; one who is gone is forgotten.
+async fn tell(followers: &Followers, event: ProcessEvent) {
+    let all = lock(followers).clone();
+    for follower in &all {
+        let _ = follower.send(event.clone()).await;
+    }
+    lock(followers).retain(|it| !it.is_closed());
+}
+
+impl Processes {
+    /// Those that run.
+    pub fn list(&self) -> Vec<ProcessInfo> {
+        let running = lock(&self.running);
+        running.values().map(|it| it.info.clone()).collect()
+    }
+
+    /// Follows one from now on. Returns its number too.
+    ///
+    /// # Errors
+    /// [`ProcessError::Unknown`].
+    pub fn follow(
+        &self,
+        which: &Which,
+    ) -> Result<(u32, mpsc::Receiver<ProcessEvent>), ProcessError> {
+        self.with(which, |running| {
+            let (sender, events) = mpsc::channel(EVENTS);
+            lock(&running.followers).push(sender);
+            (running.info.pid, events)
+        })
+    }
+
+    /// Gives it input.
+    ///
+    /// # Errors
+    /// [`ProcessError`].
+    pub async fn write(&self, which: &Which, bytes: &[u8]) -> Result<(), ProcessError> {
+        let stdin = self.with(which, |running| running.stdin.clone())?;
+        let closed = || ProcessError::Failed("its stdin is closed".to_owned());
+        let stdin = stdin.ok_or_else(closed)?;
+        let mut stdin = stdin.lock().await;
+        let writing = async {
+            let stdin = stdin.as_mut().ok_or_else(closed)?;
+            let wrote = stdin.write_all(bytes).await;
+            wrote.map_err(|error| ProcessError::Failed(error.to_string()))
+        };
+        let wrote = timeout(INPUT, writing).await;
+        wrote.map_err(|_| ProcessError::Failed("it does not read its stdin".to_owned()))?
+    }
+
+    /// Closes its stdin.
+    ///
+    /// # Errors
+    /// [`ProcessError::Unknown`].
+    pub async fn close_stdin(&self, which: &Which) -> Result<(), ProcessError> {
+        let stdin = self.with(which, |running| running.stdin.clone())?;
+        if let Some(stdin) = stdin {
+            stdin.lock().await.take();
+        }
+        Ok(())
+    }
+
+    /// Asks it to end, or kills it.
+    ///
+    /// # Errors
+    /// [`ProcessError::Unknown`].
+    pub fn signal(&self, which: &Which, kills: bool) -> Result<(), ProcessError> {
+        self.with(which, |running| {
+            if kills {
+                if let Some(ends) = running.ends.take() {
+                    let _ = ends.send(());
+                }
+            } else if !(running.is_apart && ask_inside(running.info.pid)) {
+                running.group.signal(Signal::TERM);
+            }
+        })
+    }
+
+    /// Kills all.
+    pub(super) fn end(&self) {
+        for running in lock(&self.running).values_mut() {
+            if let Some(ends) = running.ends.take() {
+                let _ = ends.send(());
+            }
+        }
+    }
+
+    fn with<T>(
+        &self,
+        which: &Which,
+        get: impl FnOnce(&mut Running) -> T,
+    ) -> Result<T, ProcessError> {
+        let mut running = lock(&self.running);
+        let found = match which {
+            Which::Pid(pid) => running.get_mut(pid),
+            Which::Tag(tag) => running
+                .values_mut()
+                .find(|it| it.info.request.tag.as_ref() == Some(tag)),
+        };
+        found.map(get).ok_or_else(|| {
+            ProcessError::Unknown(match which {
+                Which::Pid(pid) => pid.to_string(),
+                Which::Tag(tag) => tag.clone(),
+            })
+        })
+    }
+}
+
+/// A command, as programs name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// By its number.
+    Pid(u32),
+    /// By what its program called it.
+    Tag(String),
+}
+
+/// SIGTERM to the command in the namespaces that `bubblewrap` holds: to its child's children.
+fn ask_inside(bubblewrap: u32) -> bool {
+    let children = |pid: u32| -> Vec<u32> {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let text = text.unwrap_or_default();
+        text.split_whitespace().filter_map(|it| it.parse().ok()).collect()
+    };
+    let inside = children(bubblewrap).into_iter().flat_map(children);
+    let inside = inside.filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+    let mut asked = false;
+    for pid in inside {
+        asked |= kill_process(pid, Signal::TERM).is_ok();
+    }
+    asked
+}
