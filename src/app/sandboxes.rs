@@ -27,12 +27,12 @@ use crate::task;
 pub use context::{CodeContext, ContextError};
 pub use execution::{CodeRun, RunEvent};
 pub use files::{Entry, EntryType, FileError, Files, Upload};
-pub use machine::HOME;
 use machine::Machine;
+pub use machine::{HOME, Size};
 pub use process::{
-    ProcessError, ProcessEvent, ProcessInfo, ProcessRequest, Processes, Stream, Which,
+    Events, ProcessError, ProcessEvent, ProcessInfo, ProcessRequest, Processes, Stream, Which,
 };
-pub use sandbox::{ProgramSandbox, SandboxState, Size};
+pub use sandbox::{ProgramSandbox, SandboxState};
 
 /// How long a sandbox may live at a time.
 pub const LONGEST: Duration = Duration::from_hours(24);

@@ -12,6 +12,7 @@ mod frame;
 mod line;
 mod listing;
 mod process;
+pub(super) mod state;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,44 +25,14 @@ use axum::routing::{any, delete, get, post};
 use serde::de::DeserializeOwned;
 
 use super::operation::{Add, operation};
+use crate::app::sandboxes::ProgramSandbox;
 pub(super) use admit::{admit, is_at};
 use failure::E2bFailure;
-
-use crate::app::sandboxes::{NewSandbox, ProgramSandbox, SandboxError, Sandboxes};
 
 /// How long a body may take to arrive.
 const WITHIN: Duration = Duration::from_mins(1);
 /// The version of their daemon in a sandbox that we speak as.
 const ENVD: &str = "0.6.4";
-/// The sandbox of clients in debug mode.
-const DEBUG: &str = "debug_sandbox_id";
-
-/// The server's part of E2B.
-pub(super) struct E2bState {
-    pub(super) sandboxes: Sandboxes,
-    /// Whether programs of this machine need no key (`--e2b-debug`).
-    debug: bool,
-}
-
-impl E2bState {
-    pub(super) fn new(sandboxes: Sandboxes, debug: bool) -> Self {
-        Self { sandboxes, debug }
-    }
-
-    /// The one sandbox of clients in debug mode, which is made when it is wanted first.
-    async fn debug_sandbox(&self) -> Result<Arc<ProgramSandbox>, SandboxError> {
-        if let Ok(sandbox) = self.sandboxes.get(DEBUG) {
-            return Ok(sandbox);
-        }
-        let new = NewSandbox {
-            template: "debug".to_owned(),
-            id: Some(DEBUG.to_owned()),
-            ..NewSandbox::default()
-        };
-        self.sandboxes.create(new).await
-    }
-}
-
 /// Adds the routes.
 pub(super) fn routes(add: &mut Add<'_>) {
     let json = |method, summary| operation(method, summary).bytes("application/json");
@@ -83,7 +54,10 @@ pub(super) fn routes(add: &mut Add<'_>) {
             operation("delete", "E2B: end a sandbox"),
         ],
     );
-    for path in ["/e2b/sandboxes/{id}/connect", "/e2b/v2/sandboxes/{id}/connect"] {
+    for path in [
+        "/e2b/sandboxes/{id}/connect",
+        "/e2b/v2/sandboxes/{id}/connect",
+    ] {
         add(
             path,
             post(control::connect),
@@ -225,6 +199,10 @@ async fn parsed<T: DeserializeOwned>(request: Request) -> Result<T, E2bFailure> 
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, E2bFailure> {
     let body = if body.is_empty() { b"{}" } else { body };
-    serde_json::from_slice(body)
-        .map_err(|error| E2bFailure::new(StatusCode::BAD_REQUEST, format!("not the JSON that is needed: {error}")))
+    serde_json::from_slice(body).map_err(|error| {
+        E2bFailure::new(
+            StatusCode::BAD_REQUEST,
+            format!("not the JSON that is needed: {error}"),
+        )
+    })
 }

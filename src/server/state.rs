@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::access::Access;
 use super::counters::Counters;
-use super::e2b::E2bState;
+use super::e2b::state::E2bState;
 use super::encoded::EncodedStreams;
 use super::jupyter::state::JupyterState;
 use super::keys::Keys;

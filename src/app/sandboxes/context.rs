@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
 
-use super::execution::CodeRun;
-use super::language::{Language, check_variables};
+use super::language::Language;
 use super::lock;
 use super::machine::Machine;
 use crate::error::Failure;
@@ -81,19 +80,6 @@ impl CodeContext {
             kernel: Mutex::default(),
             turn: Arc::default(),
         })
-    }
-
-    /// Runs code when those before it are done. Dropping what is returned interrupts it.
-    ///
-    /// # Errors
-    /// A variable has a name that no language takes.
-    pub fn run(
-        self: &Arc<Self>,
-        code: String,
-        variables: Vec<(String, String)>,
-    ) -> Result<CodeRun, ContextError> {
-        check_variables(&variables).map_err(ContextError::Invalid)?;
-        Ok(CodeRun::begin(Arc::clone(self), code, variables))
     }
 
     /// Starts its kernel, in its directory.
@@ -206,9 +192,10 @@ pub(super) async fn aside(kernel: &Kernel, code: String, what: &str) -> Result<(
     match execution.outcome().await.verdict {
         Verdict::Ok => Ok(()),
         Verdict::Error { ename, evalue } => Err(refused(ename, evalue)),
-        Verdict::Interrupted | Verdict::TimedOut | Verdict::Aborted => {
-            Err(refused("Interrupted".to_owned(), "it was stopped".to_owned()))
-        }
+        Verdict::Interrupted | Verdict::TimedOut | Verdict::Aborted => Err(refused(
+            "Interrupted".to_owned(),
+            "it was stopped".to_owned(),
+        )),
         Verdict::KernelDied(reason) => Err(refused("KernelDied".to_owned(), reason.to_string())),
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
-use super::context::{CodeContext, aside};
+use super::context::{CodeContext, ContextError, aside};
+use super::language::check_variables;
 use crate::ansi;
 use crate::jupyter::mime::MimeBundle;
 use crate::kernel::{
@@ -47,12 +48,23 @@ pub struct CodeRun {
     events: mpsc::Receiver<RunEvent>,
 }
 
-impl CodeRun {
-    pub(super) fn begin(
-        context: Arc<CodeContext>,
+impl CodeContext {
+    /// Runs code when those before it are done. Dropping what is returned interrupts it.
+    ///
+    /// # Errors
+    /// A variable has a name that no language takes.
+    pub fn run(
+        self: &Arc<Self>,
         code: String,
         variables: Vec<(String, String)>,
-    ) -> Self {
+    ) -> Result<CodeRun, ContextError> {
+        check_variables(&variables).map_err(ContextError::Invalid)?;
+        Ok(CodeRun::begin(Arc::clone(self), code, variables))
+    }
+}
+
+impl CodeRun {
+    fn begin(context: Arc<CodeContext>, code: String, variables: Vec<(String, String)>) -> Self {
         let (sender, events) = mpsc::channel(EVENTS);
         task::spawn("code of a program", async move {
             let mut telling = Telling {
@@ -137,7 +149,12 @@ async fn run(
     }
     if !variables.is_empty()
         && let Some(code) = language.restore(variables)
-        && let Err(error) = aside(&kernel, code, "environment variables could not be set again").await
+        && let Err(error) = aside(
+            &kernel,
+            code,
+            "environment variables could not be set again",
+        )
+        .await
     {
         tracing::warn!(%error, "a context keeps variables of one execution");
     }
@@ -179,12 +196,22 @@ async fn ended(verdict: Verdict, telling: &mut Telling) -> bool {
         Verdict::Ok => {}
         Verdict::Error { ename, evalue } => telling.fail(&ename, evalue).await,
         // What Python says of it came before.
-        Verdict::Interrupted => telling.fail("Interrupted", "the code was interrupted").await,
+        Verdict::Interrupted => {
+            telling
+                .fail("Interrupted", "the code was interrupted")
+                .await
+        }
         Verdict::TimedOut => telling.fail("TimeoutError", "the code's time was up").await,
-        Verdict::Aborted => telling.fail("ExecutionAborted", "Execution was aborted").await,
+        Verdict::Aborted => {
+            telling
+                .fail("ExecutionAborted", "Execution was aborted")
+                .await
+        }
         Verdict::KernelDied(reason) => {
             tracing::info!(%reason, "the kernel of a context died");
-            telling.fail("ContextRestarting", "Context was restarted").await;
+            telling
+                .fail("ContextRestarting", "Context was restarted")
+                .await;
             return false;
         }
     }

@@ -230,7 +230,10 @@ impl Files {
         let place = self.place(path)?;
         let found = self.stat(path)?;
         if found.kind == EntryType::Directory {
-            return Err(FileError::Invalid(format!("path '{}' is a directory", place.shown())));
+            return Err(FileError::Invalid(format!(
+                "path '{}' is a directory",
+                place.shown()
+            )));
         }
         // A link may lead to another file of the sandbox.
         let place = match found.target {
@@ -238,7 +241,10 @@ impl Files {
             None => place,
         };
         let file = folder::open_file(&place.path()).map_err(|error| failed(&place, error))?;
-        let length = file.metadata().map_err(|error| failed(&place, error))?.len();
+        let length = file
+            .metadata()
+            .map_err(|error| failed(&place, error))?
+            .len();
         Ok((file, length))
     }
 
@@ -253,7 +259,9 @@ impl Files {
     ) -> Result<Upload, FileError> {
         let is_plain = |text: &str| text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
         let length = |(name, value): (&String, &String)| name.len() + value.len() + ATTRIBUTE.len();
-        if !metadata.iter().all(|(name, value)| is_plain(name) && is_plain(value))
+        if !metadata
+            .iter()
+            .all(|(name, value)| is_plain(name) && is_plain(value))
             || metadata.iter().map(length).sum::<usize>() > METADATA
         {
             return Err(FileError::Invalid(format!(
@@ -279,7 +287,10 @@ impl Files {
     fn changed(&self, path: &str) -> Result<Place, FileError> {
         let place = self.place(path)?;
         if place.is_root() {
-            return Err(FileError::Invalid(format!("`{}` is a directory that stays", place.shown())));
+            return Err(FileError::Invalid(format!(
+                "`{}` is a directory that stays",
+                place.shown()
+            )));
         }
         Ok(place)
     }

@@ -26,7 +26,9 @@ pub(super) fn check_variables(variables: &Variables) -> Result<(), String> {
         let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if !(name.starts_with(is_first) && name.chars().all(is_name)) {
-            return Err(format!("`{name}` is not a name for an environment variable"));
+            return Err(format!(
+                "`{name}` is not a name for an environment variable"
+            ));
         }
         if value.contains('\0') {
             return Err(format!("the environment variable `{name}` has a zero byte"));
@@ -221,9 +223,17 @@ mod tests {
         ] {
             assert_eq!(normal(given), expected);
         }
-        let check = |name: &str, value: &str| check_variables(&[(name.to_owned(), value.to_owned())]);
+        let check =
+            |name: &str, value: &str| check_variables(&[(name.to_owned(), value.to_owned())]);
         assert_eq!(check("A_1", "any 'thing\"\n"), Ok(()));
-        for (name, value) in [("", "x"), ("1A", "x"), ("A=B", "x"), ("A B", "x"), ("$(x)", "x"), ("A", "\0")] {
+        for (name, value) in [
+            ("", "x"),
+            ("1A", "x"),
+            ("A=B", "x"),
+            ("A B", "x"),
+            ("$(x)", "x"),
+            ("A", "\0"),
+        ] {
             assert!(check(name, value).is_err(), "{name}");
         }
     }

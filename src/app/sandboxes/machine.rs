@@ -5,15 +5,12 @@ use std::sync::OnceLock;
 
 use tokio::process::Command;
 
-use super::sandbox::Size;
 use crate::app::kernels::{find_kernel, launch_options};
 use crate::app::sandbox::{self, CodeOf};
 use crate::app::{Context, SessionSettings};
 use crate::error::{Failure, FailureKind};
 use crate::kernel::sandbox::limits::Limits;
-use crate::kernel::{
-    CommandError, Guest, KernelSource, LaunchOptions, Sandbox, command_beside,
-};
+use crate::kernel::{CommandError, Guest, KernelSource, LaunchOptions, Sandbox, command_beside};
 
 /// Where a program finds its sandbox's directory.
 pub const HOME: &str = "/home/user";
@@ -43,7 +40,10 @@ impl Machine {
         root: &Path,
     ) -> Result<Self, Failure> {
         let failed = |error: std::io::Error| {
-            let message = format!("the directory `{}` could not be made: {error}", root.display());
+            let message = format!(
+                "the directory `{}` could not be made: {error}",
+                root.display()
+            );
             Failure::new(FailureKind::Failed, message)
         };
         let (home, tmp) = (root.join("home"), root.join("tmp"));
@@ -251,6 +251,19 @@ impl Place {
             ..self.clone()
         }
     }
+}
+
+/// What a sandbox has of the machine. Bytes, where it is no count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Processors.
+    pub processors: usize,
+    /// Memory that a kernel may take.
+    pub memory: u64,
+    /// The disk that its files are on.
+    pub disk: u64,
+    /// What of the disk is taken, by anybody.
+    pub disk_used: u64,
 }
 
 /// Why a command could not be made.

@@ -16,8 +16,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::language::check_variables;
-use super::{ProgramSandbox, lock};
+use super::lock;
+use super::machine::{HOME, Machine};
 use crate::child::{Group, Lifetime, Supervised};
+use crate::kernel::folder;
 use crate::task::{self, Task};
 
 /// Commands of a sandbox at a time.
@@ -111,77 +113,10 @@ struct Running {
     ends: Option<oneshot::Sender<()>>,
 }
 
-type Followers = Arc<Mutex<Vec<mpsc::Sender<ProcessEvent>>>>;
+/// What one who follows gets.
+pub type Events = mpsc::Receiver<ProcessEvent>;
 
-impl ProgramSandbox {
-    /// Starts a command, and follows it from its beginning.
-    ///
-    /// # Errors
-    /// [`ProcessError`].
-    pub fn spawn(
-        &self,
-        request: ProcessRequest,
-    ) -> Result<(u32, mpsc::Receiver<ProcessEvent>), ProcessError> {
-        check_variables(&request.variables).map_err(ProcessError::Invalid)?;
-        let processes = self.processes();
-        if lock(&processes.running).len() >= PROCESSES {
-            return Err(ProcessError::TooMany);
-        }
-        let machine = self.machine();
-        let wanted = request.cwd.as_deref().unwrap_or(super::HOME);
-        let cwd = match machine.place(wanted) {
-            Some(place) => {
-                let path = place.path();
-                let is_there = crate::kernel::folder::open(&path).is_ok();
-                is_there.then_some(path)
-            }
-            None if machine.is_apart() => Some(wanted.into()),
-            None => None,
-        };
-        let cwd = cwd.ok_or_else(|| {
-            ProcessError::Invalid(format!("cwd '{wanted}' does not exist in the sandbox"))
-        })?;
-        let mut variables = self.variables().to_vec();
-        variables.retain(|(name, _)| !request.variables.iter().any(|(new, _)| new == name));
-        variables.extend(request.variables.iter().cloned());
-        let command = machine.command(&request.argv, &variables, &cwd);
-        let mut command = command.map_err(|error| ProcessError::Failed(error.to_string()))?;
-        let stdin = if request.stdin {
-            Stdio::piped()
-        } else {
-            Stdio::null()
-        };
-        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let started = Supervised::spawn(command, Lifetime::Parent);
-        let mut process = started.map_err(|error| {
-            let program = request.argv.first().map_or("", String::as_str);
-            ProcessError::Failed(format!("`{program}` could not be started: {error}"))
-        })?;
-        let pid = process.child.id().unwrap_or_default();
-        let (sender, events) = mpsc::channel(EVENTS);
-        let followers: Followers = Arc::new(Mutex::new(vec![sender]));
-        let (ends, end) = oneshot::channel();
-        let limit = request.limit;
-        let stdin = process.child.stdin.take();
-        let running = Running {
-            info: ProcessInfo { pid, request },
-            group: process.group().clone(),
-            is_apart: machine.is_apart(),
-            stdin: stdin.map(|it| Arc::new(tokio::sync::Mutex::new(Some(it)))),
-            followers: Arc::clone(&followers),
-            ends: Some(ends),
-        };
-        lock(&processes.running).insert(pid, running);
-        let all = Arc::clone(&processes.running);
-        task::spawn("command of a program", async move {
-            let last = watch(process, &followers, limit, end).await;
-            lock(&all).remove(&pid);
-            tell(&followers, last).await;
-        })
-        .detach();
-        Ok((pid, events))
-    }
-}
+type Followers = Arc<Mutex<Vec<mpsc::Sender<ProcessEvent>>>>;
 
 /// To its end.
 async fn watch(
@@ -224,7 +159,9 @@ fn ended(status: Option<ExitStatus>) -> ProcessEvent {
     match status {
         Some(status) => match (status.code(), status.signal()) {
             // As a shell says that a signal ended it, and bubblewrap.
-            (Some(code), _) if code > 128 && code <= 128 + 64 => ProcessEvent::Signalled(code - 128),
+            (Some(code), _) if code > 128 && code <= 128 + 64 => {
+                ProcessEvent::Signalled(code - 128)
+            }
             (Some(code), _) => ProcessEvent::Exited(code),
             (None, signal) => ProcessEvent::Signalled(signal.unwrap_or(9)),
         },
@@ -263,6 +200,73 @@ async fn tell(followers: &Followers, event: ProcessEvent) {
 }
 
 impl Processes {
+    /// Starts a command with what is there for all of them, and follows it from its beginning.
+    pub(super) fn spawn(
+        &self,
+        machine: &Machine,
+        variables: &[(String, String)],
+        request: ProcessRequest,
+    ) -> Result<(u32, Events), ProcessError> {
+        check_variables(&request.variables).map_err(ProcessError::Invalid)?;
+        if lock(&self.running).len() >= PROCESSES {
+            return Err(ProcessError::TooMany);
+        }
+        let wanted = request.cwd.as_deref().unwrap_or(HOME);
+        let cwd = match machine.place(wanted) {
+            Some(place) => {
+                let path = place.path();
+                let is_there = folder::open(&path).is_ok();
+                is_there.then_some(path)
+            }
+            None if machine.is_apart() => Some(wanted.into()),
+            None => None,
+        };
+        let cwd = cwd.ok_or_else(|| {
+            ProcessError::Invalid(format!("cwd '{wanted}' does not exist in the sandbox"))
+        })?;
+        let mut variables = variables.to_vec();
+        variables.retain(|(name, _)| !request.variables.iter().any(|(new, _)| new == name));
+        variables.extend(request.variables.iter().cloned());
+        let command = machine.command(&request.argv, &variables, &cwd);
+        let mut command = command.map_err(|error| ProcessError::Failed(error.to_string()))?;
+        let stdin = if request.stdin {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        };
+        command
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let started = Supervised::spawn(command, Lifetime::Parent);
+        let mut process = started.map_err(|error| {
+            let program = request.argv.first().map_or("", String::as_str);
+            ProcessError::Failed(format!("`{program}` could not be started: {error}"))
+        })?;
+        let pid = process.child.id().unwrap_or_default();
+        let (sender, events) = mpsc::channel(EVENTS);
+        let followers: Followers = Arc::new(Mutex::new(vec![sender]));
+        let (ends, end) = oneshot::channel();
+        let limit = request.limit;
+        let stdin = process.child.stdin.take();
+        let running = Running {
+            info: ProcessInfo { pid, request },
+            group: process.group().clone(),
+            is_apart: machine.is_apart(),
+            stdin: stdin.map(|it| Arc::new(tokio::sync::Mutex::new(Some(it)))),
+            followers: Arc::clone(&followers),
+            ends: Some(ends),
+        };
+        lock(&self.running).insert(pid, running);
+        let all = Arc::clone(&self.running);
+        task::spawn("command of a program", async move {
+            let last = watch(process, &followers, limit, end).await;
+            lock(&all).remove(&pid);
+            tell(&followers, last).await;
+        })
+        .detach();
+        Ok((pid, events))
+    }
     /// Those that run.
     pub fn list(&self) -> Vec<ProcessInfo> {
         let running = lock(&self.running);
@@ -273,10 +277,7 @@ impl Processes {
     ///
     /// # Errors
     /// [`ProcessError::Unknown`].
-    pub fn follow(
-        &self,
-        which: &Which,
-    ) -> Result<(u32, mpsc::Receiver<ProcessEvent>), ProcessError> {
+    pub fn follow(&self, which: &Which) -> Result<(u32, Events), ProcessError> {
         self.with(which, |running| {
             let (sender, events) = mpsc::channel(EVENTS);
             lock(&running.followers).push(sender);
@@ -374,7 +375,9 @@ fn ask_inside(bubblewrap: u32) -> bool {
     let children = |pid: u32| -> Vec<u32> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
         let text = text.unwrap_or_default();
-        text.split_whitespace().filter_map(|it| it.parse().ok()).collect()
+        text.split_whitespace()
+            .filter_map(|it| it.parse().ok())
+            .collect()
     };
     let inside = children(bubblewrap).into_iter().flat_map(children);
     let inside = inside.filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?));

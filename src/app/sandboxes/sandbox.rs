@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use super::context::{CodeContext, ContextError};
 use super::files::Files;
 use super::language::normal;
-use super::machine::{HOME, Machine};
-use super::process::Processes;
+use super::machine::{HOME, Machine, Size};
+use super::process::{Events, ProcessError, ProcessRequest, Processes};
 use super::running::{Clock, Ending};
 use super::{NewSandbox, SandboxError, lock};
 use crate::error::{Failure, FailureKind};
@@ -28,19 +28,6 @@ pub enum SandboxState {
     Running,
     /// Its time stands still. Its kernels wait in memory.
     Paused,
-}
-
-/// What a sandbox has of the machine. Bytes, where it is no count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size {
-    /// Processors.
-    pub processors: usize,
-    /// Memory that a kernel may take.
-    pub memory: u64,
-    /// The disk that its files are on.
-    pub disk: u64,
-    /// What of the disk is taken, by anybody.
-    pub disk_used: u64,
 }
 
 /// A sandbox.
@@ -213,7 +200,9 @@ impl ProgramSandbox {
     pub fn contexts(&self) -> Vec<(String, String, String)> {
         let contexts = lock(&self.contexts).clone();
         let shown = contexts.into_iter().map(|it| match it {
-            Listed::Made { context: it, .. } => (it.id.clone(), it.language.clone(), it.cwd.clone()),
+            Listed::Made { context: it, .. } => {
+                (it.id.clone(), it.language.clone(), it.cwd.clone())
+            }
             Listed::Planned { id, language } => (id, language.to_owned(), HOME.to_owned()),
         });
         shown.collect()
@@ -334,8 +323,16 @@ impl ProgramSandbox {
         &self.processes
     }
 
-    pub(super) fn machine(&self) -> &Machine {
-        &self.machine
+    /// Starts a command, and follows it from its beginning. Returns its number too.
+    ///
+    /// # Errors
+    /// [`ProcessError`].
+    pub fn spawn(&self, request: ProcessRequest) -> Result<(u32, Events), ProcessError> {
+        if self.ended.is_cancelled() {
+            return Err(ProcessError::Failed("the sandbox has ended".to_owned()));
+        }
+        self.processes
+            .spawn(&self.machine, &self.new.variables, request)
     }
 
     /// Bytes of memory that its kernels take.

@@ -83,7 +83,11 @@ pub(super) fn options(confinement: &Confinement, view: &View, inside: &Inside<'_
         Some(_) | None => options.add(&["--size", &size, "--tmpfs", guest::TMP]),
     }
     if let Some(guest) = &confinement.guest {
-        let bind = if confinement.writes { "--bind" } else { "--ro-bind" };
+        let bind = if confinement.writes {
+            "--bind"
+        } else {
+            "--ro-bind"
+        };
         options.path(bind, &guest.directory);
         options.add(&[guest::HOME, "--dir", "/root"]);
     } else {

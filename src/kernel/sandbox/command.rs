@@ -37,7 +37,10 @@ pub(in crate::kernel) fn confined(
     let path = env.iter().find(|(name, _)| name == "PATH");
     let path = path.map_or("/usr/local/bin:/usr/bin:/bin", |(_, path)| path.as_str());
     let program = kernel.program();
-    let tree = confinement.guest.as_ref().map_or(cwd, |it| it.directory.as_path());
+    let tree = confinement
+        .guest
+        .as_ref()
+        .map_or(cwd, |it| it.directory.as_path());
     let view = confinement.view(kernel, &program, tree, path);
     check(confinement, &view).map_err(refused)?;
     let cage = confinement.tier.cage();

@@ -32,11 +32,11 @@ mod trial;
 mod view;
 
 pub(super) use cage::{Cage, Member};
+pub use cgroup::together;
 pub use command::CommandError;
 pub(super) use command::confined;
-pub use cgroup::together;
-pub use guest::{Guest, HOME, TMP};
 pub use confine::{CONFINE, confine};
+pub use guest::{Guest, HOME, TMP};
 pub(super) use net::Gate;
 pub use net::{
     AllowList, Connection, ConnectionEnd, Connections, Network, NetworkContext, Registry, Resolve,

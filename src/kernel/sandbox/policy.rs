@@ -332,7 +332,10 @@ impl Confinement {
         interpreter::libraries(self.home.as_deref(), &mut view);
         // What is moved is mounted by itself.
         let cwd = Some(cwd).filter(|_| self.moved().is_none());
-        for dir in cwd.into_iter().chain(self.add_dirs.iter().map(PathBuf::as_path)) {
+        for dir in cwd
+            .into_iter()
+            .chain(self.add_dirs.iter().map(PathBuf::as_path))
+        {
             let writes = self.writes || Some(dir) != cwd;
             for part in self.parts(dir) {
                 self.hide(&part, &mut view);

@@ -12,8 +12,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
-use super::DEBUG;
 use super::failure::E2bFailure;
+use super::state::DEBUG;
 use crate::app::sandboxes::{ProgramSandbox, SandboxError, Sandboxes};
 use crate::server::listen::Peer;
 use crate::server::state::Shared;
@@ -216,7 +216,11 @@ mod tests {
 
     #[test]
     fn only_sandboxes_are_the_control_plane() {
-        for path in ["/e2b/sandboxes", "/e2b/v2/sandboxes", "/e2b/sandboxes/x/pause"] {
+        for path in [
+            "/e2b/sandboxes",
+            "/e2b/v2/sandboxes",
+            "/e2b/sandboxes/x/pause",
+        ] {
             assert!(is_at(path) && is_control(path), "{path}");
         }
         for path in ["/e2b/execute", "/e2b/files", "/files", "/e2b/health"] {

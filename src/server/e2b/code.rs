@@ -4,12 +4,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use axum::Json;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use axum::Json;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};

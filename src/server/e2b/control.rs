@@ -228,7 +228,11 @@ pub(super) async fn metrics(
 /// Environment variables of a sandbox.
 pub(super) async fn variables(InSandbox(sandbox): InSandbox) -> Json<Map<String, Value>> {
     let variables = sandbox.variables().iter().cloned();
-    Json(variables.map(|(name, value)| (name, value.into())).collect())
+    Json(
+        variables
+            .map(|(name, value)| (name, value.into()))
+            .collect(),
+    )
 }
 
 /// What is not there, and mostly cannot be.

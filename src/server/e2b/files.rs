@@ -81,14 +81,18 @@ pub(super) async fn upload(
     };
     let is_packed = is(CONTENT_ENCODING, "gzip");
     if !is(CONTENT_TYPE, "multipart/form-data") {
-        let path = wanted.path.ok_or_else(|| invalid("the query says no `path`"))?;
+        let path = wanted
+            .path
+            .ok_or_else(|| invalid("the query says no `path`"))?;
         let pieces = request.into_body().into_data_stream();
         let pieces = pieces.map(|it| it.map_err(|error| invalid(error.to_string())));
         let entry = write(&sandbox, path, metadata, is_packed, pieces).await?;
         return Ok(Json(vec![shown(&entry)]));
     }
     if is_packed {
-        return Err(invalid("a form cannot be packed: send application/octet-stream"));
+        return Err(invalid(
+            "a form cannot be packed: send application/octet-stream",
+        ));
     }
     let form = Multipart::from_request(request, &()).await;
     let mut form = form.map_err(|error| invalid(error.body_text()))?;
@@ -177,7 +181,9 @@ fn metadata(headers: &HeaderMap) -> BTreeMap<String, String> {
     for (name, value) in headers {
         if let (Some(name), Ok(value)) = (name.as_str().strip_prefix(METADATA), value.to_str()) {
             // The first one counts.
-            metadata.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+            metadata
+                .entry(name.to_owned())
+                .or_insert_with(|| value.to_owned());
         }
     }
     metadata
@@ -188,7 +194,10 @@ fn invalid(message: impl Into<String>) -> E2bFailure {
 }
 
 fn late() -> E2bFailure {
-    E2bFailure::new(StatusCode::REQUEST_TIMEOUT, "the file did not arrive in time")
+    E2bFailure::new(
+        StatusCode::REQUEST_TIMEOUT,
+        "the file did not arrive in time",
+    )
 }
 
 /// Does something with a sandbox's files where it may take time.

@@ -41,7 +41,11 @@ fn framed(flags: u8, value: &Value) -> Bytes {
 
 /// A stream that says at once why there is nothing in it.
 pub(super) fn refused(failure: &E2bFailure) -> Response {
-    ([(CONTENT_TYPE, "application/connect+json")], end(Some(failure))).into_response()
+    (
+        [(CONTENT_TYPE, "application/connect+json")],
+        end(Some(failure)),
+    )
+        .into_response()
 }
 
 /// Messages out of pieces of a body.

@@ -43,7 +43,8 @@ pub(super) fn end() -> Bytes {
 
 /// An event as a line.
 pub(super) fn of(event: RunEvent, now: SystemTime) -> Bytes {
-    let text = |kind: &str, text: String| json!({ "type": kind, "text": text, "timestamp": moment(now) });
+    let text =
+        |kind: &str, text: String| json!({ "type": kind, "text": text, "timestamp": moment(now) });
     line(&match event {
         RunEvent::Count(count) => {
             json!({ "type": "number_of_executions", "execution_count": count })
@@ -142,11 +143,16 @@ mod tests {
     #[test]
     fn lines_are_ascii_and_whole() {
         assert_eq!(
-            told(RunEvent::Stdout("h\u{e9}llo\n\u{2028}\u{85}\u{1f600}".to_owned())),
+            told(RunEvent::Stdout(
+                "h\u{e9}llo\n\u{2028}\u{85}\u{1f600}".to_owned()
+            )),
             "{\"type\":\"stdout\",\"text\":\"h\\u00e9llo\\n\\u2028\\u0085\\ud83d\\ude00\",\
              \"timestamp\":\"1970-01-01T00:00:00.000000+00:00\"}\n"
         );
-        assert_eq!(told(RunEvent::Count(2)), "{\"type\":\"number_of_executions\",\"execution_count\":2}\n");
+        assert_eq!(
+            told(RunEvent::Count(2)),
+            "{\"type\":\"number_of_executions\",\"execution_count\":2}\n"
+        );
     }
 
     #[test]
@@ -163,7 +169,13 @@ mod tests {
                 "is_main_result": true,
             })
         );
-        for (text, expected) in [("'", "'"), ("\"a\"", "a"), ("'a\"", "'a\""), ("''", ""), ("1", "1")] {
+        for (text, expected) in [
+            ("'", "'"),
+            ("\"a\"", "a"),
+            ("'a\"", "'a\""),
+            ("''", ""),
+            ("1", "1"),
+        ] {
             assert_eq!(unquoted(text), expected);
         }
     }

@@ -59,7 +59,8 @@ pub(super) async fn list(
 }
 
 fn micros(time: SystemTime) -> u128 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |it| it.as_micros())
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0, |it| it.as_micros())
 }
 
 impl Wanted {
@@ -119,8 +120,14 @@ impl Wanted {
         is_wanted
             && self.after.as_ref().is_none_or(is_later)
             && self.started_after.is_none_or(|after| started >= after)
-            && self.template.as_ref().is_none_or(|it| it == sandbox.template())
-            && self.metadata.iter().all(|(name, value)| metadata.get(name) == Some(value))
+            && self
+                .template
+                .as_ref()
+                .is_none_or(|it| it == sandbox.template())
+            && self
+                .metadata
+                .iter()
+                .all(|(name, value)| metadata.get(name) == Some(value))
     }
 }
 
@@ -135,7 +142,10 @@ fn metadata(text: &str) -> BTreeMap<String, String> {
 fn plain(text: &str) -> String {
     // A plus is one by now.
     let pairs = decoded(&format!("x={}", text.replace('+', "%2B")));
-    pairs.into_iter().next().map_or_else(|| text.to_owned(), |(_, value)| value)
+    pairs
+        .into_iter()
+        .next()
+        .map_or_else(|| text.to_owned(), |(_, value)| value)
 }
 
 fn decoded(query: &str) -> Vec<(String, String)> {
@@ -160,11 +170,19 @@ mod tests {
     #[test]
     fn a_page_is_wanted() {
         let pairs = |all: &[(&str, &str)]| {
-            let all = all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let all = all
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             Wanted::of(all.collect())
         };
         assert_eq!(
-            pairs(&[("state", "paused"), ("limit", "5"), ("nextToken", "12:ix"), ("order", "asc")]).unwrap(),
+            pairs(&[
+                ("state", "paused"),
+                ("limit", "5"),
+                ("nextToken", "12:ix"),
+                ("order", "asc")
+            ])
+            .unwrap(),
             Wanted {
                 paused: true,
                 limit: 5,

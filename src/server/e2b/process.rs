@@ -15,14 +15,13 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::failure::E2bFailure;
 use super::frame::{self, Frames};
 use super::{InSandbox, body, parse, parsed};
 use crate::app::sandboxes::{
-    ProcessEvent, ProcessInfo, ProcessRequest, ProgramSandbox, Stream, Which,
+    Events, ProcessEvent, ProcessInfo, ProcessRequest, ProgramSandbox, Stream, Which,
 };
 use crate::server::extract::Path;
 
@@ -123,8 +122,6 @@ pub(super) async fn call(
     }
 }
 
-type Events = mpsc::Receiver<ProcessEvent>;
-
 async fn begin(
     sandbox: &Arc<ProgramSandbox>,
     is_new: bool,
@@ -156,9 +153,8 @@ async fn begin(
     let sandbox = Arc::clone(sandbox);
     // Starting it waits for a fork.
     let started = tokio::task::spawn_blocking(move || sandbox.spawn(request)).await;
-    let started = started.map_err(|error| {
-        E2bFailure::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
-    })?;
+    let started = started
+        .map_err(|error| E2bFailure::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     Ok(started?)
 }
 
@@ -235,10 +231,7 @@ fn last_of(event: &ProcessEvent) -> Bytes {
 }
 
 /// Input in pieces; each is given to the command as it comes.
-async fn stream_input(
-    sandbox: &Arc<ProgramSandbox>,
-    request: Request,
-) -> Result<(), E2bFailure> {
+async fn stream_input(sandbox: &Arc<ProgramSandbox>, request: Request) -> Result<(), E2bFailure> {
     let mut pieces = request.into_body().into_data_stream();
     let (mut frames, mut which) = (Frames::default(), None);
     loop {
@@ -255,8 +248,12 @@ async fn stream_input(
             }
             if let Some(data) = streamed.data {
                 let which = which.as_ref();
-                let which = which.ok_or_else(|| invalid("the stream does not say to which command"))?;
-                sandbox.processes().write(which, &data.input.bytes()?).await?;
+                let which =
+                    which.ok_or_else(|| invalid("the stream does not say to which command"))?;
+                sandbox
+                    .processes()
+                    .write(which, &data.input.bytes()?)
+                    .await?;
             }
         }
     }
@@ -285,7 +282,11 @@ async fn once(
                 Value::String(name) if name == "SIGNAL_SIGTERM" => false,
                 Value::Number(number) if number.as_u64() == Some(9) => true,
                 Value::Number(number) if number.as_u64() == Some(15) => false,
-                other => return Err(invalid(&format!("`{other}` is no signal: SIGKILL and SIGTERM are"))),
+                other => {
+                    return Err(invalid(&format!(
+                        "`{other}` is no signal: SIGKILL and SIGTERM are"
+                    )));
+                }
             };
             processes.signal(&wanted.process.which()?, kills)?;
         }
@@ -328,7 +329,9 @@ impl Selector {
 
 impl Input {
     fn bytes(self) -> Result<Vec<u8>, E2bFailure> {
-        let stdin = self.stdin.ok_or_else(|| E2bFailure::missing("a terminal (PTY)"))?;
+        let stdin = self
+            .stdin
+            .ok_or_else(|| E2bFailure::missing("a terminal (PTY)"))?;
         let decoded = STANDARD.decode(stdin);
         decoded.map_err(|error| invalid(&format!("the input is not base64: {error}")))
     }
