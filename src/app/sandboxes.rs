@@ -103,6 +103,8 @@ impl Sandboxes {
     pub fn new(context: Context, settings: SessionSettings, most: usize) -> Self {
         let dir = context.paths.data.join("sandboxes");
         let root = dir.join(std::process::id().to_string());
+        // Nobody waits for it, and what fails is tried by the next process.
+        drop(tokio::task::spawn_blocking(move || remove_stale(&dir)));
         Self {
             shared: Arc::new(Shared {
                 context,
@@ -229,8 +231,7 @@ impl Sandboxes {
 }
 
 /// Removes the directories of sandboxes of processes that were killed.
-pub fn remove_stale(context: &Context) {
-    let dir = context.paths.data.join("sandboxes");
+fn remove_stale(dir: &Path) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let process = name.to_str().and_then(|it| it.parse().ok());

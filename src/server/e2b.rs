@@ -21,7 +21,7 @@ use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, FromRequest as _, FromRequestParts, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::routing::{any, delete, get, post};
+use axum::routing::{delete, get, post};
 use serde::de::DeserializeOwned;
 
 use super::operation::{Add, operation};
@@ -155,7 +155,11 @@ fn in_sandbox(add: &mut Add<'_>) {
     );
     add(
         "/e2b/{*rest}",
-        any(control::missing),
+        get(control::missing)
+            .post(control::missing)
+            .put(control::missing)
+            .patch(control::missing)
+            .delete(control::missing),
         vec![json("get", "E2B: what needs a virtual machine; it says so")],
     );
 }

@@ -407,7 +407,7 @@ fn at(place: &Place) -> Result<At, FileError> {
 /// What a program remembers of a file, which is its extended attributes.
 fn attributes(at: &Path) -> BTreeMap<String, String> {
     let mut names = vec![0_u8; 16 << 10];
-    let Ok(length) = rustix::fs::llistxattr(at, &mut names[..]) else {
+    let Ok(length) = rustix::fs::llistxattr(at, names.as_mut_slice()) else {
         return BTreeMap::new();
     };
     let names = names.get(..length).unwrap_or_default();
@@ -417,7 +417,7 @@ fn attributes(at: &Path) -> BTreeMap<String, String> {
         .filter_map(|name| {
             let own = name.strip_prefix(ATTRIBUTE)?;
             let mut value = vec![0_u8; METADATA];
-            let length = rustix::fs::lgetxattr(at, name, &mut value[..]).ok()?;
+            let length = rustix::fs::lgetxattr(at, name, value.as_mut_slice()).ok()?;
             value.truncate(length);
             Some((own.to_owned(), String::from_utf8(value).ok()?))
         })

@@ -1,5 +1,7 @@
 //! What kernels and commands of a sandbox start with: its directories, its rules, and which kernel speaks a language.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -47,8 +49,10 @@ impl Machine {
             Failure::new(FailureKind::Failed, message)
         };
         let (home, tmp) = (root.join("home"), root.join("tmp"));
+        let mut private = DirBuilder::new();
+        private.recursive(true).mode(0o700);
         for dir in [&home, &tmp] {
-            std::fs::create_dir_all(dir).map_err(failed)?;
+            private.create(dir).map_err(failed)?;
         }
         let home = home.canonicalize().map_err(failed)?;
         let tmp = tmp.canonicalize().map_err(failed)?;

@@ -146,7 +146,8 @@ async fn watch(
         }
         _ = end => {
             process.group().signal(Signal::KILL);
-            process.wait().await.ok()
+            let _ = process.wait().await;
+            None
         }
     };
     for task in reading.into_iter().flatten() {
@@ -158,10 +159,6 @@ async fn watch(
 fn ended(status: Option<ExitStatus>) -> ProcessEvent {
     match status {
         Some(status) => match (status.code(), status.signal()) {
-            // As a shell says that a signal ended it, and bubblewrap.
-            (Some(code), _) if code > 128 && code <= 128 + 64 => {
-                ProcessEvent::Signalled(code - 128)
-            }
             (Some(code), _) => ProcessEvent::Exited(code),
             (None, signal) => ProcessEvent::Signalled(signal.unwrap_or(9)),
         },

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::Json;
-use axum::extract::{OriginalUri, Request, State};
-use axum::http::StatusCode;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -236,7 +236,7 @@ pub(super) async fn variables(InSandbox(sandbox): InSandbox) -> Json<Map<String,
 }
 
 /// What is not there, and mostly cannot be.
-pub(super) async fn missing(OriginalUri(uri): OriginalUri) -> E2bFailure {
+pub(super) async fn missing(uri: Uri) -> E2bFailure {
     let path = uri.path().trim_start_matches("/e2b");
     E2bFailure::missing(&format!("`{path}` of E2B's API"))
 }
