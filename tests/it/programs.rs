@@ -1,5 +1,6 @@
 //! What other programs call: each wire with its own, unmodified client, on real kernels in the sandbox.
 
+mod e2b;
 mod mcp;
 
 use std::path::PathBuf;

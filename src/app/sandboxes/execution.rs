@@ -11,7 +11,8 @@ use super::language::check_variables;
 use crate::ansi;
 use crate::jupyter::mime::MimeBundle;
 use crate::kernel::{
-    ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, OutputEvent, Verdict,
+    ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, KernelState, OutputEvent,
+    Verdict,
 };
 use crate::task;
 
@@ -20,6 +21,8 @@ const EVENTS: usize = 4;
 /// How often abandoned code is interrupted, and how long it may take to end before its kernel is started anew.
 const AGAIN: Duration = Duration::from_secs(3);
 const GRACE: Duration = Duration::from_secs(15);
+/// How long it may take until a kernel's death is known.
+const SETTLED: Duration = Duration::from_secs(1);
 
 /// What code in a context does.
 #[derive(Debug, Clone, PartialEq)]
@@ -177,7 +180,11 @@ async fn follow(kernel: &Kernel, mut execution: Execution, telling: &mut Telling
                 }
             }
             Some(ExecutionEvent::Finished(outcome)) => {
-                return ended(outcome.verdict, telling).await;
+                let lives = ended(outcome.verdict, telling).await;
+                if !lives {
+                    settled(kernel).await;
+                }
+                return lives;
             }
             Some(
                 ExecutionEvent::Started { count: None }
@@ -187,6 +194,13 @@ async fn follow(kernel: &Kernel, mut execution: Execution, telling: &mut Telling
             ) => {}
             None => return true,
         }
+    }
+}
+
+/// A kernel is said to be dead a moment after what ran in it ended. One that was started anew is not dead.
+async fn settled(kernel: &Kernel) {
+    if !matches!(kernel.state(), KernelState::Starting) {
+        let _ = timeout(SETTLED, kernel.ended()).await;
     }
 }
 

@@ -120,9 +120,10 @@ fn wrong_token() -> E2bFailure {
     )
 }
 
-/// As their proxy says it, so that clients see that the sandbox has ended.
+/// As their proxy says it: clients take these words for a sandbox that has ended.
 fn gone(error: &SandboxError) -> E2bFailure {
-    E2bFailure::new(StatusCode::BAD_GATEWAY, error.to_string())
+    let message = format!("the sandbox was not found: {error}");
+    E2bFailure::new(StatusCode::BAD_GATEWAY, message)
 }
 
 /// A URL that opens one file.

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::failure::E2bFailure;
 use super::{ENVD, InSandbox, parsed};
 use crate::app::sandboxes::{LONGEST, NewSandbox, ProgramSandbox, SandboxState, moment};
-use crate::server::extract::Path;
+use crate::server::extract::{Path, Query};
 use crate::server::state::Shared;
 
 /// How long a sandbox lives if nobody says it.
@@ -202,15 +202,28 @@ pub(super) async fn refresh(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// When it was measured, in seconds since 1970.
+#[derive(Deserialize)]
+pub(super) struct Between {
+    start: Option<u64>,
+    end: Option<u64>,
+}
+
 /// What a sandbox takes now.
 pub(super) async fn metrics(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
+    Query(between): Query<Between>,
 ) -> Result<Json<Value>, E2bFailure> {
     let sandbox = shared.e2b.sandboxes.get(&id)?;
     let (size, memory) = (sandbox.size(), sandbox.memory().await);
     let now = SystemTime::now();
     let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
+    // Only what is now is known.
+    let is_before = between.end.is_some_and(|end| end < seconds);
+    if is_before || between.start.is_some_and(|start| start > seconds + 1) {
+        return Ok(Json(json!([])));
+    }
     Ok(Json(json!([{
         "timestamp": moment(now),
         "timestampUnix": seconds,

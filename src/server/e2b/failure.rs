@@ -82,7 +82,10 @@ impl From<SandboxError> for E2bFailure {
             SandboxError::Closing => Self::new(StatusCode::SERVICE_UNAVAILABLE, message),
             SandboxError::Unknown(_) => Self::new(StatusCode::NOT_FOUND, message),
             // As their proxy says it of a sandbox that does not run.
-            SandboxError::Paused(_) => Self::new(StatusCode::BAD_GATEWAY, message),
+            SandboxError::Paused(_) => Self::new(
+                StatusCode::BAD_GATEWAY,
+                format!("the sandbox was not found: {message}"),
+            ),
             SandboxError::Invalid(_) => Self::new(StatusCode::BAD_REQUEST, message),
             SandboxError::Failed(failure) => {
                 let message = match failure.hint {
