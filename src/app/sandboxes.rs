@@ -13,6 +13,7 @@ mod machine;
 mod process;
 mod running;
 mod sandbox;
+mod watching;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,7 @@ pub use process::{
     Events, ProcessError, ProcessEvent, ProcessInfo, ProcessRequest, Processes, Stream, Which,
 };
 pub use sandbox::{ProgramSandbox, SandboxState};
+pub use watching::{Change, ChangeType, Watch, Watches};
 
 /// How long a sandbox may live at a time.
 pub const LONGEST: Duration = Duration::from_hours(24);

@@ -52,6 +52,8 @@ pub struct Entry {
     pub size: u64,
     /// Permissions.
     pub mode: u32,
+    /// Its number on its disk.
+    pub inode: u64,
     /// When it was changed last.
     pub modified: SystemTime,
     /// Where it leads, if it is a link.
@@ -315,6 +317,7 @@ impl Files {
             kind,
             size: found.size(),
             mode: found.permissions().mode(),
+            inode: found.ino(),
             modified: found.modified().unwrap_or(SystemTime::UNIX_EPOCH),
             target,
             metadata: if kind == EntryType::File && !found.is_symlink() {

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::ChildStdin;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::language::check_variables;
 use super::lock;
@@ -32,6 +32,10 @@ const PIECE: usize = 32 << 10;
 const PIPES: Duration = Duration::from_millis(500);
 /// How long a command may take to read its stdin.
 const INPUT: Duration = Duration::from_secs(30);
+
+/// How long killed commands may take to be gone, and how often it is looked.
+const END_WITHIN: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// What a program wants to run.
 #[derive(Debug, Clone, Default)]
@@ -328,12 +332,16 @@ impl Processes {
         })
     }
 
-    /// Kills all.
-    pub(super) fn end(&self) {
+    /// Kills all, and waits until they are gone.
+    pub(super) async fn end(&self) {
         for running in lock(&self.running).values_mut() {
             if let Some(ends) = running.ends.take() {
                 let _ = ends.send(());
             }
+        }
+        let until = Instant::now() + END_WITHIN;
+        while !lock(&self.running).is_empty() && Instant::now() < until {
+            sleep(AGAIN).await;
         }
     }
 

@@ -13,6 +13,7 @@ use super::language::normal;
 use super::machine::{HOME, Machine, Size};
 use super::process::{Events, ProcessError, ProcessRequest, Processes};
 use super::running::{Clock, Ending};
+use super::watching::Watches;
 use super::{NewSandbox, SandboxError, lock};
 use crate::error::{Failure, FailureKind};
 
@@ -42,6 +43,7 @@ pub struct ProgramSandbox {
     contexts: Mutex<Vec<Listed>>,
     files: Files,
     processes: Processes,
+    watches: Watches,
     ended: CancellationToken,
     _slot: OwnedSemaphorePermit,
 }
@@ -78,6 +80,7 @@ impl ProgramSandbox {
             clock: Clock::new(new.lifetime),
             files: Files::new(Arc::clone(&machine)),
             processes: Processes::default(),
+            watches: Watches::default(),
             contexts: Mutex::new(planned.into()),
             ended: CancellationToken::new(),
             machine,
@@ -143,6 +146,11 @@ impl ProgramSandbox {
     /// Its files.
     pub fn files(&self) -> &Files {
         &self.files
+    }
+
+    /// Directories that its program watches.
+    pub fn watches(&self) -> &Watches {
+        &self.watches
     }
 
     /// Its time is over so long from now on.
@@ -355,7 +363,7 @@ impl ProgramSandbox {
     /// Ends all that runs in it, and removes its files.
     pub(super) async fn end(&self) {
         self.ended.cancel();
-        self.processes.end();
+        self.processes.end().await;
         let contexts = std::mem::take(&mut *lock(&self.contexts));
         let ending = contexts.iter().map(|it| async move {
             if let Listed::Made { context, .. } = it {

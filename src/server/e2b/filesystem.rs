@@ -1,26 +1,41 @@
-//! Directories of a sandbox: Connect's requests with one answer (`filesystem.proto`), in JSON.
+//! Directories of a sandbox (`filesystem.proto`): Connect's requests in JSON, and a stream of what changes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Json;
+use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::failure::E2bFailure;
 use super::files::blocking;
-use super::{InSandbox, parsed};
-use crate::app::sandboxes::{Entry, EntryType, moment};
+use super::frame::{self, Frames};
+use super::{InSandbox, body, parse, parsed};
+use crate::app::sandboxes::{Change, ChangeType, Entry, EntryType, ProgramSandbox, Watch, moment};
 use crate::server::extract::Path;
+
+/// How often a directory is looked at that a client watches.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+/// After so much silence there is a message that says nothing.
+const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// What all of them take.
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct Wanted {
     path: String,
     source: String,
     destination: String,
     depth: u32,
+    recursive: bool,
+    include_entry: bool,
+    watcher_id: String,
 }
 
 /// Answers one.
@@ -29,6 +44,10 @@ pub(super) async fn call(
     Path(method): Path<String>,
     request: Request,
 ) -> Response {
+    if method == "WatchDir" {
+        let watched = watch(&sandbox, request).await;
+        return watched.unwrap_or_else(|failure| frame::refused(&failure));
+    }
     let answered = async {
         let wanted: Wanted = parsed(request).await?;
         blocking(&sandbox, move |it| {
@@ -46,7 +65,21 @@ pub(super) async fn call(
                     files.remove(&wanted.path)?;
                     json!({})
                 }
-                other => return Err(E2bFailure::missing(&format!("watching files (`{other}`)"))),
+                "CreateWatcher" => {
+                    let watch = Watch::begin(files, &wanted.path, wanted.recursive)?;
+                    json!({ "watcherId": it.watches().add(watch)? })
+                }
+                // Entries come with all of them, which nobody has to read.
+                "GetWatcherEvents" => {
+                    let changes = it.watches().get(&wanted.watcher_id)?.changes()?;
+                    let events: Vec<Value> = changes.iter().map(|it| changed(it, true)).collect();
+                    json!({ "events": events })
+                }
+                "RemoveWatcher" => {
+                    it.watches().remove(&wanted.watcher_id)?;
+                    json!({})
+                }
+                other => return Err(E2bFailure::missing(&format!("`{other}` of files"))),
             })
         })
         .await
@@ -55,6 +88,70 @@ pub(super) async fn call(
         Ok(answer) => (StatusCode::OK, Json(answer)).into_response(),
         Err(failure) => failure.into_connect(),
     }
+}
+
+/// What changes in a directory, until the client is gone.
+async fn watch(sandbox: &Arc<ProgramSandbox>, request: Request) -> Result<Response, E2bFailure> {
+    let mut frames = Frames::default();
+    frames.add(&body(request).await?);
+    let message = frames.next()?;
+    let message = message
+        .ok_or_else(|| E2bFailure::new(StatusCode::BAD_REQUEST, "the stream has no message"))?;
+    let wanted: Wanted = parse(&message)?;
+    let begun = move |it: &ProgramSandbox| {
+        let watch = Watch::begin(it.files(), &wanted.path, wanted.recursive)?;
+        Ok((Arc::new(watch), wanted.include_entry))
+    };
+    let (watch, has_entries) = blocking(sandbox, begun).await?;
+    let first = frame::message(&json!({ "start": {} }));
+    let first = futures_util::stream::once(async move { Ok::<_, std::io::Error>(first) });
+    let state = Some((Arc::clone(sandbox), watch, Instant::now()));
+    let rest = futures_util::stream::unfold(state, move |state| async move {
+        let (sandbox, watch, mut told) = state?;
+        loop {
+            tokio::select! {
+                () = sandbox.ended().cancelled() => {
+                    let error = std::io::Error::new(std::io::ErrorKind::ConnectionAborted, "the sandbox has ended");
+                    return Some((Err(error), None));
+                }
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+            let looking = Arc::clone(&watch);
+            let found = blocking(&sandbox, move |_| Ok(looking.changes()?)).await;
+            let bytes: Vec<Bytes> = match found {
+                Ok(changes) if changes.is_empty() && told.elapsed() < KEEPALIVE => continue,
+                Ok(changes) if changes.is_empty() => {
+                    vec![frame::message(&json!({ "keepalive": {} }))]
+                }
+                Ok(changes) => {
+                    let events = changes.iter().map(|it| changed(it, has_entries));
+                    events
+                        .map(|it| frame::message(&json!({ "filesystem": it })))
+                        .collect()
+                }
+                Err(failure) => return Some((Ok(frame::end(Some(&failure))), None)),
+            };
+            told = Instant::now();
+            return Some((Ok(bytes.concat().into()), Some((sandbox, watch, told))));
+        }
+    });
+    let body = Body::from_stream(first.chain(rest));
+    Ok(([(CONTENT_TYPE, "application/connect+json")], body).into_response())
+}
+
+fn changed(change: &Change, has_entry: bool) -> Value {
+    let what = match change.what {
+        ChangeType::Created => "EVENT_TYPE_CREATE",
+        ChangeType::Written => "EVENT_TYPE_WRITE",
+        ChangeType::Removed => "EVENT_TYPE_REMOVE",
+        ChangeType::Renamed => "EVENT_TYPE_RENAME",
+        ChangeType::Permissions => "EVENT_TYPE_CHMOD",
+    };
+    let mut event = json!({ "name": change.name, "type": what });
+    if let (Some(fields), Some(entry), true) = (event.as_object_mut(), &change.entry, has_entry) {
+        fields.insert("entry".to_owned(), shown(entry));
+    }
+    event
 }
 
 /// Protobuf's JSON of an entry; whoever made it is the user of the sandbox.
