@@ -50,7 +50,7 @@ pub use comm::{Comm, CommKind};
 pub use command::Tapped;
 pub use discover::{FoundKernel, SearchPath, SearchPaths};
 pub(crate) use execution::stdout_of;
-pub use execution::{Execution, ExecutionEvent, Outcome, OutputEvent, Verdict};
+pub use execution::{Execution, ExecutionEvent, Outcome, OutputEvent, Verdict, plain_traceback};
 pub use frames::{FrameAnswer, FramePart, FramePiece, FrameRequest};
 pub use gateway::{Dialect, Frame, GatewayOptions};
 pub use host::ExitReason;
@@ -64,8 +64,8 @@ pub use proxy::{Proxy, ProxyAsk, ProxyEnd, ProxyError};
 pub use redact::Redactor;
 pub use requests::{Completeness, Completions, Usage, Variable};
 pub use sandbox::{
-    AllowList, CommandError, Confinement, Connection, ConnectionEnd, Connections, Extent, Guest, Level, LevelChoice,
-    Network, NetworkContext, Registry, Resolve, Resolver, Rule, Sandbox,
+    AllowList, CommandError, Confinement, Connection, ConnectionEnd, Connections, Extent, Guest,
+    Level, LevelChoice, Network, NetworkContext, Registry, Resolve, Resolver, Rule, Sandbox,
 };
 pub use source::KernelSource;
 pub use tap::{Tap, TapSender};

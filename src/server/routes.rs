@@ -14,7 +14,8 @@ use super::operation::{Add, Operation, Route, Schema, operation};
 use super::problem::{ErrorAnswer, JupyterError};
 use super::state::Shared;
 use super::{
-    catalog, commands, e2b, events, files, guard, jupyter, kernel, mcp, metrics, notebook, outputs, page,
+    catalog, commands, e2b, events, files, guard, jupyter, kernel, mcp, metrics, notebook, outputs,
+    page,
 };
 use super::{render, sessions};
 use crate::agent::query::{

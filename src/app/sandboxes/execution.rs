@@ -8,7 +8,6 @@ use tokio::time::{Instant, timeout};
 
 use super::context::{CodeContext, ContextError, aside};
 use super::language::check_variables;
-use crate::ansi;
 use crate::jupyter::mime::MimeBundle;
 use crate::kernel::{
     ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, KernelState, OutputEvent,
@@ -266,9 +265,9 @@ fn event_of(output: OutputEvent) -> Option<RunEvent> {
         OutputEvent::Display { data, .. } => RunEvent::Result(data, false),
         OutputEvent::Result { data, .. } => RunEvent::Result(data, true),
         OutputEvent::Error(error) => RunEvent::Error {
+            traceback: plain_traceback(&error),
             name: error.ename,
             value: error.evalue,
-            traceback: ansi::strip(&error.traceback.join("\n")),
         },
         OutputEvent::Lost(words) => RunEvent::Stderr(format!("{words}\n")),
         // E2B's clients know no output that changes.

@@ -5,9 +5,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::policy::Confinement;
-use super::tier::CageKind;
-
 /// Where the working directory is inside.
 pub const HOME: &str = "/home/user";
 /// Where its temporary files are inside.
@@ -22,19 +19,10 @@ pub struct Guest {
     pub tmp: PathBuf,
 }
 
-impl Confinement {
-    /// The directories, if the tier can move them.
-    pub(super) fn moved(&self) -> Option<&Guest> {
-        let moves = self.tier.cage() == Some(CageKind::Namespaces);
-        self.guest.as_ref().filter(|_| moves)
-    }
-
-    /// Where `path` is for code: below the directories that are moved, or where it is.
-    pub fn inside(&self, path: &Path) -> PathBuf {
-        let Some(guest) = self.moved() else {
-            return path.to_owned();
-        };
-        let moved = [(&guest.directory, HOME), (&guest.tmp, TMP)];
+impl Guest {
+    /// Where `path` is for code.
+    pub(super) fn inside(&self, path: &Path) -> PathBuf {
+        let moved = [(&self.directory, HOME), (&self.tmp, TMP)];
         let below = moved
             .iter()
             .find_map(|(dir, to)| Some((path.strip_prefix(dir).ok()?, to)));
@@ -44,11 +32,6 @@ impl Confinement {
             Some((below, to)) => Path::new(to).join(below),
             None => path.to_owned(),
         }
-    }
-
-    /// Whether code sees its directories elsewhere.
-    pub fn is_moved(&self) -> bool {
-        self.moved().is_some()
     }
 }
 
@@ -65,4 +48,26 @@ pub(super) fn variables(own: &Path) -> impl Iterator<Item = (String, String)> {
         (name.to_owned(), path)
     })
     .into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_its_directories_are_elsewhere() {
+        let guest = Guest {
+            directory: "/data/1/home".into(),
+            tmp: "/data/1/tmp".into(),
+        };
+        for (path, expected) in [
+            ("/data/1/home", "/home/user"),
+            ("/data/1/home/a/b", "/home/user/a/b"),
+            ("/data/1/tmp/x", "/tmp/x"),
+            ("/data/1/homes", "/data/1/homes"),
+            ("/usr", "/usr"),
+        ] {
+            assert_eq!(guest.inside(Path::new(path)), Path::new(expected));
+        }
+    }
 }

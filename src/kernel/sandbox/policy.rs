@@ -14,7 +14,7 @@ use super::guest::Guest;
 use super::interpreter;
 use super::limits::Limits;
 use super::net::{Network, NetworkContext, Policy};
-use super::tier::Tier;
+use super::tier::{CageKind, Tier};
 use super::view::View;
 use crate::kernel::KernelSource;
 use crate::kernel::file_names::PREFIX;
@@ -283,6 +283,23 @@ impl Confinement {
     /// Whether ports that a kernel listens at are out of our reach.
     pub(in crate::kernel) fn hides_ports(&self) -> bool {
         self.tier.cage().is_some() && self.network != Network::On
+    }
+
+    /// The directories of its guest, if the tier can move them.
+    pub(super) fn moved(&self) -> Option<&Guest> {
+        let moves = self.tier.cage() == Some(CageKind::Namespaces);
+        self.guest.as_ref().filter(|_| moves)
+    }
+
+    /// Whether code sees its guest's directories elsewhere.
+    pub fn is_moved(&self) -> bool {
+        self.moved().is_some()
+    }
+
+    /// Where `path` is for code.
+    pub fn inside(&self, path: &Path) -> PathBuf {
+        let moved = self.moved();
+        moved.map_or_else(|| path.to_owned(), |guest| guest.inside(path))
     }
 
     /// Whether what runs in it is a process of this machine.
