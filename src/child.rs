@@ -11,10 +11,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, mpsc};
 
 use rustix::fs::{Mode, OFlags, open};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process_group, setrlimit};
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
@@ -184,17 +184,21 @@ fn joins_before_it_runs(command: &mut Command, files: Vec<CString>) {
 
 #[expect(
     unsafe_code,
-    reason = "pre_exec is the only way to run prctl or setsid in the child"
+    reason = "pre_exec is the only way to run prctl, setsid or setrlimit in the child"
 )]
 fn before_it_runs(command: &mut Command, lifetime: Lifetime) {
     if lifetime == Lifetime::Stdin {
         return;
     }
     let parent = rustix::process::getpid();
-    // SAFETY: between fork and exec only async-signal-safe system calls are made: setsid, or prctl and getppid,
-    // through rustix, which neither allocate nor lock.
+    let open_files = OPEN_FILES.get().copied();
+    // SAFETY: between fork and exec only async-signal-safe system calls are made: setrlimit, setsid, or prctl and
+    // getppid, through rustix, which neither allocate nor lock.
     unsafe {
         command.pre_exec(move || {
+            if let Some(open_files) = open_files {
+                setrlimit(Resource::Nofile, open_files)?;
+            }
             if lifetime == Lifetime::Itself {
                 rustix::process::setsid()?;
                 return Ok(());
@@ -211,6 +215,32 @@ fn before_it_runs(command: &mut Command, lifetime: Lifetime) {
             }
         });
     }
+}
+
+/// Open files that are asked for, if the system allows so many.
+const MOST_OPEN_FILES: u64 = 1 << 20;
+
+/// The limit of open files that this process was started with, if it was raised since.
+static OPEN_FILES: OnceLock<Rlimit> = OnceLock::new();
+
+/// Raises the soft limit of open files of this process to the hard one: 1024, the usual one, ends a server at 35 kernels.
+/// What is started here gets the old one back, for programs that use `select` cannot count further.
+///
+/// # Errors
+/// What the operating system said; the limit stays as it is then.
+pub(crate) fn raise_open_files() -> io::Result<()> {
+    let before = getrlimit(Resource::Nofile);
+    let most = before
+        .maximum
+        .map_or(MOST_OPEN_FILES, |hard| hard.min(MOST_OPEN_FILES));
+    if before.current.is_none_or(|soft| soft >= most) || OPEN_FILES.set(before).is_err() {
+        return Ok(());
+    }
+    let raised = Rlimit {
+        current: Some(most),
+        ..before
+    };
+    Ok(setrlimit(Resource::Nofile, raised)?)
 }
 
 #[cfg(test)]

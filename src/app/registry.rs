@@ -101,8 +101,12 @@ struct Shared {
 }
 
 impl Registry {
-    /// An empty one. `context` is that of the process; each session gets its own with its directory.
+    /// An empty one. `context` is that of the process; each session gets its own with its directory. Raises this process's
+    /// limit of open files, for a kernel takes about 28.
     pub fn new(context: Context, limits: RegistryLimits) -> Self {
+        if let Err(error) = crate::child::raise_open_files() {
+            tracing::warn!(%error, "the limit of open files stays as it is");
+        }
         let registry = Self {
             shared: Arc::new(Shared {
                 context,

@@ -317,6 +317,9 @@ pub struct ProxyArgs {
     /// The real kernel: a name from `sponde kernels`, or the path of a virtual environment or interpreter.
     #[arg(short, long, value_name = "KERNEL", default_value = "python3")]
     pub kernel: String,
+    /// Where the real kernel is, if not here.
+    #[command(flatten)]
+    pub gateway: GatewayArgs,
     /// The connection file that the front end wrote.
     #[arg(short = 'f', long, value_name = "FILE")]
     pub connection_file: PathBuf,

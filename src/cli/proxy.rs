@@ -8,11 +8,12 @@ use tokio::sync::mpsc;
 use super::args::ProxyArgs;
 use super::{Context, filter};
 use crate::app::kernels::kernel_failure;
+use crate::app::remote_kernels::{self, RemoteKernels};
 use crate::app::{kernels, place};
 use crate::cli::exit::Exit;
 use crate::error::{Failure, FailureKind};
 use crate::jupyter::connection::ConnectionInfo;
-use crate::kernel::{Proxy, ProxyAsk, ProxyEnd};
+use crate::kernel::{LaunchOptions, Proxy, ProxyAsk, ProxyEnd};
 use crate::task::{self, Task};
 
 /// Who started us says its process id here, as jupyter_client does for every kernel; `1` means: do not look.
@@ -31,7 +32,11 @@ pub(super) async fn proxy(args: ProxyArgs, context: &Context) -> Result<Exit, Fa
     };
     let text = std::fs::read(&args.connection_file).map_err(|error| unreadable(&error))?;
     let connection = ConnectionInfo::parse(&text).map_err(|error| unreadable(&error))?;
-    let mut kernel = kernels::find_kernel(Some(&args.kernel), context)?;
+    let far = remote_kernels::open(args.gateway.gateway.as_deref(), context).await?;
+    let mut kernel = match &far {
+        Some(far) => far.find(Some(&args.kernel), None)?,
+        None => kernels::find_kernel(Some(&args.kernel), context)?,
+    };
     if kernel.spec.argv.iter().any(|word| word == "kernel-proxy") {
         return Err(Failure::usage(format!(
             "kernel `{}` is a proxy itself",
@@ -40,7 +45,10 @@ pub(super) async fn proxy(args: ProxyArgs, context: &Context) -> Result<Exit, Fa
         .hint("name the real kernel with --kernel"));
     }
     kernel.spec.argv.extend(args.arguments);
-    let options = kernels::launch_options(kernel, place::current_dir(context)?, context);
+    let options = LaunchOptions {
+        gateway: far.as_ref().map(RemoteKernels::options),
+        ..kernels::launch_options(kernel, place::current_dir(context)?, context)
+    };
     let proxy = Proxy::bind(&connection, &options.username)
         .await
         .map_err(|error| Failure::new(FailureKind::Failed, error.to_string()))?;

@@ -7,6 +7,9 @@ macro_rules! embed {
     };
 }
 
+/// What follows the name of a file that is stored compressed.
+pub(super) const COMPRESSED: &str = ".gz";
+
 /// Name below `/assets/`, and what is in it. Sorted.
 pub(super) const ASSETS: &[(&str, &[u8])] = embed![
     "ansi.js",
@@ -32,11 +35,11 @@ pub(super) const ASSETS: &[(&str, &[u8])] = embed![
     "vendor/LICENSE-vega-lite",
     "vendor/hooks.js",
     "vendor/htm.js",
-    "vendor/plotly-cartesian.min.js",
+    "vendor/plotly-cartesian.min.js.gz",
     "vendor/preact.js",
-    "vendor/vega-embed.min.js",
-    "vendor/vega-lite.min.js",
-    "vendor/vega.min.js",
+    "vendor/vega-embed.min.js.gz",
+    "vendor/vega-lite.min.js.gz",
+    "vendor/vega.min.js.gz",
     "vendor/vendor.toml",
 ];
 

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::assets::ASSETS;
+use super::assets::{ASSETS, COMPRESSED};
 use crate::jupyter::mime::{self, MimeBundle};
 
 /// What a frame may do. `host` is how the browser reaches us: an origin that is none has no `'self'`.
@@ -70,7 +70,10 @@ fn starting<'a>(data: &'a MimeBundle, prefix: &str) -> Option<&'a Value> {
 
 /// The library of that name among the page's files.
 fn asset(name: &str) -> Option<&'static str> {
-    ASSETS.iter().map(|(path, _)| *path).find(|path| {
+    let paths = ASSETS
+        .iter()
+        .map(|(path, _)| path.strip_suffix(COMPRESSED).unwrap_or(path));
+    paths.into_iter().find(|path| {
         let file = path.rsplit('/').next().unwrap_or(path);
         file.starts_with(name) && file.rsplit('.').next() == Some("js")
     })

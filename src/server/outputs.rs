@@ -61,15 +61,24 @@ pub(super) async fn types(
     State(shared): State<Arc<Shared>>,
     Path(place): Path<OutputAddress>,
 ) -> Result<Json<OutputTypes>, Problem> {
-    let output = find(&shared, place).await?;
+    let output = find(&shared, place.clone()).await?;
     let types: Vec<OutputType> = match &output {
-        Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => data
-            .iter()
-            .map(|(mime, value)| OutputType {
+        Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
+            let of = |mime: &str, bytes: usize| OutputType {
                 mime: mime.to_owned(),
-                bytes: bytes_of(mime, value).len(),
-            })
-            .collect(),
+                bytes,
+            };
+            let mut types: Vec<OutputType> = data
+                .iter()
+                .map(|(mime, value)| of(mime, bytes_of(mime, value).len()))
+                .collect();
+            for (mime, _) in BESIDE_PLOTS {
+                if let Some(bytes) = beside_plot(&shared, data, place.clone(), mime).await {
+                    types.push(of(mime, bytes.len()));
+                }
+            }
+            types
+        }
         other => vec![OutputType {
             mime: mime::TEXT_PLAIN.to_owned(),
             bytes: plain(other).len(),
@@ -88,10 +97,14 @@ pub(super) async fn bytes(
         return html(&shared, (session, cell, index)).await;
     }
     let name = format!("{cell}-{index}.{}", ending(&wanted));
-    let output = find(&shared, (session, cell, index)).await?;
+    let place = (session, cell, index);
+    let output = find(&shared, place.clone()).await?;
     let bytes = match &output {
         Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
-            data.get(&wanted).map(|value| bytes_of(&wanted, value))
+            match data.get(&wanted) {
+                Some(value) => Some(bytes_of(&wanted, value)),
+                None => beside_plot(&shared, data, place, &wanted).await,
+            }
         }
         other if wanted == mime::TEXT_PLAIN => Some(plain(other).into_bytes()),
         _ => None,
@@ -167,6 +180,24 @@ async fn find(shared: &Shared, (session, cell, index): OutputAddress) -> Result<
         .look(move |transcript| transcript.code(&cell)?.outputs.nth(index))
         .await?;
     found.ok_or_else(|| Problem::not_found("there is no such output"))
+}
+
+/// What is kept in files beside the picture of a plot, and their extensions.
+const BESIDE_PLOTS: [(&str, &str); 2] = [(mime::IMAGE_SVG, "svg"), ("text/csv", "csv")];
+
+/// A plot's vector graphic or data, if it is a plot that has them and `wanted` is one of them.
+async fn beside_plot(
+    shared: &Shared,
+    data: &MimeBundle,
+    (session, cell, index): OutputAddress,
+    wanted: &str,
+) -> Option<Vec<u8>> {
+    let (_, extension) = BESIDE_PLOTS.into_iter().find(|(mime, _)| *mime == wanted)?;
+    if data.contains(wanted) || !data.contains(mime::IMAGE_PNG) {
+        return None;
+    }
+    let live = shared.live(&session).ok()?;
+    live.beside_plot(cell, index, extension).await
 }
 
 /// What a representation is as a file.

@@ -1,19 +1,22 @@
 //! The page's files: embedded, open to everybody, without a secret.
 
+use std::io::Read as _;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    IF_NONE_MATCH, VARY,
 };
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use flate2::read::GzDecoder;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use super::assets::ASSETS;
+use super::assets::{ASSETS, COMPRESSED};
 use super::extract::Path;
 use super::problem::Problem;
 use super::state::Shared;
@@ -67,8 +70,11 @@ pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Json<Health> {
 }
 
 fn file(path: &str, headers: &HeaderMap) -> Result<Response, Problem> {
-    let found = ASSETS.iter().find(|(name, _)| *name == path);
-    let (name, bytes) = found.ok_or_else(|| Problem::not_found("there is no such file"))?;
+    let find = |path: &str| ASSETS.iter().find(|(name, _)| *name == path);
+    let compressed = find(&format!("{path}{COMPRESSED}"));
+    let (name, bytes) = compressed
+        .or_else(|| find(path))
+        .ok_or_else(|| Problem::not_found("there is no such file"))?;
     let tag = format!("\"{}\"", hex(&Sha256::digest(bytes)));
     let fresh = [
         (ETAG.as_str(), tag.as_str()),
@@ -80,8 +86,28 @@ fn file(path: &str, headers: &HeaderMap) -> Result<Response, Problem> {
     if known == Some(tag.as_str()) {
         return Ok((StatusCode::NOT_MODIFIED, fresh).into_response());
     }
-    let kind = [(CONTENT_TYPE, media_type(name))];
-    Ok((fresh, kind, *bytes).into_response())
+    let name = name.strip_suffix(COMPRESSED).unwrap_or(name);
+    let kind = [(CONTENT_TYPE, media_type(name)), (VARY, "accept-encoding")];
+    if compressed.is_none() {
+        return Ok((fresh, kind, *bytes).into_response());
+    }
+    if takes_gzip(headers) {
+        let coding = [(CONTENT_ENCODING, "gzip")];
+        return Ok((fresh, kind, coding, *bytes).into_response());
+    }
+    let mut plain = Vec::new();
+    let read = GzDecoder::new(*bytes).read_to_end(&mut plain);
+    read.map_err(|error| Problem::internal(error.to_string()))?;
+    Ok((fresh, kind, plain).into_response())
+}
+
+/// Whether the client takes what is compressed, as all browsers do.
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(ACCEPT_ENCODING).and_then(|it| it.to_str().ok());
+    accepted.unwrap_or_default().split(',').any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+        name.trim() == "gzip" && weight.trim() != "q=0"
+    })
 }
 
 fn media_type(name: &str) -> &'static str {

@@ -27,6 +27,8 @@ use super::changes::FilesChanged;
 use super::compaction::Compaction;
 use super::limits::{OutputFolderPath, OutputLimits};
 use super::outputs::Outputs;
+use super::visual::Visual;
+use crate::jupyter::nbformat::Output;
 use crate::kernel::Verdict;
 use crate::llm::types::Native;
 pub use accounts::{Accounts, Spent};
@@ -128,6 +130,20 @@ pub struct CodeCell {
     /// What it did to the files of the workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<FilesChanged>,
+}
+
+impl CodeCell {
+    /// The file in which picture, chart or HTML `index` of the outputs is kept, if there is one.
+    pub fn picture(&self, index: usize) -> Option<&OutputFolderPath> {
+        let outputs = self.outputs.to_notebook();
+        let visuals = |outputs: &[Output]| {
+            let data = outputs.iter().filter_map(Output::data);
+            data.filter(|data| Visual::of(data).is_some()).count()
+        };
+        let before = visuals(outputs.get(..index)?);
+        let is_one = visuals(outputs.get(index..=index)?) == 1;
+        self.pictures.get(before).filter(|_| is_one)?.as_ref()
+    }
 }
 
 /// What the model asked to read, and what it got.

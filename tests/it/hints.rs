@@ -147,6 +147,56 @@ async fn the_kernel_says_what_is_near() {
     assert!(last.contains("Text(\"[]\")"), "{last}");
 }
 
+/// Code, and what the model is told of the tables that it made, changed or removed.
+const CHANGES: [(&str, Option<&str>); 9] = [
+    (
+        "import pandas as pd, polars as pl, numpy as np\ndf = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']})\nn = 7",
+        Some("`df` is a new DataFrame, 2 rows, columns 'a', 'b'"),
+    ),
+    ("total = df['a'].sum()", None),
+    ("print(len(df))", None),
+    (
+        "df['c'] = 1.5; df = df[df['a'] > 1]",
+        Some("`df` has 1 rows (before: 2), new columns 'c'"),
+    ),
+    (
+        "df = df.drop(columns='b').astype({'a': float})",
+        Some("`df` has 1 rows, without 'b', now 'a' float64"),
+    ),
+    (
+        "s = df['a']; m = np.zeros((3, 4)); t = pl.from_pandas(df)",
+        Some(
+            "`s` is a new Series, 1 float64; `m` is a new ndarray, 3 x 4 float64; `t` is a new DataFrame, 1 rows, columns 'a', 'c'",
+        ),
+    ),
+    (
+        "w = pd.DataFrame([range(40)])",
+        Some("columns 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 28 more"),
+    ),
+    ("w = 1; del m; 1 / 0", Some("`m`, `w` are gone")),
+    ("x = 1", None),
+];
+
+#[tokio::test]
+async fn the_model_is_told_which_tables_are_new() {
+    let calls = CHANGES.iter().map(|(code, _)| call(code));
+    let replies = calls.chain([Reply::text("Done.")]);
+    let mut session = start_with(ipykernel(), Approval::Never, replies, |options, _| {
+        options.max_steps = 40;
+    });
+    session.submit("go").await;
+    session.turn().await;
+    let prompts = session.model.prompts();
+    assert_eq!(prompts.len(), CHANGES.len() + 1);
+    for ((code, expected), prompt) in CHANGES.iter().zip(prompts.iter().skip(1)) {
+        let told = format!("{:?}", prompt.messages.last().unwrap()).replace("\\'", "'");
+        match expected {
+            Some(words) => assert!(told.contains(words), "{code}: {told}"),
+            None => assert!(!told.contains("Tables in the kernel"), "{code}: {told}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn files_in_a_question_are_told() {
     let replies = [Reply::text("One."), Reply::text("Two.")];

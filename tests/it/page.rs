@@ -183,6 +183,12 @@ async fn a_question_streams_asks_and_shows_a_plot() {
     page.press("Save as PNG").await;
     let saved = browser.downloaded("plot-1.png").await;
     assert!(saved.starts_with(b"\x89PNG"), "no PNG");
+    page.press("Save as SVG").await;
+    let graphic = String::from_utf8(browser.downloaded("plot-1.svg").await).unwrap();
+    assert!(graphic.contains("<svg"), "{graphic}");
+    page.press("Save its data as CSV").await;
+    let data = String::from_utf8(browser.downloaded("plot-1.csv").await).unwrap();
+    assert_eq!(data.lines().last(), Some("1,,line,,,,2.0,9"), "{data}");
     // The notebook.
     page.press("More").await;
     page.press("Save notebook (.ipynb)").await;
@@ -848,11 +854,11 @@ async fn the_page_can_be_read_in_all_colours_and_sizes() {
     };
     let pictures = std::env::var_os("SPONDE_PICTURES").map(PathBuf::from);
     let look = "import pandas as pd\n\nweather = pd.read_csv(\"weather.csv\", parse_dates=[\"date\"])\nweather[\"month\"] = weather[\"date\"].dt.month\nprint(f\"{len(weather)} rows, {weather['city'].nunique()} cities\")\nweather";
-    let draw = "import matplotlib.pyplot as plt\n\nmonthly = weather.groupby([\"month\", \"city\"])[\"high\"].mean().unstack()\nax = monthly.plot(figsize=(7, 2.8), lw=2)\nax.set_ylabel(\"mean high, °C\")\nplt.show()";
+    let draw = "import matplotlib.pyplot as plt\n\nmonthly = weather.groupby([\"month\", \"city\"])[\"high\"].mean().unstack()\nax = monthly.plot(figsize=(7, 2.8), lw=2)\nax.set_ylabel(\"mean high, °C\")\nplt.show()\nprint(monthly.loc[[1, 7]].round(1))";
     let mock = Aimock::start(&json!([
         {"match": {"turnIndex": 0}, "response": call("I'll load `weather.csv` and look at the first rows.\n", look)},
         {"match": {"turnIndex": 1}, "response": call("Two cities, one row a day. Now the monthly mean of each.\n", draw)},
-        {"match": {"turnIndex": 2}, "response": {"content": "**New York is warmer from May to September**, and colder in winter:\n\n| | Seattle | New York |\n|---|--:|--:|\n| January | 8.2 °C | 3.9 °C |\n| July | 25.1 °C | 29.8 °C |\n\nThe curves cross in April and in October.\n"}},
+        {"match": {"turnIndex": 2}, "response": {"content": "**New York is warmer from April to October**, and colder in winter:\n\n| | Seattle | New York |\n|---|--:|--:|\n| January | 8.1 °C | 4.0 °C |\n| July | 24.9 °C | 29.7 °C |\n\nThe curves cross in April and in October.\n"}},
     ]))
     .await;
     let sponde = Sponde::new().with_model(&mock);
@@ -962,4 +968,55 @@ impl Walk<'_> {
             }
         }
     }
+}
+
+/// A plan is written, changed and carried out, and the questions that could follow are asked with one press.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_is_approved_and_questions_follow() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let words = |text: &str| json!({"content": text});
+    let answers = [
+        words("1. Load it\n2. Sum it"),
+        words("1. Sum only"),
+        call("So I sum.", "print('sum', 6 * 7)"),
+        words("It is **42**."),
+        words("1. Which part is the largest?\n2. Why?"),
+    ];
+    let by_turn = answers.iter().enumerate();
+    let by_turn =
+        by_turn.map(|(turn, answer)| json!({"match": {"turnIndex": turn}, "response": answer}));
+    // Suggestions are no turn of the conversation.
+    let why = json!({"match": {"userMessage": "Why?"}, "response": words("Because.")});
+    let fixtures: Vec<Value> = std::iter::once(why).chain(by_turn).collect();
+    let mock = Aimock::start(&json!(fixtures)).await;
+    let sponde = Sponde::new().with_model(&mock);
+    let server = Server::start(&sponde, &port_zero());
+    let mut page = browser.open(&server.url).await;
+    page.sees("What would you like to find out?").await;
+    page.press("Plan").await;
+    page.write("Sum it").await;
+    page.key("Enter").await;
+    page.sees("Carry this plan out?").await;
+    assert!(page.eval("!document.querySelector('article.code')").await == true);
+    page.click("[aria-label='Carry the plan out?'] input").await;
+    page.write("leave the first step out").await;
+    page.press("Plan again").await;
+    page.sees("Sum only").await;
+    page.press("Carry it out").await;
+    page.sees("sum 42").await;
+    page.until("document.querySelector('.model strong')?.innerText === '42'")
+        .await;
+    page.press("More").await;
+    page.press("Suggest questions").await;
+    page.press("Why?").await;
+    page.sees("Because.").await;
+    assert!(
+        page.eval("document.querySelector('[aria-label=\"What to write\"] [aria-checked=true]').innerText === 'Ask'")
+            .await
+            == true
+    );
+    assert_is_clean(&mut page, &server).await;
+    mock.stop().await;
 }

@@ -397,6 +397,12 @@ impl Session {
             self.tell_died(&reason.to_string());
         }
         let nudge = self.check_cell(&cell, &verdict).await;
+        let tables = self.tell_tables(&cell).await;
+        // One hint a cell.
+        let nudge = nudge.map(|words| match tables {
+            Some(tables) => format!("{words}\n{tables}"),
+            None => words,
+        });
         self.drive(Input::Ran { verdict, nudge }).await;
     }
 

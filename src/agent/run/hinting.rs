@@ -7,6 +7,8 @@ use super::{Coaching, Edit, ExecuteOptions, Session, Verdict, guidance, random_c
 use crate::kernel::stdout_of;
 use crate::session::sql;
 
+/// Prints what tables are new, changed or gone since it was asked last.
+const CHANGES: &str = include_str!("../prompts/changes.py");
 /// Prints one line of facts, or nothing.
 const LOOK: &str = include_str!("../prompts/hint.py");
 /// How long that may take.
@@ -43,30 +45,60 @@ impl Session {
         });
     }
 
+    /// Tells the model which tables a cell has made, changed or removed: names, rows and columns, and only what is new.
+    /// A small model is not told, for it takes them for the answer. Returns the words.
+    pub(super) async fn tell_tables(&mut self, cell: &str) -> Option<String> {
+        if self.options.coaching != Coaching::Off {
+            return None;
+        }
+        let source = self.python_source(cell)?;
+        if !source.contains('=') && !source.contains("del ") {
+            return None;
+        }
+        let words = self.ask_python(CHANGES.to_owned()).await?;
+        let text = format!("Tables in the kernel: {words}");
+        self.edit(Edit::Hint {
+            cell: cell.to_owned(),
+            text: text.clone(),
+        });
+        Some(text)
+    }
+
     /// What the kernel of the latest cell can say about it.
     pub(super) async fn live_hint(&mut self, cell: &str, verdict: &Verdict) -> Option<String> {
-        let source = self.transcript.cell(cell)?.source.clone();
+        let source = self.python_source(cell)?;
         let failed = match verdict {
             Verdict::Error { .. } => true,
             Verdict::Ok if DOUBTFUL.iter().any(|it| source.contains(it)) => false,
             _ => return None,
         };
-        let language = self.transcript.code(cell)?.language.clone();
-        let language = language.unwrap_or_else(|| self.language());
-        if !language.eq_ignore_ascii_case("python") || sql::is_cell(&source) {
-            return None;
-        }
-        let kernel = self.kernels.ready(self.cells.current)?.clone();
         let request = serde_json::json!([source, failed]).to_string();
         // A string of JSON is one of Python.
         let request = serde_json::Value::String(request);
-        let code = format!("_sponde_request = {request}\n{LOOK}");
+        let words = self
+            .ask_python(format!("_sponde_request = {request}\n{LOOK}"))
+            .await?;
+        Some(format!("From the kernel: {words}"))
+    }
+
+    /// The code of a cell, if it is Python and nothing else.
+    fn python_source(&self, cell: &str) -> Option<String> {
+        let source = self.transcript.cell(cell)?.source.clone();
+        let language = self.transcript.code(cell)?.language.clone();
+        let language = language.unwrap_or_else(|| self.language());
+        let is_python = language.eq_ignore_ascii_case("python") && !sql::is_cell(&source);
+        is_python.then_some(source)
+    }
+
+    /// What code of ours prints in the kernel of the latest cell, if it prints anything.
+    async fn ask_python(&mut self, code: String) -> Option<String> {
+        let kernel = self.kernels.ready(self.cells.current)?.clone();
         let options = ExecuteOptions::aside(code, WITHIN);
         let (outputs, _) = kernel.execute(options).await.ok()?.collect().await;
         let text = stdout_of(outputs);
         let text = text.trim();
         let end = text.floor_char_boundary(MOST);
-        let words = text.get(..end).filter(|words| !words.is_empty())?;
-        Some(format!("From the kernel: {words}"))
+        let words = text.get(..end).filter(|words| !words.is_empty());
+        words.map(str::to_owned)
     }
 }

@@ -10,7 +10,11 @@ use super::{Slot, lock};
 use crate::agent::KernelOffer;
 use crate::agent::asides::Asides;
 use crate::agent::stream::SessionHandle;
-use crate::app::Session;
+use crate::app::{Session, files};
+use crate::session::Transcript;
+
+/// Bytes of a plot's vector graphic, or of its data.
+const MOST_BESIDE_PLOT: u64 = 64 << 20;
 
 /// A session that runs in this process.
 pub struct LiveSession {
@@ -57,6 +61,25 @@ impl LiveSession {
     /// Reaches it.
     pub fn handle(&self) -> &SessionHandle {
         &self.handle
+    }
+
+    /// What lies beside the file of a plot: the same as `svg`, or its data as `csv`.
+    pub async fn beside_plot(
+        &self,
+        cell: String,
+        output: usize,
+        extension: &'static str,
+    ) -> Option<Vec<u8>> {
+        let look = move |transcript: &Transcript| {
+            let place = transcript.code(&cell)?.picture(output)?;
+            Some(place.beside_notebook.clone())
+        };
+        let place = self.handle.look(look).await.ok()??;
+        let path = self.notebook.with_file_name(place);
+        let path = path.with_extension(extension);
+        // Code can have put anything there.
+        let read = move || files::read(&path, MOST_BESIDE_PLOT).ok();
+        tokio::task::spawn_blocking(read).await.ok()?
     }
 
     /// What it is doing, as far as was seen.

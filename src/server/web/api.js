@@ -36,6 +36,9 @@ export const post = async (path, body) => {
 const part = encodeURIComponent;
 const query = (values) => new URLSearchParams(Object.entries(values).filter(([, value]) => value !== undefined && value !== "" && value !== null));
 
+/** The command for what a person wrote as a question, as one to be planned first, or as code. */
+export const written = (text, what) => ({ ask: { command: "submit", text }, plan: { command: "plan", text }, code: { command: "run", code: text } })[what];
+
 /** One session's routes. */
 export function routes(id) {
   const base = `sessions/${part(id)}`;
@@ -48,6 +51,7 @@ export function routes(id) {
     command: (command) => post(`${base}/commands`, { ...command, key: crypto.randomUUID?.() ?? String(Math.random()), as: NAME }),
     events: (after) => `api/${base}/events?${query({ after, as: NAME })}`,
     output: (cell, n, mime) => `api/${output(cell, n)}/${part(mime)}`,
+    types: (cell, n) => read(output(cell, n)),
     html: (cell, n) => read(`${output(cell, n)}/html`),
     variables: () => read(`${base}/variables`),
     rows: (name, window) => read(`${frame(name)}?${query(window)}`),

@@ -1,6 +1,6 @@
 // The page: login, which session is shown, and its frame.
 
-import { auth, post, read } from "./api.js";
+import { auth, post, read, written } from "./api.js";
 import { Conversation } from "./cells.js";
 import { Composer } from "./composer.js";
 import { Live } from "./live.js";
@@ -94,7 +94,7 @@ function Session({ id, facts, onMenu, onGone, dropped }) {
   dropped.current = take;
   const send = async (text, what) => {
     isAtEnd.current = true;
-    await live.to.command(what === "ask" ? { command: "submit", text } : { command: "run", code: text });
+    await live.to.command(written(text, what));
   };
   const stop = () => attempt(() => live.to.command({ command: "interrupt" }));
   const change = (next) => { setView(next); keep("view", next); setMode(next === "notebook" ? "code" : "ask"); };
@@ -117,6 +117,7 @@ function Session({ id, facts, onMenu, onGone, dropped }) {
       <${Tool} icon="undo" label="Undo the last turn" disabled=${isBusy || !session.cells.length} onClick=${() => undo(live, { turns: 1 })} />
       <${Menu} label="More" icon="more" items=${[
         { text: view === "chat" ? "Notebook view" : "Chat view", act: () => change(view === "chat" ? "notebook" : "chat") },
+        { text: "Suggest questions", disabled: isBusy || !session.model, act: () => attempt(() => live.to.command({ command: "suggest" })) },
         { text: "Go back to…", act: () => setPanel("history") },
         { text: "Fork this session", act: () => fork(id) },
         { text: "Restart kernel", act: () => confirm("Start the kernel anew? All its variables are lost.") && attempt(() => live.to.command({ command: "restart_kernel" })) },

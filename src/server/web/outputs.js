@@ -86,6 +86,20 @@ async function rastered(source) {
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 }
 
+/** A plot, as vector graphic and as data too: those are kept in files once the cell has ended. */
+function Plot({ types, isRunning, ...picture }) {
+  const [kept, setKept] = useState({});
+  useEffect(() => {
+    let isOld = false;
+    if (!isRunning && picture.mime === "image/png") {
+      const far = (found) => Object.fromEntries(found.types.map((it) => [it.mime, { large: it.bytes }]));
+      types().then((found) => !isOld && setKept(far(found)), () => {});
+    }
+    return () => { isOld = true; };
+  }, [isRunning, picture.mime]);
+  return html`<${Picture} ...${picture} bundle=${{ ...kept, ...picture.bundle }} />`;
+}
+
 function Picture({ mime, data, bundle, far, number, metadata }) {
   const [isLarge, setLarge] = useState(false);
   const source = address(mime, data, far);
@@ -96,6 +110,7 @@ function Picture({ mime, data, bundle, far, number, metadata }) {
     const blob = has !== undefined ? await blobOf(kind, has, far) : await rastered(source);
     saveAs(blob, `${name}.${kind === "image/svg+xml" ? "svg" : "png"}`);
   });
+  const saveData = () => attempt(async () => saveAs(await (await fetch(far("text/csv"))).blob(), `${name}.csv`));
   const copy = () => attempt(async () => {
     await navigator.clipboard.write([new ClipboardItem({ "image/png": mime === "image/png" ? blobOf(mime, data, far) : rastered(source) })]);
     toast("Picture copied");
@@ -109,6 +124,7 @@ function Picture({ mime, data, bundle, far, number, metadata }) {
       <${Tool} icon="copy" label="Copy picture" onClick=${copy} />
       <${Tool} icon="save" label="Save as PNG" onClick=${() => saveImage("image/png")}>PNG<//>
       ${bundle["image/svg+xml"] !== undefined && html`<${Tool} icon="save" label="Save as SVG" onClick=${() => saveImage("image/svg+xml")}>SVG<//>`}
+      ${bundle["text/csv"] !== undefined && html`<${Tool} icon="table" label="Save its data as CSV" onClick=${saveData}>CSV<//>`}
     </div>
     ${isLarge && html`<${Dialog} title=${alt} wide onClose=${() => setLarge(false)}><div class="lightbox">${image()}</div><//>`}
   </figure>`;
@@ -154,7 +170,7 @@ function frameName(source) {
   return /^([A-Za-z_]\w*)(\.(head|tail|sample)\(\d*\))?;?$/.exec(last)?.[1] ?? null;
 }
 
-function Bundle({ live, cell, n, item, source, number }) {
+function Bundle({ live, cell, n, item, isRunning, source, number }) {
   const { data, metadata } = item.output;
   const [grid, setGrid] = useState(null);
   const far = (mime) => live.to.output(cell, n, mime);
@@ -172,7 +188,7 @@ function Bundle({ live, cell, n, item, source, number }) {
       ${table && (data["text/html"].large || String(data["text/html"]).includes("<table")) && html`<button type="button" class="link explore" onClick=${() => setGrid(table)}><${Icon} name="table" />Explore <code>${table}</code></button>`}
       ${grid && html`<${Grid} live=${live} name=${grid} onClose=${() => setGrid(null)} />`}`;
   }
-  if (picture) return html`<${Picture} key=${item.rev} mime=${picture} data=${data[picture]} bundle=${data} far=${far} number=${number} metadata=${metadata} />`;
+  if (picture) return html`<${Plot} key=${item.rev} mime=${picture} data=${data[picture]} bundle=${data} far=${far} number=${number} metadata=${metadata} isRunning=${isRunning} types=${() => live.to.types(cell, n)} />`;
   if (types.includes("text/markdown") || types.includes("text/latex")) {
     return html`<${Rich} live=${live} cell=${cell} n=${n} rev=${item.rev} fallback=${asText} />`;
   }
@@ -191,7 +207,7 @@ const Output = memo(({ live, cell, n, item, isRunning, source, number }) => {
   if (output.output_type === "error") return html`<${Traceback} output=${output} />`;
   if (output.output_type === "stream") return html`<${Text} item=${{ shown: [output.text].flat().join("") }} kind="stdout" label="Output" />`;
   if (!output.data) return html`<p class="remark">(an output of a kind that is not known here)</p>`;
-  return html`<${Bundle} live=${live} cell=${cell} n=${n} item=${item} source=${source} number=${number} />`;
+  return html`<${Bundle} live=${live} cell=${cell} n=${n} item=${item} isRunning=${isRunning} source=${source} number=${number} />`;
 });
 
 /** All outputs of a cell. */

@@ -1,6 +1,6 @@
 // The list of sessions, and the page on which one begins.
 
-import { post, read, request, routes } from "./api.js";
+import { post, read, request, routes, written } from "./api.js";
 import { Composer } from "./composer.js";
 import { Icon, Tool, attempt, html, size, toast, useEffect, useRef, useState, when } from "./ui.js";
 
@@ -88,11 +88,11 @@ export function Home({ dropped, onDropped, isFirst }) {
     let words = text;
     if (dropped.length) {
       await to.drop(dropped);
-      if (what === "ask" && !dropped.some((it) => text.includes(it.name))) words = `${text}\n\nFiles: ${dropped.map((it) => `\`${it.name}\``).join(", ")}`;
+      if (what !== "code" && !dropped.some((it) => text.includes(it.name))) words = `${text}\n\nFiles: ${dropped.map((it) => `\`${it.name}\``).join(", ")}`;
       onDropped([]);
     }
     open(id);
-    await to.command(what === "ask" ? { command: "submit", text: words } : { command: "run", code: text });
+    await to.command(written(what === "code" ? text : words, what));
   };
   const choose = (value) => { setModel(value); localStorage.setItem("sponde.model", value); };
   const chooser = (label, value, set, options) => options.length > 0 && html`<label class="choose"><span class="hidden">${label}</span>

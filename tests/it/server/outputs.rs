@@ -155,3 +155,91 @@ async fn outputs_by_type_with_ranges_and_as_safe_html() {
     assert_eq!(server.get(&format!("{session}/notebook.exe")).await.0, 404);
     server.end();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plot_is_a_vector_graphic_and_data_too() {
+    let (_model, sponde) = with_model([]).await;
+    let server = Server::start(&sponde, &[]);
+    let session = server.session(json!({})).await;
+    let code =
+        "import matplotlib.pyplot as plt\nprint('drawn')\nplt.plot([1, 2], [3, 5])\nplt.show()";
+    let mut events = server.events(&session, "").await;
+    let cell = server.run(&session, code).await;
+    events.until(|item| item["event"] == "turn_finished").await;
+    let outputs = format!("{session}/cells/{cell}/outputs");
+    let types = |answer: &serde_json::Value| {
+        let types = answer["types"].as_array().unwrap().iter();
+        let names = types.map(|it| it["mime"].as_str().unwrap().to_owned());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    };
+    let plot = async || types(&server.get(&format!("{outputs}/1")).await.1);
+    assert_eq!(
+        plot().await,
+        ["image/png", "image/svg+xml", "text/csv", "text/plain"]
+    );
+    assert_eq!(
+        types(&server.get(&format!("{outputs}/0")).await.1),
+        ["text/plain"]
+    );
+    let fetch = async |mime: &str| {
+        let path = format!("{outputs}/1/{}", mime.replace('/', "%2F"));
+        let response = server.request(Method::GET, &path).send().await.unwrap();
+        let status = response.status().as_u16();
+        let policy = response.headers().get("content-security-policy").cloned();
+        (status, policy, response.text().await.unwrap())
+    };
+    let (status, policy, graphic) = fetch("image/svg+xml").await;
+    assert_eq!(status, 200);
+    assert!(policy.unwrap().to_str().unwrap().contains("sandbox"));
+    assert!(graphic.contains("<svg"), "{graphic}");
+    let (status, _, data) = fetch("text/csv").await;
+    assert_eq!(status, 200);
+    assert!(data.lines().last().unwrap().ends_with(",2,5"), "{data}");
+    // Code that puts a link in its place gets nothing out.
+    let (_, sessions) = server.get("/api/sessions").await;
+    let notebook = sessions["live"][0]["notebook"].as_str().unwrap();
+    let notebook = std::path::PathBuf::from(notebook);
+    let stem = notebook.file_stem().unwrap().to_str().unwrap().to_owned();
+    let folder = notebook.with_file_name(format!("{stem}_files"));
+    let secret = sponde.write("secret", "hunter2");
+    let graphic = folder.join("plot-1.svg");
+    std::fs::remove_file(&graphic).unwrap();
+    std::os::unix::fs::symlink(secret, graphic).unwrap();
+    assert_eq!(plot().await, ["image/png", "text/csv", "text/plain"]);
+    assert_eq!(fetch("image/svg+xml").await.0, 404);
+    assert_eq!(server.end().code, Some(0));
+}
+
+/// What is stored compressed is sent so to clients that take it, and the file itself to others.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_files_of_the_page_are_sent_compressed() {
+    use std::io::Read as _;
+
+    let (_model, sponde) = with_model([]).await;
+    let server = Server::start(&sponde, &[]);
+    let fetch = async |accepted: &str| {
+        let request = server.bare(Method::GET, "/assets/vendor/vega.min.js");
+        let request = request.header("accept-encoding", accepted);
+        let response = request.send().await.unwrap();
+        assert_eq!(
+            response.headers()["content-type"],
+            "text/javascript; charset=utf-8"
+        );
+        let coding = response.headers().get("content-encoding").cloned();
+        let coding = coding.map(|it| it.to_str().unwrap().to_owned());
+        (coding, response.bytes().await.unwrap())
+    };
+    let (coding, compressed) = fetch("br, gzip;q=0.8").await;
+    assert_eq!(coding.as_deref(), Some("gzip"));
+    let (coding, plain) = fetch("gzip;q=0, br").await;
+    assert_eq!(coding, None);
+    let mut text = Vec::new();
+    flate2::read::GzDecoder::new(&*compressed)
+        .read_to_end(&mut text)
+        .unwrap();
+    assert_eq!(text, plain);
+    assert!(plain.len() > 500_000 && compressed.len() * 2 < plain.len());
+    assert_eq!(server.end().code, Some(0));
+}

@@ -172,6 +172,60 @@ async fn jupyter_server_reaches_us_as_its_gateway() {
     assert_eq!(server.end().code, Some(0));
 }
 
+/// Clients that know connection files only, nbclient and jupyter console: their kernel is `sponde kernel-proxy --gateway`.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_of_local_kernels_reach_us_by_a_kernelspec() {
+    let (_model, sponde) = with_model([]).await;
+    let server = Server::start(&sponde, &[]);
+    let far = json!({
+        "argv": [
+            assert_cmd::cargo::cargo_bin!("sponde"), "kernel-proxy", "--kernel", "python3",
+            "--gateway", format!("{}/jupyter", server.base), "-f", "{connection_file}",
+        ],
+        "env": {"SPONDE_GATEWAY_TOKEN": server.token},
+        "display_name": "Python 3 of a server",
+        "language": "python",
+    });
+    sponde.add_kernelspec("far", &far.to_string());
+    let output = tokio::task::block_in_place(|| {
+        Command::new("timeout")
+            .args(["240"])
+            .arg(tools().join("python/bin/python"))
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/jupyter/proxied.py"))
+            .env("HOME", sponde.path(""))
+            .env("JUPYTER_PATH", sponde.path("../data/jupyter"))
+            .env("JUPYTER_PLATFORM_DIRS", "1")
+            .env(
+                "JUPYTER_RUNTIME_DIR",
+                sponde.path("../data/jupyter/runtime"),
+            )
+            .env_remove("http_proxy")
+            .output()
+            .unwrap()
+    });
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        seen,
+        json!({
+            "nbclient": [
+                ["sum 23\n"],
+                [["image/png", "text/plain"]],
+                ["begun\n", "KeyboardInterrupt"],
+                [["text/plain"]],
+            ],
+            "console": {"sum 23": true, "KeyboardInterrupt": true, "kept 42": true},
+            "picture": "PNG",
+            "status": 0,
+        }),
+        "{errors}"
+    );
+    let (_, kernels) = server.get("/jupyter/api/kernels").await;
+    assert_eq!(kernels, json!([]), "its kernels end with its clients");
+    assert_eq!(server.end().code, Some(0));
+}
+
 /// JupyterLab's page in a browser, whose kernels are ours: cells run, there is a plot, and an endless cell is stopped.
 #[tokio::test(flavor = "multi_thread")]
 async fn jupyterlab_runs_notebooks_with_our_kernels() {
