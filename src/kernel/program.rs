@@ -8,6 +8,9 @@ use super::launch::environment;
 use super::sandbox::{self, CommandError, Sandbox};
 use super::source::KernelSource;
 
+/// Names and values.
+type Variables = [(String, String)];
+
 /// `argv` in `cwd` with what the code of `kernel` can see and do. `base` is the environment to start from, without whose
 /// secrets it runs; `more` are variables that it gets as they are.
 ///
@@ -17,7 +20,7 @@ pub fn command_beside(
     kernel: &KernelSource,
     sandbox: &Sandbox,
     argv: &[String],
-    (base, more): (&[(String, String)], &[(String, String)]),
+    (base, more): (&Variables, &Variables),
     cwd: &Path,
 ) -> Result<Command, CommandError> {
     let mut env = environment(base, kernel);

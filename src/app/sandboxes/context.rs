@@ -126,21 +126,18 @@ impl CodeContext {
 
     /// Its kernel, which is started and told what it needs.
     pub(super) async fn ready(&self, is_taught: &mut bool) -> Result<Kernel, ContextError> {
-        let kernel = match self.kernel() {
-            Some(kernel) => {
-                if matches!(kernel.state(), KernelState::Dead(_)) {
-                    *is_taught = false;
-                    kernel.restart().await?;
-                }
-                kernel
-            }
-            None => {
+        let kernel = if let Some(kernel) = self.kernel() {
+            if matches!(kernel.state(), KernelState::Dead(_)) {
                 *is_taught = false;
-                let options = self.machine.launch_options(self.source.clone());
-                let kernel = Kernel::launch(options).await?;
-                *lock(&self.kernel) = Some(kernel.clone());
-                kernel
+                kernel.restart().await?;
             }
+            kernel
+        } else {
+            *is_taught = false;
+            let options = self.machine.launch_options(self.source.clone());
+            let kernel = Kernel::launch(options).await?;
+            *lock(&self.kernel) = Some(kernel.clone());
+            kernel
         };
         if !*is_taught {
             self.teach(&kernel).await?;

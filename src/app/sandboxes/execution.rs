@@ -11,7 +11,7 @@ use super::language::check_variables;
 use crate::jupyter::mime::MimeBundle;
 use crate::kernel::{
     ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, KernelState, OutputEvent,
-    Verdict,
+    Verdict, plain_traceback,
 };
 use crate::task;
 
@@ -212,13 +212,13 @@ async fn ended(verdict: Verdict, telling: &mut Telling) -> bool {
         Verdict::Interrupted => {
             telling
                 .fail("Interrupted", "the code was interrupted")
-                .await
+                .await;
         }
         Verdict::TimedOut => telling.fail("TimeoutError", "the code's time was up").await,
         Verdict::Aborted => {
             telling
                 .fail("ExecutionAborted", "Execution was aborted")
-                .await
+                .await;
         }
         Verdict::KernelDied(reason) => {
             tracing::info!(%reason, "the kernel of a context died");
@@ -247,10 +247,10 @@ async fn abandon(kernel: &Kernel, mut execution: Execution) -> bool {
                 }
             }
         };
-        match timeout(AGAIN, ending).await {
-            Ok(verdict) => return !matches!(verdict, Some(Verdict::KernelDied(_))),
-            Err(_) => tracing::info!("abandoned code goes on and is interrupted again"),
+        if let Ok(verdict) = timeout(AGAIN, ending).await {
+            return !matches!(verdict, Some(Verdict::KernelDied(_)));
         }
+        tracing::info!("abandoned code goes on and is interrupted again");
     }
     if let Err(error) = kernel.restart().await {
         tracing::warn!(%error, "a kernel with abandoned code could not be started anew");

@@ -299,7 +299,7 @@ impl Files {
 
     fn entry(&self, place: &Place, at: &Path, found: &Metadata) -> Entry {
         let shown = place.shown();
-        let target = found.is_symlink().then(|| self.target(place, at)).flatten();
+        let target = found.is_symlink().then(|| target(place, at)).flatten();
         // Of a link within the sandbox what it leads to counts.
         let behind = target.as_deref().and_then(|it| self.machine.place(it));
         let behind = behind.and_then(|it| {
@@ -326,28 +326,6 @@ impl Files {
                 BTreeMap::new()
             },
         }
-    }
-
-    /// Where a link leads, if that is plain to see.
-    fn target(&self, place: &Place, at: &Path) -> Option<String> {
-        let target = std::fs::read_link(at).ok()?;
-        let target = target.to_str()?;
-        if target.starts_with('/') {
-            return Some(target.to_owned());
-        }
-        let shown = place.shown();
-        let (dir, _) = shown.rsplit_once('/')?;
-        let mut parts: Vec<&str> = dir.split('/').collect();
-        for part in target.split('/') {
-            match part {
-                "" | "." => {}
-                ".." => {
-                    parts.pop();
-                }
-                part => parts.push(part),
-            }
-        }
-        Some(parts.join("/"))
     }
 }
 
@@ -405,6 +383,28 @@ fn at(place: &Place) -> Result<At, FileError> {
         path: folder.file(),
         _folder: Some(folder),
     })
+}
+
+/// Where a link leads, if that is plain to see.
+fn target(place: &Place, at: &Path) -> Option<String> {
+    let target = std::fs::read_link(at).ok()?;
+    let target = target.to_str()?;
+    if target.starts_with('/') {
+        return Some(target.to_owned());
+    }
+    let shown = place.shown();
+    let (dir, _) = shown.rsplit_once('/')?;
+    let mut parts: Vec<&str> = dir.split('/').collect();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
 }
 
 /// What a program remembers of a file, which is its extended attributes.

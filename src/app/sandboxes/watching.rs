@@ -212,6 +212,7 @@ mod tests {
 
     #[test]
     fn two_looks_say_what_has_happened() {
+        use ChangeType::{Created, Permissions, Removed, Renamed, Written};
         use EntryType::{Directory, File};
         let before = look(&[
             ("dir", Directory, 1, 0, 0o755),
@@ -231,7 +232,6 @@ mod tests {
         ]);
         let found = changes(&before, &now);
         let found: Vec<_> = found.iter().map(|it| (it.what, it.name.as_str())).collect();
-        use ChangeType::{Created, Permissions, Removed, Renamed, Written};
         assert_eq!(
             found,
             [

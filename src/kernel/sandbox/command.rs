@@ -6,6 +6,7 @@ use tokio::process::Command;
 
 use super::bubblewrap::{self, Inside, PROGRAM};
 use super::confine::{How, Order};
+use super::guest;
 use super::net::Network;
 use super::open::{check, environment, reach};
 use super::policy::Confinement;
@@ -45,12 +46,11 @@ pub(in crate::kernel) fn confined(
     check(confinement, &view).map_err(refused)?;
     let cage = confinement.tier.cage();
     let own = confinement.guest.as_ref().map(|it| it.tmp.clone());
-    let (home, temporary) = match cage {
-        Some(_) => (PathBuf::from(OWN), PathBuf::from("/tmp")),
-        None => {
-            let own = own.unwrap_or_else(|| cwd.to_owned());
-            (own.clone(), own)
-        }
+    let (home, temporary) = if cage.is_some() {
+        (PathBuf::from(OWN), PathBuf::from(guest::TMP))
+    } else {
+        let own = own.unwrap_or_else(|| cwd.to_owned());
+        (own.clone(), own)
     };
     let env = environment(env, &view, &home, &temporary, confinement, cage);
     let order = |how, internet| {
