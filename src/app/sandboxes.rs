@@ -17,7 +17,7 @@ mod watching;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::Semaphore;
@@ -35,6 +35,12 @@ pub use process::{
 };
 pub use sandbox::{ProgramSandbox, SandboxState};
 pub use watching::{Change, ChangeType, Watch, Watches};
+
+/// What the directories of this process are below: its number, and what no other process has.
+static RUN: LazyLock<String> = LazyLock::new(|| {
+    let run = uuid::Uuid::new_v4().simple();
+    format!("{}-{run}", std::process::id())
+});
 
 /// How long a sandbox may live at a time.
 pub const LONGEST: Duration = Duration::from_hours(24);
@@ -104,7 +110,7 @@ impl Sandboxes {
     /// Like sessions with `settings`, at most `most` at a time.
     pub fn new(context: Context, settings: SessionSettings, most: usize) -> Self {
         let dir = context.paths.data.join("sandboxes");
-        let root = dir.join(std::process::id().to_string());
+        let root = dir.join(&*RUN);
         // Nobody waits for it, and what fails is tried by the next process.
         drop(tokio::task::spawn_blocking(move || remove_stale(&dir)));
         Self {
@@ -234,12 +240,22 @@ impl Sandboxes {
 
 /// Removes the directories of sandboxes of processes that were killed.
 fn remove_stale(dir: &Path) {
+    let own = rustix::process::getpid();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let process = name.to_str().and_then(|it| it.parse().ok());
-        if let Some(process) = process.and_then(rustix::process::Pid::from_raw)
-            && rustix::process::test_kill_process(process) == Err(rustix::io::Errno::SRCH)
-        {
+        let process = name
+            .to_str()
+            .and_then(|it| it.split_once('-')?.0.parse().ok());
+        let Some(process) = process.and_then(rustix::process::Pid::from_raw) else {
+            continue;
+        };
+        // A container's next process may have the number of the one before.
+        let is_gone = if process == own {
+            name.to_str() != Some(&*RUN)
+        } else {
+            rustix::process::test_kill_process(process) == Err(rustix::io::Errno::SRCH)
+        };
+        if is_gone {
             remove(&entry.path());
         }
     }
