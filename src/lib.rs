@@ -12,6 +12,8 @@ pub mod kernel;
 pub mod llm;
 pub mod mcp;
 
+pub mod acp;
+
 pub mod session;
 
 pub mod export;
@@ -32,4 +34,5 @@ pub mod error;
 pub mod fuzz;
 pub mod paths;
 mod program;
+pub mod rpc;
 mod task;

@@ -19,6 +19,8 @@ use plan::Planning;
 
 /// How often the same code may fail in the same way.
 const SAME_FAILURE: u32 = 3;
+/// What the model is told of code that a person never wants to run.
+const NEVER: &str = "neither this nor anything like it in this session";
 /// How often in one turn something missing is pointed out to the model.
 const NUDGES: u32 = 3;
 
@@ -328,6 +330,19 @@ impl Turn {
                     }
                     Action::Ask | Action::Allow => {}
                 }
+            }
+            Decision::Never => {
+                let first = queue.pop_front();
+                if let Some(Call {
+                    analysis, language, ..
+                }) = first
+                {
+                    self.policy.never(&analysis, &language);
+                }
+                let reason = Some(NEVER.to_owned());
+                effects.push(Effect::Decline { cell, reason });
+                effects.extend(skip_all(queue, "the user declined the code before it"));
+                return self.sample(effects);
             }
             Decision::Decline { reason } => {
                 queue.pop_front();

@@ -6,6 +6,7 @@
 
 pub mod answer;
 pub mod attach;
+pub mod attachments;
 pub mod audit;
 pub mod configured;
 pub mod databases;

@@ -1,5 +1,6 @@
 //! The command line, as clap parses it. Nothing is decided here.
 
+mod acp;
 mod ask;
 mod audit;
 mod kernels;
@@ -21,6 +22,7 @@ use crate::app::{Lifetime, ModelAt, SessionSettings};
 use crate::error::Failure;
 use crate::llm::mode::CodeMode;
 
+pub use acp::{AcpArgs, AcpCommand};
 pub use ask::{AnswerArgs, AskArgs};
 pub use audit::{AuditArgs, AuditCommand, AuditFormat};
 pub use kernels::{InstallArgs, KernelsArgs, KernelsCommand, ProbeArgs};
@@ -133,6 +135,8 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Serve sessions to a program that speaks the Model Context Protocol, over stdin and stdout (docs/mcp.md).
     Mcp(Box<McpArgs>),
+    /// Be the agent of an editor that speaks the Agent Client Protocol, over stdin and stdout (docs/acp.md).
+    Acp(Box<AcpArgs>),
     /// Check what this machine has and say what is missing.
     Doctor(DoctorArgs),
 }

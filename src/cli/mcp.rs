@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::io::BufReader;
 
 use super::args::{McpArgs, McpCommand};
+use super::protocol_config;
 use super::signals;
-use super::{Context, eprint, print};
+use super::{Context, eprint};
 use crate::app::executor::Executor;
 use crate::app::place::current_dir;
 use crate::app::registry::{Registry, RegistryLimits};
@@ -54,7 +55,11 @@ pub(super) async fn mcp(args: McpArgs, context: &Context) -> Result<Exit, Failur
         );
     }
     match command {
-        Some(McpCommand::Config { client }) => config(client.as_deref(), &root),
+        Some(McpCommand::Config { client }) => {
+            let program = protocol_config::own_program()?;
+            let known = clients::known(&program, &arguments(&root));
+            protocol_config::print_lines(&known, client.as_deref())
+        }
         None => {
             let settings = session_args.settings(true, Lifetime::Conversation);
             serve(settings, max_sessions, &root, context).await
@@ -95,35 +100,9 @@ async fn serve(
     }
 }
 
-/// Prints what clients need.
-fn config(client: Option<&str>, root: &Path) -> Result<Exit, Failure> {
-    let program = std::env::current_exe().map_err(|error| {
-        Failure::new(
-            FailureKind::Failed,
-            format!("our own program was not found: {error}"),
-        )
-    })?;
-    let known = clients::known(&program.display().to_string(), &arguments(root));
-    if let Some(name) = client {
-        let found = known.iter().find(|it| it.name == name);
-        let found = found.ok_or_else(|| {
-            let names: Vec<&str> = known.iter().map(|it| it.name).collect();
-            Failure::usage(format!("the client `{name}` is not known here"))
-                .hint(format!("there are: {}", names.join(", ")))
-        })?;
-        print(&format!("{}\n", found.lines))?;
-        return Ok(Exit::Done);
-    }
-    for it in known {
-        print(&format!("# {}: {}\n{}\n\n", it.name, it.place, it.lines))?;
-    }
-    Ok(Exit::Done)
-}
-
 /// The arguments that this program was started with, without `config` and what follows it, and with the workspace.
 fn arguments(root: &Path) -> Vec<String> {
-    let given = std::env::args().skip(1).take_while(|it| it != "config");
-    let mut arguments: Vec<String> = given.collect();
+    let mut arguments = protocol_config::own_arguments();
     let names_root = |it: &String| it == "--root" || it.starts_with("--root=");
     if !arguments.iter().any(names_root) {
         arguments.extend(["--root".to_owned(), root.display().to_string()]);

@@ -1,5 +1,6 @@
 //! Floor 5, the terminal: arguments in, a scrolling transcript out. Holds no logic that another front end would need.
 
+mod acp;
 mod allocator;
 pub mod args;
 mod ask;
@@ -42,6 +43,7 @@ mod piped;
 mod profile;
 mod profiles;
 mod project;
+mod protocol_config;
 mod proxy;
 mod reap;
 mod render;
@@ -172,6 +174,7 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
         Some(Command::KernelProxy(args)) => block_on(proxy::proxy(args, context)),
         Some(Command::Serve(args)) => block_on_many(serve::serve(*args, context)),
         Some(Command::Mcp(args)) => block_on_many(mcp::mcp(*args, context)),
+        Some(Command::Acp(args)) => block_on_many(acp::acp(*args, context)),
         Some(Command::Doctor(args)) => block_on(doctor::doctor(&args, context)),
     }
 }

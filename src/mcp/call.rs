@@ -1,20 +1,16 @@
 //! A request on its way: what can be sent to its client meanwhile, and how its person is asked.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::caller::Caller;
-use super::message::notification;
+use crate::rpc::{Questions, notification};
 
 /// How long a person may think about a question.
 const ANSWER_WITHIN: Duration = Duration::from_mins(10);
-/// Questions that wait at a time.
-const QUESTIONS: usize = 64;
 /// Progress is told at most so often.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 /// Characters of a line of progress.
@@ -31,13 +27,6 @@ pub struct Call {
     pub questions: Arc<Questions>,
 }
 
-/// Requests of ours that wait for a client's answer.
-#[derive(Default)]
-pub struct Questions {
-    next: AtomicU64,
-    waiting: Mutex<HashMap<u64, oneshot::Sender<Result<Value, Value>>>>,
-}
-
 /// What a person did with a form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reply {
@@ -47,62 +36,17 @@ pub(super) enum Reply {
     None(String),
 }
 
-impl Questions {
-    /// The client's answer to the request `id`. One that nobody waits for is nothing.
-    pub fn answer(&self, id: &Value, outcome: Result<Value, Value>) {
-        let id = id.as_str().and_then(|id| id.strip_prefix("sponde-"));
-        let id = id.and_then(|id| id.parse().ok());
-        if let Some(waiting) = id.and_then(|id: u64| self.waiting().remove(&id)) {
-            // The asker may be gone.
-            let _ = waiting.send(outcome);
-        }
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<Result<Value, Value>>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Takes the question back if nobody waits for its answer any more.
-struct Asked<'a>(&'a Questions, u64);
-
-impl Drop for Asked<'_> {
-    fn drop(&mut self) {
-        self.0.waiting().remove(&self.1);
-    }
-}
-
 impl Call {
     /// Asks the person of a client with a handshake to fill in `form`, and waits.
     pub(super) async fn elicit(&self, form: &Value) -> Reply {
-        let id = self.questions.next.fetch_add(1, Ordering::Relaxed);
-        let (answer, answered) = oneshot::channel();
-        {
-            let mut waiting = self.questions.waiting();
-            if waiting.len() >= QUESTIONS {
-                return Reply::None("too many questions wait already".to_owned());
-            }
-            waiting.insert(id, answer);
-        }
-        let _asked = Asked(&self.questions, id);
-        let request = json!({
-            "jsonrpc": "2.0",
-            "id": format!("sponde-{id}"),
-            "method": "elicitation/create",
-            "params": form,
-        });
-        if self.outlet.send(request).await.is_err() {
-            return Reply::None("the client is gone".to_owned());
-        }
-        match tokio::time::timeout(ANSWER_WITHIN, answered).await {
-            Ok(Ok(Ok(result))) => reply_of(&result),
-            Ok(Ok(Err(error))) => {
-                let message = error.get("message").and_then(Value::as_str);
-                let message = message.unwrap_or("it says not why");
-                Reply::None(format!("the client could not ask: {message}"))
-            }
-            Ok(Err(_)) => Reply::None("the client is gone".to_owned()),
-            Err(_) => Reply::None("nobody answered in time".to_owned()),
+        let asked = self.questions.ask(&self.outlet, "elicitation/create", form);
+        let answered = match asked.await {
+            Ok(mut question) => question.answered(ANSWER_WITHIN).await,
+            Err(error) => Err(error),
+        };
+        match answered {
+            Ok(result) => reply_of(&result),
+            Err(error) => Reply::None(error.to_string()),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::message::RpcError;
+use crate::rpc::RpcError;
 
 /// The version without a handshake.
 pub const MODERN: &str = "2026-07-28";

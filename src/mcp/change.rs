@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::message::{Request, notification};
+use crate::rpc::{Request, notification};
 
 /// Resources that one client follows.
 const MOST: usize = 100;

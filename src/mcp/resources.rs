@@ -6,6 +6,7 @@
 //! | `sponde://sessions/NAME/cells/CELL/outputs/N` | an output as a file: a plot at full size, a page with a chart |
 //! | `sponde://sessions/NAME/cells/CELL/output.txt` | all text of a cell |
 //! | `sponde://files/PATH` | a file of the workspace |
+//! | `ui://sponde/outputs` | the page that shows outputs ([`app`]) |
 
 use std::fmt::Write as _;
 
@@ -13,10 +14,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::message::RpcError;
+use super::app;
 use super::state::McpServer;
 use crate::app::executor::{FileKind, ProgramSession, file_of, visuals};
 use crate::app::exported::Exported;
+use crate::rpc::RpcError;
 use crate::session::summarize::whole_text;
 use crate::session::{CodeCell, Transcript};
 
@@ -123,7 +125,7 @@ fn decoded(path: &str) -> Option<String> {
 
 /// Those of the sessions that run.
 pub(super) async fn list(server: &McpServer) -> Value {
-    let mut resources = Vec::new();
+    let mut resources = vec![app::entry()];
     for session in server.executor().list() {
         let name = &session.name;
         resources.push(json!({
@@ -197,7 +199,7 @@ pub(super) fn templates() -> Value {
 /// It is there and cannot be read.
 pub(super) async fn read(server: &McpServer, uri: &str) -> Result<Option<Value>, RpcError> {
     let Some(place) = ResourceAddress::of(uri) else {
-        return Ok(None);
+        return Ok(app::read(uri));
     };
     let contents = match place {
         ResourceAddress::File(path) => return file(server, uri, path).await,

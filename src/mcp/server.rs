@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::caller::{self, Caller, Keeps, VERSIONS, finished};
-use super::message::{Request, RpcError};
 use super::state::McpServer;
 use super::{resources, subscriptions, tools};
+use crate::rpc::{Request, RpcError};
 
 /// What a client's model is told of the whole.
 const INSTRUCTIONS: &str = "Runs code in a live Jupyter kernel (Python, and other languages that are installed) and keeps every run in a \

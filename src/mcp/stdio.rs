@@ -9,19 +9,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::call::{Call, Questions};
+use super::call::Call;
 use super::caller::{Caller, unintroduced};
 use super::change::Followed;
-use super::message::{self, Incoming, Request, RpcError};
 use super::state::McpServer;
+use crate::rpc::{self, Incoming, LONGEST, Line, Questions, Request, RpcError, next_line};
 use crate::task::{self, Task};
 
-/// Bytes of a message from a client.
-const LONGEST: usize = 96 << 20;
 /// Messages that wait for the client to read.
 const OUTBOX: usize = 256;
 /// Requests at a time.
@@ -39,7 +37,7 @@ pub async fn serve(
     output: impl AsyncWrite + Unpin + Send + 'static,
 ) -> io::Result<()> {
     let (outbox, messages) = mpsc::channel(OUTBOX);
-    let writer = task::spawn("mcp answers", write(messages, output));
+    let writer = task::spawn("mcp answers", rpc::write(messages, output));
     let mut connection = Connection {
         server,
         outbox,
@@ -86,7 +84,7 @@ impl Connection {
         if line.trim_ascii().is_empty() {
             return;
         }
-        match message::parse(line) {
+        match rpc::parse(line) {
             Err(broken) => {
                 let (id, error) = *broken;
                 self.send(error.answer(&id)).await;
@@ -123,7 +121,7 @@ impl Connection {
             Ok(None) if request.method == "initialize" => {
                 let (caller, result) = McpServer::introduced(&request.params);
                 self.introduced = Some(caller);
-                return self.send(message::answer(&request.id, Ok(result))).await;
+                return self.send(rpc::answer(&request.id, Ok(result))).await;
             }
             Ok(None) => match &self.introduced {
                 Some(caller) => caller.clone(),
@@ -135,7 +133,7 @@ impl Connection {
         };
         if !caller.is_modern() && self.followed.take(&request) {
             return self
-                .send(message::answer(&request.id, Ok(Value::Object(Map::new()))))
+                .send(rpc::answer(&request.id, Ok(Value::Object(Map::new()))))
                 .await;
         }
         let token = CancellationToken::new();
@@ -168,7 +166,7 @@ impl Connection {
                 outcome = server.answer(&request, &call) => {
                     lock(&running).remove(&key);
                     // A client that is gone needs none.
-                    let _ = call.outlet.send(message::answer(&request.id, outcome)).await;
+                    let _ = call.outlet.send(rpc::answer(&request.id, outcome)).await;
                 }
             }
         })
@@ -184,63 +182,6 @@ impl Connection {
     fn end(self) {
         let mut running = lock(&self.running);
         running.drain().for_each(|(_, token)| token.cancel());
-    }
-}
-
-enum Line {
-    Whole,
-    TooLong,
-    End,
-}
-
-/// Reads a line into `line`; one that is too long is read to its end and not kept.
-async fn next_line(
-    input: &mut (impl AsyncBufRead + Unpin),
-    line: &mut Vec<u8>,
-) -> io::Result<Line> {
-    line.clear();
-    let mut is_too_long = false;
-    loop {
-        let buffer = input.fill_buf().await?;
-        if buffer.is_empty() {
-            // The pipe ended in the middle of a message: drop the rest.
-            return Ok(Line::End);
-        }
-        let end = buffer.iter().position(|&byte| byte == b'\n');
-        let piece = buffer
-            .get(..end.unwrap_or(buffer.len()))
-            .unwrap_or_default();
-        is_too_long |= line.len() + piece.len() > LONGEST;
-        if is_too_long {
-            line.clear();
-        } else {
-            line.extend_from_slice(piece);
-        }
-        let used = end.map_or(buffer.len(), |end| end + 1);
-        input.consume(used);
-        if end.is_some() {
-            return Ok(if is_too_long {
-                Line::TooLong
-            } else {
-                Line::Whole
-            });
-        }
-    }
-}
-
-async fn write(mut messages: mpsc::Receiver<Value>, mut output: impl AsyncWrite + Unpin) {
-    while let Some(message) = messages.recv().await {
-        // JSON has no line break outside of its strings, and none in them.
-        let mut line = message.to_string().into_bytes();
-        line.push(b'\n');
-        let written = async {
-            output.write_all(&line).await?;
-            output.flush().await
-        };
-        if let Err(error) = written.await {
-            tracing::debug!(%error, "the client reads no more");
-            return;
-        }
     }
 }
 

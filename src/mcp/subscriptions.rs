@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 
 use super::caller::SUBSCRIPTION_KEY;
 use super::change::{Change, Followed};
-use super::message::{Request, notification};
 use super::state::McpServer;
+use crate::rpc::{Request, notification};
 
 /// Resources that one subscription follows.
 const MOST: usize = 100;

@@ -15,10 +15,11 @@ use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::app;
 use super::call::Call;
-use super::message::RpcError;
 use super::state::McpServer;
 use crate::app::executor::{DEFAULT, ExecutorError};
+use crate::rpc::RpcError;
 
 /// What a tool does to the world, as clients are told.
 #[derive(Clone, Copy)]
@@ -32,14 +33,14 @@ enum Effect {
 /// The tools there are, in an order that stays.
 pub(super) fn list(has_model: bool) -> Vec<Value> {
     let mut tools = vec![
-        tool::<follow::RunCode>(
+        with_page(tool::<follow::RunCode>(
             "run_code",
             "Run code",
             "Run code in a live kernel and get what it prints, its result and its plots. Variables stay for the next call with the \
              same session. Every run is kept as a cell of the session's notebook. Long output is cut in the middle, and a link \
              leads to all of it. The working directory is the workspace.",
             Effect::Changes,
-        ),
+        )),
         tool::<variables::ListVariables>(
             "list_variables",
             "List variables",
@@ -94,15 +95,23 @@ pub(super) fn list(has_model: bool) -> Vec<Value> {
         ),
     ];
     if has_model {
-        tools.push(tool::<ask::Ask>(
+        tools.push(with_page(tool::<ask::Ask>(
             "ask",
             "Ask the data analyst",
             "Give a whole question to Sponde's own agent: it writes and runs code in the session until it has the answer. It sees the \
              session's variables and files.",
             Effect::Changes,
-        ));
+        )));
     }
     tools
+}
+
+/// A tool whose results are outputs of cells.
+fn with_page(mut tool: Value) -> Value {
+    if let Value::Object(fields) = &mut tool {
+        fields.insert("_meta".to_owned(), app::meta());
+    }
+    tool
 }
 
 fn tool<T: JsonSchema>(name: &str, title: &str, description: &str, effect: Effect) -> Value {

@@ -23,9 +23,8 @@ use tokio_util::sync::CancellationToken;
 use super::mcp_state::{Handshake, McpState};
 use super::operation::{Add, operation};
 use super::state::Shared;
-use crate::mcp::{
-    self, Call, Caller, Incoming, LEGACY, MODERN, McpServer, Request, RpcError, answer,
-};
+use crate::mcp::{self, Call, Caller, LEGACY, MODERN, McpServer};
+use crate::rpc::{self, Incoming, Request, RpcError, answer};
 use crate::task::{self, Task};
 
 /// Bytes of a message: a file in base64.
@@ -73,7 +72,7 @@ async fn message(State(shared): State<Arc<Shared>>, request: HttpRequest) -> Res
             return refused(StatusCode::REQUEST_TIMEOUT, &Value::Null, &error);
         }
     };
-    match mcp::parse(&body) {
+    match rpc::parse(&body) {
         Err(broken) => failed(&broken.0, &broken.1),
         Ok(Incoming::Request(request)) => {
             let id = request.id.clone();

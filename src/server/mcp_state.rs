@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 use crate::app::SessionSettings;
 use crate::app::executor::Executor;
 use crate::app::registry::Registry;
-use crate::mcp::{Caller, Followed, McpServer, Questions};
+use crate::mcp::{Caller, Followed, McpServer};
+use crate::rpc::Questions;
 
 /// Clients with a handshake that are remembered.
 const CLIENTS: usize = 1000;

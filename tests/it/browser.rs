@@ -139,6 +139,25 @@ impl Browser {
         page
     }
 
+    /// The document of a frame that is isolated from its page, as those without an origin are.
+    pub(crate) async fn frame(&self) -> Page {
+        let begun = Instant::now();
+        loop {
+            let all = self.http("GET", "/json/list").await;
+            let mut all = all.as_array().unwrap().iter();
+            if let Some(frame) = all.find(|it| it["type"] == "iframe") {
+                let id = frame["id"].as_str().unwrap();
+                let mut page = Page::connect(self.port, &format!("/devtools/page/{id}")).await;
+                for domain in ["Runtime", "Log"] {
+                    page.call(&format!("{domain}.enable"), json!({})).await;
+                }
+                return page;
+            }
+            assert!(begun.elapsed() < LIMIT, "there is no isolated frame");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// How many tabs there are.
     pub(crate) async fn tabs(&self) -> usize {
         let all = self.http("GET", "/json/list").await;

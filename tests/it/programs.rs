@@ -1,10 +1,13 @@
 //! What other programs call: each wire with its own, unmodified client, on real kernels in the sandbox.
 
+mod acp;
 mod e2b;
 mod mcp;
+mod mcp_app;
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -56,4 +59,51 @@ fn seen(command: &mut Command) -> Value {
         let stderr = String::from_utf8_lossy(&output.stderr);
         panic!("{}\n{stdout}\n{stderr}", output.status)
     })
+}
+
+/// The program with its two pipes.
+struct Pipes {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Pipes {
+    fn start(sponde: &Sponde, arguments: &[&str]) -> Self {
+        let mut child = sponde
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let output = BufReader::new(output);
+        Self {
+            child,
+            input,
+            output,
+        }
+    }
+
+    fn send(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+    }
+
+    fn next(&mut self) -> Value {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"))
+    }
+
+    fn asked(&mut self, message: &Value) -> Value {
+        self.send(&message.to_string());
+        self.next()
+    }
+
+    /// The client's pipe closes: the program ends by itself.
+    fn end(mut self) {
+        drop(self.input);
+        assert!(self.child.wait().unwrap().success());
+    }
 }

@@ -50,7 +50,11 @@ impl<'a> Server<'a> {
     fn start_without_model(sponde: &'a Sponde, arguments: &[&str]) -> Self {
         let mut all = vec!["serve"];
         all.extend(arguments);
-        let mut program = sponde.start(&all);
+        Self::of(sponde.start(&all))
+    }
+
+    /// The program, once it says where it serves.
+    fn of(mut program: Started<'a>) -> Self {
         let url = tokio::task::block_in_place(|| program.line());
         let (base, token) = url.trim().split_once("/#token=").expect("a URL");
         Self {

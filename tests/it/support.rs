@@ -312,8 +312,12 @@ impl Sponde {
 
     /// Starts the program and lets the test have its way with it.
     pub(crate) fn start(&self, arguments: &[&str]) -> Started<'_> {
-        let mut child = self
-            .command(arguments)
+        self.start_command(self.command(arguments))
+    }
+
+    /// The same with a command that ends up as the program.
+    pub(crate) fn start_command(&self, mut command: Command) -> Started<'_> {
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -407,6 +411,11 @@ pub(crate) struct Started<'a> {
 }
 
 impl Started<'_> {
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for a line on stdout.
     pub(crate) fn line(&mut self) -> String {
         let start = self.seen.len();

@@ -286,8 +286,14 @@ const RULES: &[Rule] = &[
     },
     // It starts the server, and knows nothing else of it.
     Rule {
-        files: &["cli/mcp.rs"],
+        files: &["cli/mcp.rs", "cli/protocol_config.rs"],
         may: &["app", "cli", "error", "mcp"],
+        crates: Crates::AllBut(&["zeromq", "rig", "reqwest", "axum", "hyper"]),
+        never: &[],
+    },
+    Rule {
+        files: &["cli/acp.rs"],
+        may: &["acp", "app", "cli", "error"],
         crates: Crates::AllBut(&["zeromq", "rig", "reqwest", "axum", "hyper"]),
         never: &[],
     },
@@ -336,6 +342,7 @@ const RULES: &[Rule] = &[
             "jupyter",
             "mcp",
             "paths",
+            "rpc",
             "session",
             "kernel::Types",
             "kernel::folder",
@@ -363,8 +370,37 @@ const RULES: &[Rule] = &[
         ],
     },
     Rule {
+        files: &["acp"],
+        may: &[
+            "agent",
+            "ansi",
+            "app",
+            "jupyter",
+            "kernel::Types",
+            "mcp::clients",
+            "rpc",
+            "session",
+            "task",
+        ],
+        crates: Crates::AllBut(&["zeromq", "rig", "reqwest", "axum", "hyper", "clap"]),
+        never: &[
+            "std::env",
+            "std::fs",
+            "std::net",
+            "std::process",
+            "std::io::stdin",
+        ],
+    },
+    // Messages and pipes, whatever is said in them.
+    Rule {
+        files: &["rpc"],
+        may: &[],
+        crates: Crates::Only(&["serde_json", "thiserror", "tokio", "tracing"]),
+        never: &["std::env", "std::fs", "std::net", "std::process"],
+    },
+    Rule {
         files: &["mcp"],
-        may: &["agent", "app", "jupyter", "session", "task"],
+        may: &["agent", "app", "jupyter", "rpc", "session", "task"],
         crates: Crates::AllBut(&["zeromq", "rig", "reqwest", "axum", "hyper", "clap"]),
         never: &[
             "std::env",

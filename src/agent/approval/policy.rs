@@ -33,6 +33,8 @@ pub struct Policy {
     rules: Vec<Rule>,
     ground: Ground,
     remembered: Vec<Permit>,
+    /// What a person never wants to run in this session.
+    refused: Vec<Permit>,
 }
 
 impl Policy {
@@ -43,6 +45,7 @@ impl Policy {
             rules,
             ground,
             remembered: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -79,6 +82,19 @@ impl Policy {
         permits
             .filter(|permit| self.remember(permit.clone()))
             .collect()
+    }
+
+    /// A person wants no more code like this. What is found in it is forbidden for the rest of the session.
+    pub fn never(&mut self, analysis: &Analysis, language: &str) {
+        for finding in self.rule(analysis, language).findings {
+            let refused = Permit {
+                finding: finding.kind.name().to_owned(),
+                language: language.to_owned(),
+            };
+            if !self.refused.contains(&refused) && self.refused.len() < MOST_REMEMBERED {
+                self.refused.push(refused);
+            }
+        }
     }
 
     /// What happens with a cell in `language`.
@@ -121,6 +137,14 @@ impl Policy {
             command: finding.command.as_deref(),
         };
         let found = || vec![finding.clone()];
+        if is_among(&self.refused, finding.kind, language) {
+            return Ruling {
+                action: Action::Forbid,
+                by: RuledBy::Remembered,
+                reason: format!("a person lets no code run that {}", finding.kind.words()),
+                findings: found(),
+            };
+        }
         if let Some((at, rule)) = self.first_rule(&subject, language) {
             return self.by_rule(at, rule, found());
         }
@@ -131,7 +155,7 @@ impl Policy {
             Approval::OnRisk if self.is_contained(finding) => {
                 self.by_policy(Action::Allow, "the sandbox stops it", found())
             }
-            Approval::OnRisk if self.is_remembered(finding.kind, language) => Ruling {
+            Approval::OnRisk if is_among(&self.remembered, finding.kind, language) => Ruling {
                 action: Action::Allow,
                 by: RuledBy::Remembered,
                 reason: format!("a person lets code run that {}", finding.kind.words()),
@@ -217,11 +241,6 @@ impl Policy {
         }
     }
 
-    fn is_remembered(&self, kind: FindingKind, language: &str) -> bool {
-        let mut all = self.remembered.iter();
-        all.any(|permit| permit.finding == kind.name() && permit.language == language)
-    }
-
     /// Whether the sandbox stops it, or keeps it from what is the person's.
     fn is_contained(&self, finding: &Finding) -> bool {
         let extent = &self.ground.extent;
@@ -279,6 +298,11 @@ impl Policy {
             is_old,
         }
     }
+}
+
+fn is_among(permits: &[Permit], kind: FindingKind, language: &str) -> bool {
+    let mut all = permits.iter();
+    all.any(|permit| permit.finding == kind.name() && permit.language == language)
 }
 
 /// The strictest of `rulings`, with the findings of all that are as strict.

@@ -37,7 +37,7 @@ pub enum RuledBy {
         /// What it says.
         rule: String,
     },
-    /// A person said `always` to such code earlier in the session.
+    /// A person said `always` or `never` to such code earlier in the session.
     Remembered,
     /// A person who was asked.
     Person {
@@ -61,7 +61,12 @@ impl Ruling {
 
     /// What the model is told of code that is forbidden.
     pub fn words_for_model(&self) -> String {
-        let mut words = String::from("a rule of the user forbids this code");
+        let mut words = String::from(match self.by {
+            RuledBy::Remembered => "the user lets no such code run in this session",
+            RuledBy::Policy { .. } | RuledBy::Rule { .. } | RuledBy::Person { .. } => {
+                "a rule of the user forbids this code"
+            }
+        });
         for (at, finding) in self.findings.iter().enumerate() {
             words.push_str(if at == 0 { ": " } else { "; " });
             words.push_str(&finding.words());

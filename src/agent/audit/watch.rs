@@ -249,11 +249,12 @@ impl Watcher {
             Decision::Run => None,
             Decision::Always => Some("always"),
             Decision::Change { .. } => Some("change"),
-            Decision::Decline { .. } => {
+            Decision::Never | Decision::Decline { .. } => {
+                let is_once = matches!(decision, Decision::Decline { .. });
                 return Some(Record::Decision {
                     cell: cell.to_owned(),
                     sha256: known.code.sha256.clone(),
-                    decision: "decline".to_owned(),
+                    decision: if is_once { "decline" } else { "never" }.to_owned(),
                     grounds: None,
                     by: Some(by.to_owned()),
                     ruling: None,

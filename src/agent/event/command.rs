@@ -111,6 +111,8 @@ pub enum Decision {
     Run,
     /// Run it, and do not ask again in this session about code in which the same is found.
     Always,
+    /// Do not run it, and forbid code in which the same is found in this session. The model is told, and goes on.
+    Never,
     /// Run this instead.
     Change {
         /// The new code.

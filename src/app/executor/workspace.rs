@@ -71,7 +71,8 @@ impl FileError {
 }
 
 impl Workspace {
-    pub(super) fn new(root: &Path, level: Option<LevelChoice>) -> Self {
+    /// `root`, in which code may do what `level` says.
+    pub fn new(root: &Path, level: Option<LevelChoice>) -> Self {
         Self {
             root: root.to_owned(),
             may_write: level.is_none_or(|choice| choice.level != Level::ReadOnly),

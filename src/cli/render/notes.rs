@@ -171,6 +171,7 @@ pub(super) fn of_others(event: &EventKind) -> Option<String> {
                 Decision::Run => "run it",
                 Decision::Always => "run it, and what is like it",
                 Decision::Change { .. } => "run it with changes",
+                Decision::Never => "declined, and what is like it",
                 Decision::Decline { .. } => "declined",
             };
             format!("({by}: {what})")

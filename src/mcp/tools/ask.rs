@@ -5,10 +5,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::super::call::Call;
-use super::super::message::RpcError;
 use super::super::parked::Follow;
 use super::super::state::McpServer;
 use super::{Arguments, Failed, arguments, default_session};
+use crate::rpc::RpcError;
 
 /// Bytes of text of its last cell.
 const TEXT: usize = 20_000;

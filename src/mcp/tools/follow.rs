@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 use super::super::call::{Call, Progress, Reply, reply_of};
 use super::super::caller::Era;
 use super::super::change::Change;
-use super::super::message::RpcError;
 use super::super::parked::{Asking, Follow};
 use super::super::resources::notebook_uri;
 use super::super::state::McpServer;
@@ -17,6 +16,7 @@ use super::results::{of_answer, of_cell};
 use super::{Arguments, Failed, arguments, default_session};
 use crate::agent::{Command, Decision, EventKind, OutputChange};
 use crate::jupyter::nbformat::Output;
+use crate::rpc::RpcError;
 use crate::session::summarize::plain;
 
 /// Seconds that code may run unless told otherwise, and at most.

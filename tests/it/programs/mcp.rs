@@ -1,11 +1,10 @@
 //! MCP: the SDKs' clients over pipes and over HTTP, in both forms of the protocol; and what only raw messages show.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{fixture, python, seen, start};
+use super::{Pipes, fixture, python, seen, start};
 use crate::support::{Sponde, tools};
 use crate::terminal::model_that_runs;
 
@@ -131,55 +130,8 @@ fn the_typescript_client_over_pipes() {
     );
 }
 
-/// The program with its two pipes.
-struct Pipes {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Pipes {
-    fn start(sponde: &Sponde, arguments: &[&str]) -> Self {
-        let mut child = sponde
-            .command(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let output = BufReader::new(output);
-        Self {
-            child,
-            input,
-            output,
-        }
-    }
-
-    fn send(&mut self, line: &str) {
-        writeln!(self.input, "{line}").unwrap();
-    }
-
-    fn next(&mut self) -> Value {
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"))
-    }
-
-    fn asked(&mut self, message: &Value) -> Value {
-        self.send(&message.to_string());
-        self.next()
-    }
-
-    /// The client's pipe closes: the program ends by itself.
-    fn end(mut self) {
-        drop(self.input);
-        assert!(self.child.wait().unwrap().success());
-    }
-}
-
 /// A request of 2026-07-28.
-fn modern(id: u32, method: &str, mut params: Value) -> Value {
+pub(super) fn modern(id: u32, method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::process::Command as Process;
 use std::sync::Arc;
 use std::time::Duration;
 
+use reqwest::Method;
+use serde_json::json;
 use sponde::agent::Command;
 use sponde::agent::stream::{Received, SessionHandle};
 use sponde::app::registry::{LiveSession, OpenRequest, Registry, RegistryError, RegistryLimits};
@@ -13,6 +16,7 @@ use sponde::config::Config;
 use sponde::kernel::Level;
 use sponde::paths::{Environment, Paths};
 
+use super::{Server, with_model};
 use crate::support::{NOBODY, eventually, misbehaving, python_prefix};
 
 /// What a process in a home of its own is started with.
@@ -241,4 +245,38 @@ async fn a_session_that_nobody_looks_at_ends_and_can_be_resumed() {
     assert!(text.contains("kept"), "{text}");
     drop(guard);
     registry.close().await;
+}
+
+/// The usual limit of open files is for programs, not for servers; kernels have it as before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_raises_its_limit_of_open_files_and_no_kernels() {
+    let (_model, sponde) = with_model([]).await;
+    let own = sponde.command(&["serve", "--model", "gpt-4o", "--sandbox", "full"]);
+    let mut limited = Process::new("sh");
+    limited
+        .args(["-c", "ulimit -Sn 100; exec \"$0\" \"$@\""])
+        .arg(own.get_program())
+        .args(own.get_args())
+        .current_dir(sponde.path(""))
+        .env_clear();
+    limited.envs(
+        own.get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    let server = Server::of(sponde.start_command(limited));
+    for _ in 0..8 {
+        let session = server.session(json!({})).await;
+        let code = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])";
+        let cell = server.run(&session, code).await;
+        let path = format!("{session}/cells/{cell}/outputs/0/text%2Fplain");
+        let response = server.request(Method::GET, &path).send().await.unwrap();
+        assert_eq!(response.text().await.unwrap(), "100\n");
+    }
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.program.id())).unwrap();
+    let files = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let files: Vec<&str> = files.unwrap().split_whitespace().collect();
+    assert_eq!(files[3], files[4], "{limits}");
+    assert_eq!(server.end().code, Some(0));
 }

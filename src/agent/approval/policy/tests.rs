@@ -244,3 +244,33 @@ fn what_a_person_lets_run_is_for_one_kind_and_language() {
     assert_eq!(policy.always(&deletes, "bash"), []);
     assert_eq!(judged(&policy, "rm y", "bash").action, Action::Ask);
 }
+
+/// Someone who rejects code for good is not asked again, whatever else would let it run.
+#[test]
+fn what_is_rejected_for_good_is_forbidden() {
+    let ground = ground(Level::Workspace, Network::Off);
+    let allow = rules("[[rules]]\naction = \"allow\"\nfinding = \"delete\"\npath = \"out/**\"\n");
+    let mut policy = Policy::new(Approval::OnRisk, allow, ground);
+    let delete = "import os; os.remove('x')";
+    let site = policy.site(&|_| false);
+    let analysis = analyse(delete, "python", &site, &mut Memory::default());
+    policy.never(&analysis, "python");
+    let action = |policy: &Policy, code: &str| judged(policy, code, "python").action;
+    assert_eq!(action(&policy, delete), Action::Forbid);
+    assert_eq!(
+        action(&policy, "import os; os.remove('out/y')"),
+        Action::Forbid
+    );
+    assert_eq!(action(&policy, "x = 1"), Action::Allow);
+    policy.approval = Approval::Never;
+    let ruling = judged(&policy, delete, "python");
+    assert_eq!(
+        (ruling.action, ruling.by.clone()),
+        (Action::Forbid, RuledBy::Remembered)
+    );
+    assert!(
+        ruling
+            .words_for_model()
+            .starts_with("the user lets no such code run in this session: line 1")
+    );
+}

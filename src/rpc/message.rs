@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 as MCP uses it: one message a line or a body, no batches, ids that are strings or integers.
+//! Messages of JSON-RPC 2.0 as MCP and ACP use it: no batches, ids that are strings or integers.
 
 use serde_json::{Map, Value, json};
 
@@ -38,7 +38,7 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct RpcError {
-    /// JSON-RPC's code, or one of MCP's.
+    /// JSON-RPC's code, or one of the protocol that stands on it.
     pub code: i64,
     /// What was wrong, and what to do.
     pub message: String,
@@ -49,7 +49,8 @@ pub struct RpcError {
 }
 
 impl RpcError {
-    fn new(code: i64, http: u16, message: impl Into<String>) -> Self {
+    /// An error with JSON-RPC's `code`, which is the status `http` over HTTP.
+    pub fn new(code: i64, http: u16, message: impl Into<String>) -> Self {
         Self {
             code,
             message: message.into(),
@@ -78,46 +79,9 @@ impl RpcError {
         Self::new(-32602, 200, message)
     }
 
-    /// What every request must say of itself is missing.
-    pub fn meta(message: impl Into<String>) -> Self {
-        Self::new(-32602, 400, message)
-    }
-
     /// Something went wrong here.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(-32603, 200, message)
-    }
-
-    /// The headers of a request over HTTP are not what its body says.
-    pub fn header_mismatch(message: impl Into<String>) -> Self {
-        Self::new(-32020, 400, message)
-    }
-
-    /// The client asks for a version that this server does not speak.
-    pub fn version(requested: &str, supported: &[&str]) -> Self {
-        Self {
-            data: Some(json!({ "supported": supported, "requested": requested })),
-            ..Self::new(
-                -32022,
-                400,
-                format!(
-                    "this server does not speak version {requested}, but {}",
-                    supported.join(", ")
-                ),
-            )
-        }
-    }
-
-    /// What a resource's address means is not there. The code is that of the client's version.
-    pub fn no_resource(uri: &str, is_modern: bool) -> Self {
-        Self {
-            data: Some(json!({ "uri": uri })),
-            ..Self::new(
-                if is_modern { -32602 } else { -32002 },
-                200,
-                format!("there is no resource `{uri}`: `resources/list` says which there are"),
-            )
-        }
     }
 
     /// It as an answer.
@@ -140,7 +104,7 @@ pub fn parse(bytes: &[u8]) -> Result<Incoming, Box<(Value, RpcError)>> {
         Box::new((Value::Null, RpcError::parse(message)))
     })?;
     let Value::Object(mut fields) = value else {
-        let message = "a message is one JSON object; batches are not part of MCP any more";
+        let message = "a message is one JSON object: send the messages of a batch one by one";
         return Err(Box::new((Value::Null, RpcError::invalid_request(message))));
     };
     let id = fields.remove("id");
@@ -188,6 +152,11 @@ fn is_id(id: &Value) -> bool {
     id.is_string() || id.is_i64() || id.is_u64()
 }
 
+/// A request of ours.
+pub(super) fn request(id: &str, method: &str, params: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+}
+
 /// The answer to a request.
 pub fn answer(id: &Value, outcome: Result<Value, RpcError>) -> Value {
     match outcome {
@@ -197,7 +166,7 @@ pub fn answer(id: &Value, outcome: Result<Value, RpcError>) -> Value {
 }
 
 /// A message that wants no answer.
-pub(super) fn notification(method: &str, params: &Value) -> Value {
+pub fn notification(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "method": method, "params": params })
 }
 
