@@ -13,6 +13,8 @@ mod machine;
 mod process;
 mod running;
 mod sandbox;
+mod snapshots;
+mod terminal;
 mod watching;
 
 use std::collections::BTreeMap;
@@ -31,9 +33,13 @@ pub use files::{Entry, EntryType, FileError, Files, Upload};
 use machine::Machine;
 pub use machine::{HOME, Size};
 pub use process::{
-    Events, ProcessError, ProcessEvent, ProcessInfo, ProcessRequest, Processes, Stream, Which,
+    Events, Input, ProcessError, ProcessEvent, ProcessInfo, ProcessRequest, Processes, Stream,
+    Which,
 };
 pub use sandbox::{ProgramSandbox, SandboxState};
+use snapshots::{Snapshot, Snapshots};
+pub use snapshots::{SnapshotError, SnapshotInfo};
+pub use terminal::TerminalSize;
 pub use watching::{Change, ChangeType, Watch, Watches};
 
 /// What the directories of this process are below: its number, and what no other process has.
@@ -61,12 +67,13 @@ struct Shared {
     most: usize,
     slots: Arc<Semaphore>,
     all: Mutex<BTreeMap<String, Arc<ProgramSandbox>>>,
+    snapshots: Arc<Snapshots>,
 }
 
 /// What a sandbox is made with.
 #[derive(Debug, Clone, Default)]
 pub struct NewSandbox {
-    /// What its program calls the kind of sandbox; all are alike.
+    /// What its program calls the kind of sandbox: a snapshot, or all are alike.
     pub template: String,
     /// How long it lives; `None` for ever.
     pub lifetime: Option<Duration>,
@@ -98,6 +105,12 @@ pub enum SandboxError {
     /// It is paused already.
     #[error("sandbox \"{0}\" is paused")]
     Paused(String),
+    /// What it is to begin with is not there.
+    #[error("snapshot \"{0}\" doesn't exist")]
+    NoSnapshot(String),
+    /// Its files could not be kept, or copied.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
     /// It cannot be as it was wanted.
     #[error("{0}")]
     Invalid(String),
@@ -113,11 +126,13 @@ impl Sandboxes {
         let root = dir.join(&*RUN);
         // Nobody waits for it, and what fails is tried by the next process.
         drop(tokio::task::spawn_blocking(move || remove_stale(&dir)));
+        let snapshots = Arc::new(Snapshots::new(root.join("snapshots")));
         Self {
             shared: Arc::new(Shared {
                 context,
                 settings,
                 root,
+                snapshots,
                 most,
                 slots: Arc::new(Semaphore::new(most)),
                 all: Mutex::default(),
@@ -131,6 +146,18 @@ impl Sandboxes {
     /// [`SandboxError`].
     pub async fn create(&self, new: NewSandbox) -> Result<Arc<ProgramSandbox>, SandboxError> {
         check(&new)?;
+        let files = self.shared.snapshots.get(&new.template);
+        if files.is_none() && new.template.ends_with(snapshots::TAG) {
+            return Err(SandboxError::NoSnapshot(new.template));
+        }
+        self.begin(new, files).await
+    }
+
+    async fn begin(
+        &self,
+        new: NewSandbox,
+        files: Option<Arc<Snapshot>>,
+    ) -> Result<Arc<ProgramSandbox>, SandboxError> {
         let slots = Arc::clone(&self.shared.slots);
         let slot = slots.try_acquire_owned().map_err(|error| match error {
             tokio::sync::TryAcquireError::Closed => SandboxError::Closing,
@@ -145,6 +172,14 @@ impl Sandboxes {
         let directory = self.shared.root.join(&id);
         let machine = Machine::make(context, settings, &directory).await;
         let machine = machine.map_err(SandboxError::Failed)?;
+        if let Some(files) = files {
+            let dirs = machine.dirs().clone();
+            let restored = blocking(move || files.restore(&dirs)).await;
+            if let Err(error) = restored {
+                machine.remove().await;
+                return Err(error);
+            }
+        }
         let sandbox = Arc::new(ProgramSandbox::new(id, new, machine, slot));
         let (known, is_closing) = {
             let mut all = self.all();
@@ -165,6 +200,72 @@ impl Sandboxes {
         self.watch(&sandbox);
         sandbox.warm_up();
         Ok(sandbox)
+    }
+
+    /// Makes sandboxes that begin with the files of the sandbox `id`; it goes on.
+    ///
+    /// # Errors
+    /// [`SandboxError`], also of each.
+    pub async fn fork(
+        &self,
+        id: &str,
+        count: usize,
+        lifetime: Duration,
+    ) -> Result<Vec<Result<Arc<ProgramSandbox>, SandboxError>>, SandboxError> {
+        if count == 0 || count > self.shared.most {
+            let most = self.shared.most;
+            let message = format!("a sandbox has between 1 and {most} forks at a time");
+            return Err(SandboxError::Invalid(message));
+        }
+        let of = self.get(id)?;
+        let info = SnapshotInfo {
+            id: String::new(),
+            name: None,
+            of: id.to_owned(),
+        };
+        let (snapshots, dirs) = (Arc::clone(&self.shared.snapshots), of.dirs());
+        let files = Arc::new(blocking(move || snapshots.copy(&dirs, info)).await?);
+        // Its directories go with it.
+        self.get(id)?;
+        let mut forks = Vec::new();
+        for _ in 0..count {
+            let made = self.begin(of.like(lifetime), Some(Arc::clone(&files)));
+            forks.push(made.await);
+        }
+        // Removing takes as long as copying.
+        drop(tokio::task::spawn_blocking(move || drop(files)));
+        Ok(forks)
+    }
+
+    /// Keeps the files of the sandbox `id` as they are, for others to begin with.
+    ///
+    /// # Errors
+    /// [`SandboxError`].
+    pub async fn snapshot(
+        &self,
+        id: &str,
+        name: Option<String>,
+    ) -> Result<SnapshotInfo, SandboxError> {
+        let of = self.get(id)?;
+        let snapshots = Arc::clone(&self.shared.snapshots);
+        let made = blocking(move || snapshots.make(&of.dirs(), of.id(), name)).await?;
+        if let Err(gone) = self.get(id) {
+            self.delete_snapshot(&made.id).await;
+            return Err(gone);
+        }
+        Ok(made)
+    }
+
+    /// The snapshots, by name.
+    pub fn snapshots(&self) -> Vec<SnapshotInfo> {
+        self.shared.snapshots.list()
+    }
+
+    /// Removes a snapshot; sandboxes that began with it stay. False: there is no such snapshot.
+    pub async fn delete_snapshot(&self, id: &str) -> bool {
+        let (snapshots, id) = (Arc::clone(&self.shared.snapshots), id.to_owned());
+        let deleted = tokio::task::spawn_blocking(move || snapshots.delete(&id));
+        deleted.await.unwrap_or(false)
     }
 
     /// The sandbox `id`, whatever its state.
@@ -199,6 +300,8 @@ impl Sandboxes {
         self.shared.slots.close();
         let all = std::mem::take(&mut *self.all());
         futures_util::future::join_all(all.values().map(|it| it.end())).await;
+        let snapshots = Arc::clone(&self.shared.snapshots);
+        let _ = tokio::task::spawn_blocking(move || snapshots.clear()).await;
         // Only an empty one is removed.
         let _ = std::fs::remove_dir(&self.shared.root);
     }
@@ -236,6 +339,15 @@ impl Sandboxes {
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Arc<ProgramSandbox>>> {
         lock(&self.shared.all)
     }
+}
+
+/// Copies files where nobody waits for a disk.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, SnapshotError> + Send + 'static,
+) -> Result<T, SandboxError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let done = done.map_err(|error| SnapshotError::Failed(std::io::Error::other(error)))?;
+    Ok(done?)
 }
 
 /// Removes the directories of sandboxes of processes that were killed.

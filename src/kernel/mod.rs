@@ -64,8 +64,9 @@ pub use proxy::{Proxy, ProxyAsk, ProxyEnd, ProxyError};
 pub use redact::Redactor;
 pub use requests::{Completeness, Completions, Usage, Variable};
 pub use sandbox::{
-    AllowList, CommandError, Confinement, Connection, ConnectionEnd, Connections, Extent, Guest,
-    Level, LevelChoice, Network, NetworkContext, Registry, Resolve, Resolver, Rule, Sandbox,
+    AllowList, CommandError, CommandInput, Confinement, Connection, ConnectionEnd, Connections,
+    Extent, Guest, Level, LevelChoice, Network, NetworkContext, Registry, Resolve, Resolver, Rule,
+    Sandbox,
 };
 pub use source::KernelSource;
 pub use tap::{Tap, TapSender};

@@ -5,13 +5,13 @@ use std::path::Path;
 use tokio::process::Command;
 
 use super::launch::environment;
-use super::sandbox::{self, CommandError, Sandbox};
+use super::sandbox::{self, CommandError, CommandInput, Sandbox};
 use super::source::KernelSource;
 
 /// Names and values.
 type Variables = [(String, String)];
 
-/// `argv` in `cwd` with what the code of `kernel` can see and do. `base` is the environment to start from, without whose
+/// `argv` in `cwd`, with that input, and with what the code of `kernel` can see and do. `base` is the environment to start from, without whose
 /// secrets it runs; `more` are variables that it gets as they are.
 ///
 /// # Errors
@@ -21,7 +21,7 @@ pub fn command_beside(
     sandbox: &Sandbox,
     argv: &[String],
     (base, more): (&Variables, &Variables),
-    cwd: &Path,
+    (cwd, input): (&Path, CommandInput),
 ) -> Result<Command, CommandError> {
     let mut env = environment(base, kernel);
     // The environment's own programs come first, as in the kernel.
@@ -45,7 +45,7 @@ pub fn command_beside(
             Ok(command)
         }
         Sandbox::Confined(confinement) => {
-            let mut command = sandbox::confined(confinement, kernel, argv, env, cwd)?;
+            let mut command = sandbox::confined(confinement, kernel, argv, env, cwd, input)?;
             command.envs(more.iter().cloned());
             Ok(command)
         }

@@ -12,6 +12,7 @@ mod frame;
 mod line;
 mod listing;
 mod process;
+mod snapshots;
 pub(super) mod state;
 
 use std::sync::Arc;
@@ -88,6 +89,29 @@ pub(super) fn routes(add: &mut Add<'_>) {
         "/e2b/sandboxes/{id}/metrics",
         get(control::metrics),
         vec![json("get", "E2B: what a sandbox takes")],
+    );
+    add(
+        "/e2b/sandboxes/{id}/fork",
+        post(snapshots::fork),
+        vec![json(
+            "post",
+            "E2B: sandboxes that begin with the files of one",
+        )],
+    );
+    add(
+        "/e2b/sandboxes/{id}/snapshots",
+        post(snapshots::make),
+        vec![json("post", "E2B: keep the files of a sandbox")],
+    );
+    add(
+        "/e2b/snapshots",
+        get(snapshots::list),
+        vec![json("get", "E2B: the snapshots")],
+    );
+    add(
+        "/e2b/templates/{id}",
+        delete(snapshots::remove).fallback(control::missing),
+        vec![operation("delete", "E2B: remove a snapshot")],
     );
     in_sandbox(add);
 }

@@ -353,12 +353,7 @@ impl Upload {
         self.writing.end().map_err(|error| failed(&place, error))?;
         if !self.metadata.is_empty() {
             let file = folder::open_file(&place.path()).map_err(|error| failed(&place, error))?;
-            for (name, value) in &self.metadata {
-                let name = format!("{ATTRIBUTE}{name}");
-                let flags = rustix::fs::XattrFlags::empty();
-                let set = rustix::fs::fsetxattr(&file, name.as_str(), value.as_bytes(), flags);
-                set.map_err(|error| failed(&place, error.into()))?;
-            }
+            set_attributes(&file, &self.metadata).map_err(|error| failed(&place, error))?;
         }
         self.files.stat(&place.shown())
     }
@@ -408,7 +403,7 @@ fn target(place: &Place, at: &Path) -> Option<String> {
 }
 
 /// What a program remembers of a file, which is its extended attributes.
-fn attributes(at: &Path) -> BTreeMap<String, String> {
+pub(super) fn attributes(at: &Path) -> BTreeMap<String, String> {
     let mut names = vec![0_u8; 16 << 10];
     let Ok(length) = rustix::fs::llistxattr(at, names.as_mut_slice()) else {
         return BTreeMap::new();
@@ -425,6 +420,15 @@ fn attributes(at: &Path) -> BTreeMap<String, String> {
             Some((own.to_owned(), String::from_utf8(value).ok()?))
         })
         .collect()
+}
+
+pub(super) fn set_attributes(file: &File, all: &BTreeMap<String, String>) -> io::Result<()> {
+    for (name, value) in all {
+        let name = format!("{ATTRIBUTE}{name}");
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::fsetxattr(file, name.as_str(), value.as_bytes(), flags)?;
+    }
+    Ok(())
 }
 
 fn failed(place: &Place, error: io::Error) -> FileError {

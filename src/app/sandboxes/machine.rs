@@ -12,7 +12,9 @@ use crate::app::sandbox::{self, CodeOf};
 use crate::app::{Context, SessionSettings};
 use crate::error::{Failure, FailureKind};
 use crate::kernel::sandbox::limits::Limits;
-use crate::kernel::{CommandError, Guest, KernelSource, LaunchOptions, Sandbox, command_beside};
+use crate::kernel::{
+    CommandError, CommandInput, Guest, KernelSource, LaunchOptions, Sandbox, command_beside,
+};
 
 /// Where a program finds its sandbox's directory.
 pub const HOME: &str = "/home/user";
@@ -28,10 +30,16 @@ pub(super) struct Machine {
     sandbox: Sandbox,
     /// All of the sandbox's files, as we see them.
     root: PathBuf,
-    home: PathBuf,
-    tmp: PathBuf,
+    dirs: Dirs,
     /// Commands see what this kernel sees.
     python: OnceLock<KernelSource>,
+}
+
+/// The directories that a sandbox's code can write to, as we see them, without links.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Dirs {
+    pub(super) home: PathBuf,
+    pub(super) tmp: PathBuf,
 }
 
 impl Machine {
@@ -75,8 +83,7 @@ impl Machine {
             settings: settings.clone(),
             sandbox,
             root: root.to_owned(),
-            home,
-            tmp,
+            dirs: Dirs { home, tmp },
             python: OnceLock::new(),
         })
     }
@@ -85,7 +92,7 @@ impl Machine {
     pub(super) fn launch_options(&self, source: KernelSource) -> LaunchOptions {
         LaunchOptions {
             sandbox: self.sandbox.clone(),
-            ..launch_options(source, self.home.clone(), &self.context)
+            ..launch_options(source, self.dirs.home.clone(), &self.context)
         }
     }
 
@@ -138,11 +145,18 @@ impl Machine {
         argv: &[String],
         variables: &[(String, String)],
         cwd: &Path,
+        input: CommandInput,
     ) -> Result<Command, MachineError> {
         let python = self.python().map_err(MachineError::NoKernel)?;
         let base = self.context.paths.environment.variables();
         let base = (base, variables);
-        Ok(command_beside(&python, &self.sandbox, argv, base, cwd)?)
+        Ok(command_beside(
+            &python,
+            &self.sandbox,
+            argv,
+            base,
+            (cwd, input),
+        )?)
     }
 
     /// Where code finds the directory or file that a program means by `path`.
@@ -162,12 +176,12 @@ impl Machine {
         let path = path.strip_prefix("~/").unwrap_or(path);
         let path = if path == "~" { "" } else { path };
         let path = Path::new(path);
-        let own = path.strip_prefix(&self.home);
+        let own = path.strip_prefix(&self.dirs.home);
         let (root, is_tmp, below) = match (own, path.strip_prefix(HOME), path.strip_prefix(TMP)) {
-            (Ok(below), _, _) | (_, Ok(below), _) => (&self.home, false, below),
-            (_, _, Ok(below)) => (&self.tmp, true, below),
+            (Ok(below), _, _) | (_, Ok(below), _) => (&self.dirs.home, false, below),
+            (_, _, Ok(below)) => (&self.dirs.tmp, true, below),
             (Err(_), Err(_), Err(_)) if path.is_absolute() => return None,
-            (Err(_), Err(_), Err(_)) => (&self.home, false, path),
+            (Err(_), Err(_), Err(_)) => (&self.dirs.home, false, path),
         };
         let is_down = |it: Component<'_>| matches!(it, Component::Normal(_) | Component::CurDir);
         let text = below.to_str()?;
@@ -195,7 +209,7 @@ impl Machine {
             Sandbox::Full => Limits::default().memory,
             Sandbox::Confined(confinement) => confinement.limits.memory,
         };
-        let disk = rustix::fs::statvfs(&self.home).ok();
+        let disk = rustix::fs::statvfs(&self.dirs.home).ok();
         let bytes = |count: fn(&rustix::fs::StatVfs) -> u64| {
             disk.as_ref().map_or(0, |disk| count(disk) * disk.f_frsize)
         };
@@ -205,6 +219,11 @@ impl Machine {
             disk: bytes(|disk| disk.f_blocks),
             disk_used: bytes(|disk| disk.f_blocks - disk.f_bfree),
         }
+    }
+
+    /// Its directories.
+    pub(super) fn dirs(&self) -> &Dirs {
+        &self.dirs
     }
 
     /// Removes the directories.

@@ -11,15 +11,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::ChildStdin;
+use tokio::net::unix::pipe::Receiver;
+use tokio::process::{ChildStdin, Command};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::language::check_variables;
 use super::lock;
 use super::machine::{HOME, Machine};
+use super::terminal::{Ends, Terminal, TerminalSize};
 use crate::child::{Group, Lifetime, Supervised};
-use crate::kernel::folder;
+use crate::kernel::{CommandInput, folder};
 use crate::task::{self, Task};
 
 /// Commands of a sandbox at a time.
@@ -48,8 +50,10 @@ pub struct ProcessRequest {
     pub cwd: Option<String>,
     /// What its program calls it.
     pub tag: Option<String>,
-    /// Whether it gets input.
+    /// Whether it gets input through a pipe.
     pub stdin: bool,
+    /// The terminal that it has instead of pipes.
+    pub terminal: Option<TerminalSize>,
     /// After this it is killed.
     pub limit: Option<Duration>,
 }
@@ -83,6 +87,17 @@ pub enum Stream {
     Stdout,
     /// stderr.
     Stderr,
+    /// Its terminal.
+    Terminal,
+}
+
+/// Where input goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    /// To its stdin, which is a pipe.
+    Stdin,
+    /// To its terminal, as if it were typed.
+    Terminal,
 }
 
 /// Why something could not be done with a command.
@@ -113,6 +128,7 @@ struct Running {
     group: Group,
     is_apart: bool,
     stdin: Option<Arc<tokio::sync::Mutex<Option<ChildStdin>>>>,
+    terminal: Option<Arc<Terminal>>,
     followers: Followers,
     ends: Option<oneshot::Sender<()>>,
 }
@@ -125,6 +141,7 @@ type Followers = Arc<Mutex<Vec<mpsc::Sender<ProcessEvent>>>>;
 /// To its end.
 async fn watch(
     mut process: Supervised,
+    shown: Option<Receiver>,
     followers: &Followers,
     limit: Option<Duration>,
     end: oneshot::Receiver<()>,
@@ -134,6 +151,7 @@ async fn watch(
     let reading = [
         stdout.map(|it| read(it, Stream::Stdout, followers)),
         stderr.map(|it| read(it, Stream::Stderr, followers)),
+        shown.map(|it| read(it, Stream::Terminal, followers)),
     ];
     let over = async {
         match limit {
@@ -228,22 +246,18 @@ impl Processes {
         let mut variables = variables.to_vec();
         variables.retain(|(name, _)| !request.variables.iter().any(|(new, _)| new == name));
         variables.extend(request.variables.iter().cloned());
-        let command = machine.command(&request.argv, &variables, &cwd);
-        let mut command = command.map_err(|error| ProcessError::Failed(error.to_string()))?;
-        let stdin = if request.stdin {
-            Stdio::piped()
-        } else {
-            Stdio::null()
+        let (input, lifetime) = match request.terminal {
+            Some(_) => (CommandInput::Terminal, Lifetime::Terminal),
+            None => (CommandInput::Pipes, Lifetime::Parent),
         };
-        command
-            .stdin(stdin)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let started = Supervised::spawn(command, Lifetime::Parent);
-        let mut process = started.map_err(|error| {
+        let command = machine.command(&request.argv, &variables, &cwd, input);
+        let mut command = command.map_err(|error| ProcessError::Failed(error.to_string()))?;
+        let failed = |error: std::io::Error| {
             let program = request.argv.first().map_or("", String::as_str);
             ProcessError::Failed(format!("`{program}` could not be started: {error}"))
-        })?;
+        };
+        let (terminal, shown) = connect(&mut command, &request).map_err(failed)?;
+        let mut process = Supervised::spawn(command, lifetime).map_err(failed)?;
         let pid = process.child.id().unwrap_or_default();
         let (sender, events) = mpsc::channel(EVENTS);
         let followers: Followers = Arc::new(Mutex::new(vec![sender]));
@@ -255,19 +269,21 @@ impl Processes {
             group: process.group().clone(),
             is_apart: machine.is_apart(),
             stdin: stdin.map(|it| Arc::new(tokio::sync::Mutex::new(Some(it)))),
+            terminal,
             followers: Arc::clone(&followers),
             ends: Some(ends),
         };
         lock(&self.running).insert(pid, running);
         let all = Arc::clone(&self.running);
         task::spawn("command of a program", async move {
-            let last = watch(process, &followers, limit, end).await;
+            let last = watch(process, shown, &followers, limit, end).await;
             lock(&all).remove(&pid);
             tell(&followers, last).await;
         })
         .detach();
         Ok((pid, events))
     }
+
     /// Those that run.
     pub fn list(&self) -> Vec<ProcessInfo> {
         let running = lock(&self.running);
@@ -290,18 +306,42 @@ impl Processes {
     ///
     /// # Errors
     /// [`ProcessError`].
-    pub async fn write(&self, which: &Which, bytes: &[u8]) -> Result<(), ProcessError> {
-        let stdin = self.with(which, |running| running.stdin.clone())?;
+    pub async fn write(&self, which: &Which, to: Input, bytes: &[u8]) -> Result<(), ProcessError> {
+        let (stdin, terminal) = self.with(which, |running| {
+            (running.stdin.clone(), running.terminal.clone())
+        })?;
+        let failed = |error: std::io::Error| ProcessError::Failed(error.to_string());
         let closed = || ProcessError::Failed("its stdin is closed".to_owned());
-        let stdin = stdin.ok_or_else(closed)?;
-        let mut stdin = stdin.lock().await;
         let writing = async {
-            let stdin = stdin.as_mut().ok_or_else(closed)?;
-            let wrote = stdin.write_all(bytes).await;
-            wrote.map_err(|error| ProcessError::Failed(error.to_string()))
+            match (to, terminal) {
+                (Input::Terminal, Some(terminal)) => {
+                    terminal.write_all(bytes).await.map_err(failed)
+                }
+                (Input::Terminal, None) => Err(no_terminal()),
+                (Input::Stdin, Some(_)) => Err(ProcessError::Invalid(
+                    "the command has a terminal (PTY) and no stdin: send the input to that"
+                        .to_owned(),
+                )),
+                (Input::Stdin, None) => {
+                    let stdin = stdin.ok_or_else(closed)?;
+                    let mut stdin = stdin.lock().await;
+                    let stdin = stdin.as_mut().ok_or_else(closed)?;
+                    stdin.write_all(bytes).await.map_err(failed)
+                }
+            }
         };
         let wrote = timeout(INPUT, writing).await;
-        wrote.map_err(|_| ProcessError::Failed("it does not read its stdin".to_owned()))?
+        wrote.map_err(|_| ProcessError::Failed("it does not read its input".to_owned()))?
+    }
+
+    /// Makes its terminal as large.
+    ///
+    /// # Errors
+    /// [`ProcessError`].
+    pub fn resize(&self, which: &Which, size: TerminalSize) -> Result<(), ProcessError> {
+        let terminal = self.with(which, |running| running.terminal.clone())?;
+        let resized = terminal.ok_or_else(no_terminal)?.resize(size);
+        resized.map_err(|error| ProcessError::Failed(error.to_string()))
     }
 
     /// Closes its stdin.
@@ -364,6 +404,39 @@ impl Processes {
             })
         })
     }
+}
+
+/// Gives a command pipes, or a terminal, whose other ends these are.
+fn connect(
+    command: &mut Command,
+    request: &ProcessRequest,
+) -> std::io::Result<(Option<Arc<Terminal>>, Option<Receiver>)> {
+    let Some(size) = request.terminal else {
+        let stdin = if request.stdin {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        };
+        command
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        return Ok((None, None));
+    };
+    let Ends {
+        terminal,
+        shown,
+        theirs,
+    } = Terminal::open(size)?;
+    command
+        .stdout(theirs.try_clone()?)
+        .stderr(theirs.try_clone()?)
+        .stdin(theirs);
+    Ok((Some(Arc::new(terminal)), Some(shown)))
+}
+
+fn no_terminal() -> ProcessError {
+    ProcessError::Invalid("the command has no terminal (PTY)".to_owned())
 }
 
 /// A command, as programs name it.

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::context::{CodeContext, ContextError};
 use super::files::Files;
 use super::language::normal;
-use super::machine::{HOME, Machine, Size};
+use super::machine::{Dirs, HOME, Machine, Size};
 use super::process::{Events, ProcessError, ProcessRequest, Processes};
 use super::running::{Clock, Ending};
 use super::watching::Watches;
@@ -86,6 +86,20 @@ impl ProgramSandbox {
             machine,
             new,
             _slot: slot,
+        }
+    }
+
+    /// The files that code can write to.
+    pub(super) fn dirs(&self) -> Dirs {
+        self.machine.dirs().clone()
+    }
+
+    /// What a fork of it is made with.
+    pub(super) fn like(&self, lifetime: Duration) -> NewSandbox {
+        NewSandbox {
+            lifetime: Some(lifetime),
+            id: None,
+            ..self.new.clone()
         }
     }
 

@@ -27,6 +27,8 @@ pub(super) struct Inside<'a> {
     pub(super) kept: bool,
     /// Whether our own program is the first process, which collects all others. bubblewrap does it otherwise.
     pub(super) collects: bool,
+    /// Whether it stays in the session that it is started in, which is its own.
+    pub(super) has_terminal: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,12 +47,10 @@ pub(super) fn options(confinement: &Confinement, view: &View, inside: &Inside<'_
         "--unshare-ipc",
         "--unshare-uts",
     ]);
-    options.add(&[
-        "--unshare-cgroup-try",
-        "--hostname",
-        "sandbox",
-        "--new-session",
-    ]);
+    options.add(&["--unshare-cgroup-try", "--hostname", "sandbox"]);
+    if !inside.has_terminal {
+        options.add(&["--new-session"]);
+    }
     if inside.collects {
         options.add(&["--as-pid-1"]);
     }

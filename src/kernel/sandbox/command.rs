@@ -17,6 +17,15 @@ use crate::kernel::KernelSource;
 /// Where libraries keep what they need for themselves.
 const OWN: &str = "/run/home";
 
+/// What a command has as stdin, stdout and stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandInput {
+    /// Pipes.
+    Pipes,
+    /// The terminal of a session of its own.
+    Terminal,
+}
+
 /// Why a command cannot run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the command could not be confined: {0}")]
@@ -33,6 +42,7 @@ pub(in crate::kernel) fn confined(
     argv: &[String],
     env: Vec<(String, String)>,
     cwd: &Path,
+    input: CommandInput,
 ) -> Result<Command, CommandError> {
     let refused = |reason: String| CommandError(reason);
     let path = env.iter().find(|(name, _)| name == "PATH");
@@ -71,6 +81,7 @@ pub(in crate::kernel) fn confined(
                 gate: None,
                 kept: false,
                 collects: false,
+                has_terminal: input == CommandInput::Terminal,
             };
             let mut command = Command::new(program);
             command.args(bubblewrap::options(confinement, &view, &inside));

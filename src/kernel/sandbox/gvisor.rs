@@ -150,6 +150,7 @@ fn try_in(dir: &Path, runsc: &Path, program: &Path) -> Result<(), String> {
         gate: None,
         kept: false,
         collects: true,
+        has_terminal: false,
     };
     let limits = Limits {
         temporary: 1 << 20,
@@ -312,6 +313,7 @@ mod tests {
             gate: None,
             kept: false,
             collects: true,
+            has_terminal: false,
         };
         let limits = Limits {
             temporary: 4096,

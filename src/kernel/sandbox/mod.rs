@@ -33,8 +33,8 @@ mod view;
 
 pub(super) use cage::{Cage, Member};
 pub use cgroup::together;
-pub use command::CommandError;
 pub(super) use command::confined;
+pub use command::{CommandError, CommandInput};
 pub use confine::{CONFINE, confine};
 pub use guest::{Guest, HOME, TMP};
 pub(super) use net::Gate;

@@ -128,6 +128,7 @@ pub(in crate::kernel) fn open(
         gate,
         kept,
         collects: true,
+        has_terminal: false,
     };
     let command = fence(confinement, view, &inside, files, (command, &env))?;
     Ok(Confined {

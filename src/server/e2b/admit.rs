@@ -28,7 +28,9 @@ pub(in crate::server) fn is_at(path: &str) -> bool {
 fn is_control(path: &str) -> bool {
     let path = path.strip_prefix("/e2b").unwrap_or(path);
     let path = path.strip_prefix("/v2").unwrap_or(path);
-    path.starts_with("/sandboxes")
+    ["/sandboxes", "/snapshots", "/templates"]
+        .iter()
+        .any(|control| path.starts_with(control))
 }
 
 /// Lets a request in, and notes in it which sandbox it is for.
@@ -221,6 +223,8 @@ mod tests {
             "/e2b/sandboxes",
             "/e2b/v2/sandboxes",
             "/e2b/sandboxes/x/pause",
+            "/e2b/snapshots",
+            "/e2b/templates/x",
         ] {
             assert!(is_at(path) && is_control(path), "{path}");
         }

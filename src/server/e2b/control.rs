@@ -49,7 +49,7 @@ impl Lifetime {
     }
 }
 
-fn lifetime(seconds: Option<u64>) -> Result<Duration, E2bFailure> {
+pub(super) fn lifetime(seconds: Option<u64>) -> Result<Duration, E2bFailure> {
     let lifetime = Duration::from_secs(seconds.unwrap_or(LIFETIME));
     if lifetime > LONGEST {
         let hours = LONGEST.as_secs() / 3600;
@@ -86,7 +86,7 @@ pub(super) async fn create(
 }
 
 /// What the program of a sandbox needs to use it.
-fn made(sandbox: &ProgramSandbox) -> Value {
+pub(super) fn made(sandbox: &ProgramSandbox) -> Value {
     json!({
         "sandboxID": sandbox.id(),
         "templateID": sandbox.template(),

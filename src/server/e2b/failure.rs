@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use crate::app::sandboxes::{ContextError, FileError, ProcessError, SandboxError};
+use crate::app::sandboxes::{ContextError, FileError, ProcessError, SandboxError, SnapshotError};
 use crate::server::problem::Problem;
 
 /// Why a request was not carried out.
@@ -60,10 +60,16 @@ impl E2bFailure {
     }
 }
 
+impl E2bFailure {
+    /// As the control plane says it.
+    pub(super) fn error(&self) -> Value {
+        json!({ "code": self.status.as_u16(), "message": self.message })
+    }
+}
+
 impl IntoResponse for E2bFailure {
     fn into_response(self) -> Response {
-        let error = json!({ "code": self.status.as_u16(), "message": self.message });
-        (self.status, Json(error)).into_response()
+        (self.status, Json(self.error())).into_response()
     }
 }
 
@@ -80,7 +86,18 @@ impl From<SandboxError> for E2bFailure {
         match error {
             SandboxError::Full { .. } => Self::new(StatusCode::TOO_MANY_REQUESTS, message),
             SandboxError::Closing => Self::new(StatusCode::SERVICE_UNAVAILABLE, message),
-            SandboxError::Unknown(_) => Self::new(StatusCode::NOT_FOUND, message),
+            SandboxError::Unknown(_) | SandboxError::NoSnapshot(_) => {
+                Self::new(StatusCode::NOT_FOUND, message)
+            }
+            SandboxError::Snapshot(SnapshotError::TooMany) => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, message)
+            }
+            SandboxError::Snapshot(SnapshotError::TooLarge | SnapshotError::Name(_)) => {
+                Self::new(StatusCode::BAD_REQUEST, message)
+            }
+            SandboxError::Snapshot(SnapshotError::Failed(_)) => {
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
+            }
             // As their proxy says it of a sandbox that does not run.
             SandboxError::Paused(_) => Self::new(
                 StatusCode::BAD_GATEWAY,

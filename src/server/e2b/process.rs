@@ -21,7 +21,8 @@ use super::failure::E2bFailure;
 use super::frame::{self, Frames};
 use super::{InSandbox, body, parse, parsed};
 use crate::app::sandboxes::{
-    Events, ProcessEvent, ProcessInfo, ProcessRequest, ProgramSandbox, Stream, Which,
+    Events, Input, ProcessEvent, ProcessInfo, ProcessRequest, ProgramSandbox, Stream, TerminalSize,
+    Which,
 };
 use crate::server::extract::Path;
 
@@ -44,9 +45,23 @@ struct Config {
 #[derive(Deserialize)]
 struct Start {
     process: Config,
-    pty: Option<Value>,
+    pty: Option<Pty>,
     tag: Option<String>,
     stdin: Option<bool>,
+}
+
+/// `PTY`.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Pty {
+    size: Size,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Size {
+    cols: u32,
+    rows: u32,
 }
 
 /// `ProcessSelector`.
@@ -60,8 +75,9 @@ struct Selector {
 /// `ProcessInput`.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Input {
+struct Sent {
     stdin: Option<String>,
+    pty: Option<String>,
 }
 
 /// What the others take.
@@ -69,8 +85,9 @@ struct Input {
 #[serde(default)]
 struct Wanted {
     process: Selector,
-    input: Input,
+    input: Sent,
     signal: Value,
+    pty: Option<Pty>,
 }
 
 /// `StreamInputRequest`.
@@ -90,7 +107,7 @@ struct StreamedStart {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct StreamedData {
-    input: Input,
+    input: Sent,
 }
 
 /// Answers a request.
@@ -137,9 +154,6 @@ async fn begin(
         return Ok(sandbox.processes().follow(&wanted.process.which()?)?);
     }
     let start: Start = parse(&message)?;
-    if start.pty.is_some_and(|it| !it.is_null()) {
-        return Err(E2bFailure::missing("a terminal (PTY)"));
-    }
     let mut argv = vec![start.process.cmd];
     argv.extend(start.process.args);
     let request = ProcessRequest {
@@ -148,6 +162,7 @@ async fn begin(
         cwd: start.process.cwd.filter(|it| !it.is_empty()),
         tag: start.tag,
         stdin: start.stdin.unwrap_or(true),
+        terminal: start.pty.map(|it| it.size()),
         limit: millis(headers, "connect-timeout-ms", 1),
     };
     let sandbox = Arc::clone(sandbox);
@@ -201,6 +216,7 @@ fn output(stream: Stream, bytes: &Bytes) -> Bytes {
     let name = match stream {
         Stream::Stdout => "stdout",
         Stream::Stderr => "stderr",
+        Stream::Terminal => "pty",
     };
     frame::message(&json!({ "event": { "data": { name: STANDARD.encode(bytes) } } }))
 }
@@ -250,10 +266,8 @@ async fn stream_input(sandbox: &Arc<ProgramSandbox>, request: Request) -> Result
                 let which = which.as_ref();
                 let which =
                     which.ok_or_else(|| invalid("the stream does not say to which command"))?;
-                sandbox
-                    .processes()
-                    .write(which, &data.input.bytes()?)
-                    .await?;
+                let (to, bytes) = data.input.bytes()?;
+                sandbox.processes().write(which, to, &bytes).await?;
             }
         }
     }
@@ -272,8 +286,16 @@ async fn once(
             return Ok(json!({ "processes": all }));
         }
         "SendInput" => {
-            let bytes = wanted.input.bytes()?;
-            processes.write(&wanted.process.which()?, &bytes).await?;
+            let (to, bytes) = wanted.input.bytes()?;
+            let which = wanted.process.which()?;
+            processes.write(&which, to, &bytes).await?;
+        }
+        // There is nothing else about a command that could become another.
+        "Update" => {
+            let pty = wanted.pty;
+            let pty =
+                pty.ok_or_else(|| invalid("the request does not say what becomes another"))?;
+            processes.resize(&wanted.process.which()?, pty.size())?;
         }
         "CloseStdin" => processes.close_stdin(&wanted.process.which()?).await?,
         "SendSignal" => {
@@ -327,13 +349,26 @@ impl Selector {
     }
 }
 
-impl Input {
-    fn bytes(self) -> Result<Vec<u8>, E2bFailure> {
-        let stdin = self
-            .stdin
-            .ok_or_else(|| E2bFailure::missing("a terminal (PTY)"))?;
-        let decoded = STANDARD.decode(stdin);
-        decoded.map_err(|error| invalid(&format!("the input is not base64: {error}")))
+impl Pty {
+    fn size(&self) -> TerminalSize {
+        let part = |it: u32| u16::try_from(it).unwrap_or(u16::MAX);
+        TerminalSize {
+            columns: part(self.size.cols),
+            rows: part(self.size.rows),
+        }
+    }
+}
+
+impl Sent {
+    fn bytes(self) -> Result<(Input, Vec<u8>), E2bFailure> {
+        let (to, text) = match (self.stdin, self.pty) {
+            (Some(text), _) => (Input::Stdin, text),
+            (None, Some(text)) => (Input::Terminal, text),
+            (None, None) => return Err(invalid("the request has no input")),
+        };
+        let decoded = STANDARD.decode(text);
+        let bytes = decoded.map_err(|error| invalid(&format!("the input is not base64: {error}")));
+        Ok((to, bytes?))
     }
 }
 
