@@ -15,8 +15,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, mpsc};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, getrlimit, ioctl_tiocsctty, kill_process, kill_process_group,
-    setrlimit,
+    Pid, Resource, Rlimit, Signal, getrlimit, ioctl_tiocsctty, kill_process_group, setrlimit,
 };
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
@@ -27,7 +26,8 @@ pub(crate) enum Lifetime {
     /// With us, however we end: the operating system sees to it. Linux only; elsewhere the process has to look for its
     /// parent itself.
     Parent,
-    /// The same. It has a session of its own, whose terminal is its stdin; with it ends all of the session.
+    /// The same. It has a session of its own, whose terminal is its stdin. A shell makes groups in there that it does not
+    /// end with.
     Terminal,
     /// When it sees its stdin close. Killed when its [`Supervised`] is dropped.
     Stdin,
@@ -48,8 +48,6 @@ pub(crate) struct Supervised {
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     leader: Option<Pid>,
-    /// Whether a shell may have made groups of its own beside it.
-    is_session: bool,
     /// Whether its leader has been collected: the id may be another's soon.
     is_over: Arc<AtomicBool>,
 }
@@ -74,7 +72,6 @@ impl Supervised {
         Ok(Self {
             group: Group {
                 leader: leader.and_then(Pid::from_raw),
-                is_session: lifetime == Lifetime::Terminal,
                 is_over: Arc::default(),
             },
             child,
@@ -121,27 +118,8 @@ impl Group {
             && !self.is_over.load(Ordering::Relaxed)
         {
             let _ = kill_process_group(leader, signal);
-            if self.is_session && signal == Signal::KILL {
-                for pid in members(leader) {
-                    let _ = kill_process(pid, signal);
-                }
-            }
         }
     }
-}
-
-/// The processes of a session, where `/proc` lists processes.
-fn members(session: Pid) -> impl Iterator<Item = Pid> {
-    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    all.filter_map(move |entry| {
-        let pid = entry.file_name().to_str()?.parse().ok();
-        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-        // The name in parentheses may have anything in it; behind it are state, parent, group and session.
-        let (_, fields) = stat.rsplit_once(')')?;
-        let own: i32 = fields.split_whitespace().nth(3)?.parse().ok()?;
-        pid.and_then(Pid::from_raw)
-            .filter(|_| own == session.as_raw_nonzero().get())
-    })
 }
 
 /// Has the process join control groups before it runs, by these files of theirs. Where that is
@@ -311,32 +289,6 @@ mod tests {
             assert_eq!(text, "still here");
             assert!(process.wait().await.unwrap().success());
         });
-    }
-
-    /// A shell with a terminal gives each job a group of its own.
-    #[cfg(target_os = "linux")]
-    #[tokio::test]
-    async fn what_it_left_in_its_session_ends_with_it() {
-        use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
-
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-        unlockpt(&ours).unwrap();
-        let name = ptsname(&ours, Vec::new()).unwrap();
-        let theirs = open(
-            name.as_c_str(),
-            OFlags::RDWR | OFlags::NOCTTY,
-            Mode::empty(),
-        );
-        let mut command = Command::new("/bin/bash");
-        command.args(["-c", "set -m; sleep 1000 & echo $!"]);
-        command.stdin(theirs.unwrap()).stdout(Stdio::piped());
-        let mut process = Supervised::spawn(command, Lifetime::Terminal).unwrap();
-        let mut stdout = process.child.stdout.take().unwrap();
-        assert!(process.wait().await.unwrap().success());
-        // The pipe is open as long as one of them lives.
-        let mut text = String::new();
-        stdout.read_to_string(&mut text).await.unwrap();
-        assert!(text.trim().parse::<i32>().is_ok(), "{text}");
     }
 
     #[tokio::test]

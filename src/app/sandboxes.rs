@@ -14,6 +14,7 @@ mod process;
 mod running;
 mod sandbox;
 mod snapshots;
+mod spares;
 mod terminal;
 mod watching;
 
@@ -39,6 +40,7 @@ pub use process::{
 pub use sandbox::{ProgramSandbox, SandboxState};
 use snapshots::{Snapshot, Snapshots};
 pub use snapshots::{SnapshotError, SnapshotInfo};
+use spares::{Spare, Spares};
 pub use terminal::TerminalSize;
 pub use watching::{Change, ChangeType, Watch, Watches};
 
@@ -68,6 +70,7 @@ struct Shared {
     slots: Arc<Semaphore>,
     all: Mutex<BTreeMap<String, Arc<ProgramSandbox>>>,
     snapshots: Arc<Snapshots>,
+    spares: Arc<Spares>,
 }
 
 /// What a sandbox is made with.
@@ -133,6 +136,7 @@ impl Sandboxes {
                 settings,
                 root,
                 snapshots,
+                spares: Arc::new(Spares::new()),
                 most,
                 slots: Arc::new(Semaphore::new(most)),
                 all: Mutex::default(),
@@ -165,22 +169,32 @@ impl Sandboxes {
                 limit: self.shared.most,
             },
         })?;
-        let id = new.id.clone().unwrap_or_else(new_id);
-        let Shared {
-            context, settings, ..
-        } = &*self.shared;
-        let directory = self.shared.root.join(&id);
-        let machine = Machine::make(context, settings, &directory).await;
-        let machine = machine.map_err(SandboxError::Failed)?;
+        let is_only_one = new.id.is_some();
+        let spare = if is_only_one {
+            None
+        } else {
+            self.shared.spares.take().await
+        };
+        let (id, machine, warm) = match spare {
+            Some(it) => (it.id, it.machine, Some(it.context)),
+            None => {
+                let id = new.id.clone().unwrap_or_else(new_id);
+                (id.clone(), self.shared.machine(&id).await?, None)
+            }
+        };
+        if let Some(context) = &warm {
+            context.set_variables(new.variables.clone()).await;
+        }
+        let sandbox = ProgramSandbox::new(id, new, Arc::clone(&machine), warm, slot);
         if let Some(files) = files {
             let dirs = machine.dirs().clone();
             let restored = blocking(move || files.restore(&dirs)).await;
             if let Err(error) = restored {
-                machine.remove().await;
+                sandbox.end().await;
                 return Err(error);
             }
         }
-        let sandbox = Arc::new(ProgramSandbox::new(id, new, machine, slot));
+        let sandbox = Arc::new(sandbox);
         let (known, is_closing) = {
             let mut all = self.all();
             let known = all.get(sandbox.id()).cloned();
@@ -199,6 +213,13 @@ impl Sandboxes {
         }
         self.watch(&sandbox);
         sandbox.warm_up();
+        if !is_only_one {
+            let shared = Arc::downgrade(&self.shared);
+            self.shared.spares.refill(move || {
+                let shared = shared.clone();
+                async move { shared.upgrade()?.spare().await }
+            });
+        }
         Ok(sandbox)
     }
 
@@ -298,6 +319,7 @@ impl Sandboxes {
     /// Ends all of them, and makes no more.
     pub async fn close(&self) {
         self.shared.slots.close();
+        self.shared.spares.close().await;
         let all = std::mem::take(&mut *self.all());
         futures_util::future::join_all(all.values().map(|it| it.end())).await;
         let snapshots = Arc::clone(&self.shared.snapshots);
@@ -338,6 +360,41 @@ impl Sandboxes {
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Arc<ProgramSandbox>>> {
         lock(&self.shared.all)
+    }
+}
+
+impl Shared {
+    /// What the sandbox `id` consists of.
+    async fn machine(&self, id: &str) -> Result<Arc<Machine>, SandboxError> {
+        let directory = self.root.join(id);
+        let made = Machine::make(&self.context, &self.settings, &directory).await;
+        Ok(Arc::new(made.map_err(SandboxError::Failed)?))
+    }
+
+    /// One that is not wanted yet, with its kernel.
+    async fn spare(&self) -> Option<Spare> {
+        let id = new_id();
+        let machine = self.machine(&id).await.ok()?;
+        let name = uuid::Uuid::new_v4().to_string();
+        let (language, home) = (language::normal(None), HOME.to_owned());
+        let own = Arc::clone(&machine);
+        let context = CodeContext::new(name, language, home, own, Vec::new());
+        // Why it cannot be made is what the first code of a sandbox says.
+        let Ok(context) = context else {
+            machine.remove().await;
+            return None;
+        };
+        let spare = Spare {
+            id,
+            machine,
+            context: Arc::new(context),
+        };
+        if let Err(error) = spare.context.start().await {
+            tracing::info!(%error, "a spare sandbox could not be started");
+            spare.end().await;
+            return None;
+        }
+        Some(spare)
     }
 }
 

@@ -25,10 +25,22 @@ pub struct CodeContext {
     pub cwd: String,
     pub(super) machine: Arc<Machine>,
     source: KernelSource,
-    variables: Vec<(String, String)>,
+    variables: Mutex<Vec<(String, String)>>,
     kernel: Mutex<Option<Kernel>>,
-    /// Whose turn it is. What is in there: whether the kernel has learnt what it needs.
-    turn: Arc<tokio::sync::Mutex<bool>>,
+    /// Whose turn it is. What is in there: what the kernel has learnt.
+    turn: Arc<tokio::sync::Mutex<Taught>>,
+}
+
+/// What a kernel has learnt of what it needs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Taught {
+    /// Nothing since its start.
+    #[default]
+    Nothing,
+    /// What all of its language learn.
+    Language,
+    /// Its sandbox's variables and its directory too.
+    All,
 }
 
 /// Why code could not be run.
@@ -76,7 +88,7 @@ impl CodeContext {
             language,
             cwd,
             machine,
-            variables,
+            variables: Mutex::new(variables),
             kernel: Mutex::default(),
             turn: Arc::default(),
         })
@@ -100,7 +112,7 @@ impl CodeContext {
             kernel.restart().await?;
         }
         let mut turn = self.turn().await;
-        *turn = false;
+        *turn = Taught::Nothing;
         self.ready(&mut turn).await.map(|_| ())
     }
 
@@ -112,7 +124,7 @@ impl CodeContext {
         }
     }
 
-    pub(super) async fn turn(&self) -> OwnedMutexGuard<bool> {
+    pub(super) async fn turn(&self) -> OwnedMutexGuard<Taught> {
         Arc::clone(&self.turn).lock_owned().await
     }
 
@@ -125,34 +137,38 @@ impl CodeContext {
     }
 
     /// Its kernel, which is started and told what it needs.
-    pub(super) async fn ready(&self, is_taught: &mut bool) -> Result<Kernel, ContextError> {
+    pub(super) async fn ready(&self, taught: &mut Taught) -> Result<Kernel, ContextError> {
         let kernel = if let Some(kernel) = self.kernel() {
             if matches!(kernel.state(), KernelState::Dead(_)) {
-                *is_taught = false;
+                *taught = Taught::Nothing;
                 kernel.restart().await?;
             }
             kernel
         } else {
-            *is_taught = false;
+            *taught = Taught::Nothing;
             let options = self.machine.launch_options(self.source.clone());
             let kernel = Kernel::launch(options).await?;
             *lock(&self.kernel) = Some(kernel.clone());
             kernel
         };
-        if !*is_taught {
-            self.teach(&kernel).await?;
-            *is_taught = true;
-        }
+        self.teach(&kernel, taught).await?;
         Ok(kernel)
     }
 
-    async fn teach(&self, kernel: &Kernel) -> Result<(), ContextError> {
+    async fn teach(&self, kernel: &Kernel, taught: &mut Taught) -> Result<(), ContextError> {
+        if *taught == Taught::All {
+            return Ok(());
+        }
         let language = self.language();
-        if let Some(code) = language.beginning() {
+        if *taught == Taught::Nothing
+            && let Some(code) = language.beginning()
+        {
             aside(kernel, code.to_owned(), "the kernel could not be prepared").await?;
         }
-        if !self.variables.is_empty()
-            && let Some(code) = language.set(&self.variables, false)
+        *taught = Taught::Language;
+        let variables = lock(&self.variables).clone();
+        if !variables.is_empty()
+            && let Some(code) = language.set(&variables, false)
         {
             aside(kernel, code, "environment variables could not be set").await?;
         }
@@ -162,7 +178,20 @@ impl CodeContext {
         {
             aside(kernel, code, "the working directory could not be set").await?;
         }
+        *taught = Taught::All;
         Ok(())
+    }
+
+    /// Its kernel, which may run already, gets these variables before the next code.
+    pub(super) async fn set_variables(&self, variables: Vec<(String, String)>) {
+        if variables.is_empty() {
+            return;
+        }
+        let mut turn = self.turn().await;
+        *lock(&self.variables) = variables;
+        if *turn == Taught::All {
+            *turn = Taught::Language;
+        }
     }
 
     /// Starts it in the background, so that its first code need not wait.

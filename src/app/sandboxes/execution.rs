@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
-use super::context::{CodeContext, ContextError, aside};
+use super::context::{CodeContext, ContextError, Taught, aside};
 use super::language::check_variables;
 use crate::jupyter::mime::MimeBundle;
 use crate::kernel::{
@@ -146,7 +146,7 @@ async fn run(
         }
     };
     if !lives {
-        *turn = false;
+        *turn = Taught::Nothing;
         return;
     }
     if !variables.is_empty()

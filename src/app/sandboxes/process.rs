@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::language::check_variables;
 use super::lock;
 use super::machine::{HOME, Machine};
-use super::terminal::{Ends, Terminal, TerminalSize};
+use super::terminal::{Ends, Terminal, TerminalSize, end_session};
 use crate::child::{Group, Lifetime, Supervised};
 use crate::kernel::{CommandInput, folder};
 use crate::task::{self, Task};
@@ -146,6 +146,7 @@ async fn watch(
     limit: Option<Duration>,
     end: oneshot::Receiver<()>,
 ) -> ProcessEvent {
+    let has_terminal = shown.is_some();
     let stdout = process.child.stdout.take();
     let stderr = process.child.stderr.take();
     let reading = [
@@ -159,12 +160,14 @@ async fn watch(
             None => std::future::pending().await,
         }
     };
+    let mut is_late = false;
     let status = tokio::select! {
         status = process.wait() => status.ok(),
         () = over => {
             process.group().signal(Signal::KILL);
             let _ = process.wait().await;
-            return ProcessEvent::TimedOut;
+            is_late = true;
+            None
         }
         _ = end => {
             process.group().signal(Signal::KILL);
@@ -172,6 +175,12 @@ async fn watch(
             None
         }
     };
+    if has_terminal && let Some(leader) = process.group().leader() {
+        end_session(leader);
+    }
+    if is_late {
+        return ProcessEvent::TimedOut;
+    }
     for task in reading.into_iter().flatten() {
         let _ = timeout(PIPES, task.join()).await;
     }

@@ -64,13 +64,19 @@ impl ProgramSandbox {
     pub(super) fn new(
         id: String,
         new: NewSandbox,
-        machine: Machine,
+        machine: Arc<Machine>,
+        warm: Option<Arc<CodeContext>>,
         slot: OwnedSemaphorePermit,
     ) -> Self {
-        let machine = Arc::new(machine);
-        let planned = DEFAULTS.map(|language| Listed::Planned {
-            id: uuid::Uuid::new_v4().to_string(),
-            language,
+        let planned = DEFAULTS.map(|language| match &warm {
+            Some(context) if context.language == language => Listed::Made {
+                context: Arc::clone(context),
+                is_default: true,
+            },
+            Some(_) | None => Listed::Planned {
+                id: uuid::Uuid::new_v4().to_string(),
+                language,
+            },
         });
         let half = || uuid::Uuid::new_v4().simple().to_string();
         Self {

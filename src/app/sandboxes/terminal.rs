@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
 use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::io::AsyncWriteExt as _;
@@ -79,11 +80,40 @@ impl Terminal {
     }
 }
 
+/// Kills what a shell has left of its session, where `/proc` lists processes.
+pub(super) fn end_session(leader: Pid) {
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    for entry in all {
+        let pid = entry.file_name().to_str().and_then(|it| it.parse().ok());
+        let stat = std::fs::read_to_string(entry.path().join("stat"));
+        let session = stat.ok().and_then(|it| session_of(&it));
+        // The number of a session is nobody else's as long as one of its processes lives.
+        if session == Some(leader.as_raw_nonzero().get())
+            && let Some(pid) = pid.and_then(Pid::from_raw)
+        {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+fn session_of(stat: &str) -> Option<i32> {
+    // The name in parentheses may have anything in it; behind it are state, parent, group and session.
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(3)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::io::AsyncReadExt as _;
 
     use super::*;
+
+    #[test]
+    fn the_session_of_a_process_with_any_name() {
+        let stat = "4321 (a) S 1 1 7 (b) S 1 4320 4319 34816 4321 4194304";
+        assert_eq!(session_of(stat), Some(4319));
+        assert_eq!(session_of("1 (x"), None);
+    }
 
     #[tokio::test]
     async fn both_ends_of_a_terminal() {

@@ -111,10 +111,36 @@ fn expected() -> Value {
                 "SandboxException", "SandboxException"],
             "link_replaced": "ours",
         },
+        "terminals": terminals(),
         // Where code is, its home, the server's port, its variables, its files.
         "confined": ["/home/user", "/home/user", false, false, false],
         "interrupted": {"late": "TimeoutException", "after": "2"},
     })
+}
+
+fn terminals() -> Value {
+    json!({
+        "shown": [true, true],
+        "resized": true,
+        "interrupted": true,
+        "exit": ["CommandExitException", "Command exited with code 3 and error:\n"],
+        "listed": true,
+        "killed": [true, "CommandExitException", false],
+        "left": 0,
+        "no_terminal": "InvalidArgumentException",
+    })
+}
+
+/// Without namespaces a shell's jobs are in groups of their own, which nothing but their session holds together.
+#[test]
+fn terminals_without_namespaces_leave_nothing_behind() {
+    let sponde = Sponde::new();
+    let server = Server::start(&sponde, &["--sandbox", "full"]);
+    let target = json!({ "url": server.url, "token": server.token, "terminals": true });
+    let mut client = Command::new(python());
+    client.arg(fixture("e2b_client.py")).arg(target.to_string());
+    assert_eq!(seen(&mut client), terminals());
+    server.end(&sponde);
 }
 
 #[test]
@@ -134,6 +160,18 @@ fn the_python_sdk_with_a_key() {
         "magic": "m",
         "bash": [true, "none set\n"],
         "ts": [true, "none", "set"],
+    });
+    expected["copies"] = json!({
+        "first": ["one", {"by": "me"}, "one"],
+        "named": [["mine:default", ["mine:default"]]],
+        "forks": ["two", "three", "two"],
+        "like": [{"who": "a b&c"}, "set"],
+        "with_my_token": [401, 401, 401],
+        "deleted": [true, false],
+        "gone": ["SandboxException", "404: snapshot \"mine:default\" doesn't exist"],
+        "no_path": "SandboxException",
+        "still": "one",
+        "killed": "SandboxNotFoundException",
     });
     expected["lives"] = json!({
         "info": [true, {"who": "a b&c"}, "running"],
