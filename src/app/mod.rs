@@ -36,6 +36,7 @@ pub mod registry;
 pub mod remote_kernels;
 pub mod run;
 pub mod sandbox;
+pub mod sandboxes;
 pub mod schema;
 pub mod session;
 pub mod settings;

@@ -144,6 +144,7 @@ pub async fn sandbox(
         sockets: paths.sockets.clone(),
         hidden: [vec![paths.config.clone()], paths.own_dirs()].concat(),
         at_mnt_data: settings.at_mnt_data,
+        guest: None,
         limits: limits_of(&config.kernel_limits),
     })))
 }

@@ -178,7 +178,10 @@ pub(super) async fn adopt(
 }
 
 /// The person's environment without secrets, then what the spec sets (`${NAME}` refers to the person's).
-fn environment(base: &[(String, String)], kernel: &KernelSource) -> Vec<(String, String)> {
+pub(super) fn environment(
+    base: &[(String, String)],
+    kernel: &KernelSource,
+) -> Vec<(String, String)> {
     let mut env: Vec<(String, String)> = base
         .iter()
         .filter(|(name, value)| !is_secret(name, value))

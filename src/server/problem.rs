@@ -93,6 +93,15 @@ impl Problem {
 }
 
 impl Problem {
+    /// The status and what a person reads.
+    pub(super) fn into_words(self) -> (StatusCode, String) {
+        let message = match self.error.hint {
+            Some(hint) => format!("{}; {hint}", self.error.message),
+            None => self.error.message,
+        };
+        (self.status, message)
+    }
+
     /// As Jupyter's clients read it.
     pub(super) fn into_jupyter(self) -> Response {
         let message = self.words();

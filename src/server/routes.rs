@@ -14,7 +14,7 @@ use super::operation::{Add, Operation, Route, Schema, operation};
 use super::problem::{ErrorAnswer, JupyterError};
 use super::state::Shared;
 use super::{
-    catalog, codeapi, commands, dify, events, files, guard, jupyter, kernel, mcp, metrics,
+    catalog, codeapi, commands, dify, e2b, events, files, guard, jupyter, kernel, mcp, metrics,
     notebook, openai, outputs, page,
 };
 use super::{render, sessions};
@@ -139,6 +139,7 @@ fn table() -> Vec<Route> {
     openai::routes(&mut add);
     codeapi::routes(&mut add);
     dify::routes(&mut add);
+    e2b::routes(&mut add);
     add(
         "/api/models",
         get(catalog::models),

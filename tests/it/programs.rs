@@ -3,6 +3,7 @@
 mod acp;
 mod conformance;
 mod dify;
+mod e2b;
 mod librechat;
 mod mcp;
 mod mcp_app;

@@ -604,6 +604,7 @@ pub(crate) fn confined(tier: Tier, home: &Path, limits: Limits) -> Sandbox {
         sockets: std::env::temp_dir(),
         hidden: vec![home.join("config")],
         at_mnt_data: false,
+        guest: None,
         limits,
     }))
 }

@@ -13,7 +13,9 @@ mod bridge;
 mod bubblewrap;
 mod cage;
 pub(super) mod cgroup;
+mod command;
 mod confine;
+mod guest;
 mod gvisor;
 mod interpreter;
 mod known;
@@ -31,7 +33,10 @@ mod view;
 
 pub(super) use cage::{Cage, Member};
 pub use cgroup::together;
+pub(super) use command::confined;
+pub use command::{CommandError, CommandInput};
 pub use confine::{CONFINE, confine};
+pub use guest::{Guest, HOME, TMP};
 pub(super) use net::Gate;
 pub use net::{
     AllowList, Connection, ConnectionEnd, Connections, Network, NetworkContext, Pace, Registry,
