@@ -41,6 +41,7 @@ pub mod session;
 pub mod settings;
 mod step;
 pub mod tenants;
+pub mod tool_servers;
 mod trust;
 pub mod workspace;
 

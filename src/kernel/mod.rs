@@ -64,7 +64,7 @@ pub use redact::Redactor;
 pub use requests::{Completeness, Completions, Usage, Variable};
 pub use sandbox::{
     AllowList, Confinement, Connection, ConnectionEnd, Connections, Extent, Level, LevelChoice,
-    Network, NetworkContext, Registry, Resolve, Resolver, Rule, Sandbox,
+    Network, NetworkContext, Pace, Registry, Resolve, Resolver, Rule, Sandbox,
 };
 pub use source::KernelSource;
 pub use tap::{Tap, TapSender};

@@ -1,11 +1,13 @@
 //! What other programs call: each wire with its own, unmodified client, on real kernels in the sandbox.
 
 mod acp;
+mod conformance;
 mod dify;
 mod librechat;
 mod mcp;
 mod mcp_app;
 mod openai;
+mod tools;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;

@@ -34,8 +34,8 @@ pub use cgroup::together;
 pub use confine::{CONFINE, confine};
 pub(super) use net::Gate;
 pub use net::{
-    AllowList, Connection, ConnectionEnd, Connections, Network, NetworkContext, Registry, Resolve,
-    Resolver, Rule,
+    AllowList, Connection, ConnectionEnd, Connections, Network, NetworkContext, Pace, Registry,
+    Resolve, Resolver, Rule,
 };
 pub(super) use open::{Confined, open};
 pub use policy::{Confinement, Extent, Level, LevelChoice, Sandbox};

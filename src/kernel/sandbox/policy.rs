@@ -405,7 +405,7 @@ fn is_ours(name: &str) -> bool {
 fn protect(tree: &Path, view: &mut View) {
     let mut protected = Vec::new();
     repositories(tree, &mut |repository| protected.push(repository));
-    protected.push(tree.join("SPONDE.md"));
+    protected.extend(["SPONDE.md", ".mcp.json"].map(|name| tree.join(name)));
     // A link is not followed: what it leads to is not what is meant.
     protected.retain(|path| std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink()));
     view.protected.extend(protected);
@@ -520,6 +520,7 @@ mod tests {
         }
         fs::write(project.join("c/.git"), "gitdir: /elsewhere").unwrap();
         fs::write(project.join("SPONDE.md"), "").unwrap();
+        fs::write(project.join(".mcp.json"), "").unwrap();
         let found = view(&confinement(home.path()), &project);
         assert_eq!(
             found,
@@ -531,6 +532,7 @@ mod tests {
                     project.join("c/.git"),
                     project.join("a/b/.git"),
                     project.join("SPONDE.md"),
+                    project.join(".mcp.json"),
                 ],
                 hidden: vec![project.join("data")],
                 ..View::default()
