@@ -175,17 +175,16 @@ impl Sandboxes {
         } else {
             self.shared.spares.take().await
         };
-        let (id, machine, warm) = match spare {
-            Some(it) => (it.id, it.machine, Some(it.context)),
-            None => {
-                let id = new.id.clone().unwrap_or_else(new_id);
-                (id.clone(), self.shared.machine(&id).await?, None)
-            }
+        let (id, machine, warm) = if let Some(it) = spare {
+            (it.id, it.machine, Some(it.context))
+        } else {
+            let id = new.id.clone().unwrap_or_else(new_id);
+            (id.clone(), self.shared.machine(&id).await?, None)
         };
         if let Some(context) = &warm {
             context.set_variables(new.variables.clone()).await;
         }
-        let sandbox = ProgramSandbox::new(id, new, Arc::clone(&machine), warm, slot);
+        let sandbox = ProgramSandbox::new(id, new, Arc::clone(&machine), warm.as_ref(), slot);
         if let Some(files) = files {
             let dirs = machine.dirs().clone();
             let restored = blocking(move || files.restore(&dirs)).await;

@@ -37,10 +37,10 @@ pub(super) async fn guard(
     };
     if e2b::is_at(uri.path()) && checked.is_ok() {
         let admitted = e2b::admit(&shared, &mut request).await;
-        let admitted = admitted.and_then(|()| match is_barred {
-            true => Err(barred().into()),
-            false => Ok(()),
-        });
+        let admitted = match admitted {
+            Ok(()) if is_barred => Err(barred().into()),
+            other => other,
+        };
         let response = match admitted {
             Ok(()) => next.run(request).await,
             Err(failure) => failure.into_response(),

@@ -65,10 +65,10 @@ impl ProgramSandbox {
         id: String,
         new: NewSandbox,
         machine: Arc<Machine>,
-        warm: Option<Arc<CodeContext>>,
+        warm: Option<&Arc<CodeContext>>,
         slot: OwnedSemaphorePermit,
     ) -> Self {
-        let planned = DEFAULTS.map(|language| match &warm {
+        let planned = DEFAULTS.map(|language| match warm {
             Some(context) if context.language == language => Listed::Made {
                 context: Arc::clone(context),
                 is_default: true,

@@ -271,7 +271,7 @@ mod tests {
         std::os::unix::net::UnixListener::bind(from.tmp.join("socket")).unwrap();
 
         let snapshots = Snapshots::new(root.join("snapshots"));
-        let made = snapshots.make(&from, "i1", Some("x".to_owned())).unwrap();
+        let first = snapshots.make(&from, "i1", Some("x".to_owned())).unwrap();
         std::fs::write(from.home.join("a/b/run"), "two").unwrap();
         let to = dirs("to");
         snapshots.get("x").unwrap().restore(&to).unwrap();
@@ -285,7 +285,7 @@ mod tests {
         );
         assert_eq!(std::fs::read_link(to.home.join("above")).unwrap(), root);
         assert!(!to.tmp.join("socket").exists());
-        assert_eq!(snapshots.list(), [made]);
+        assert_eq!(snapshots.list(), [first]);
         assert!(snapshots.delete("x:default") && !snapshots.delete("x"));
         snapshots.clear();
         assert!(!root.join("snapshots").exists());
@@ -300,8 +300,8 @@ mod tests {
             tmp: root.path().into(),
         };
         for name in ["", "../x", "a/b", &"x".repeat(65)] {
-            let made = snapshots.make(&from, "i1", Some(name.to_owned()));
-            assert!(matches!(made, Err(SnapshotError::Name(_))), "{name}");
+            let first = snapshots.make(&from, "i1", Some(name.to_owned()));
+            assert!(matches!(first, Err(SnapshotError::Name(_))), "{name}");
         }
     }
 }
