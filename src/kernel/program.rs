@@ -24,14 +24,6 @@ pub fn command_beside(
     (cwd, input): (&Path, CommandInput),
 ) -> Result<Command, CommandError> {
     let mut env = environment(base, kernel);
-    // The environment's own programs come first, as in the kernel.
-    if let Some(prefix) = &kernel.prefix {
-        let bin = prefix.join("bin").to_string_lossy().into_owned();
-        match env.iter_mut().find(|(name, _)| name == "PATH") {
-            Some((_, path)) => *path = format!("{bin}:{path}"),
-            None => env.push(("PATH".to_owned(), format!("{bin}:/usr/bin:/bin"))),
-        }
-    }
     let set = |env: &mut Vec<(String, String)>| {
         env.retain(|(name, _)| !more.iter().any(|(new, _)| new == name));
         env.extend(more.iter().cloned());

@@ -11,6 +11,7 @@ use crate::app::kernels::{find_kernel, launch_options};
 use crate::app::sandbox::{self, CodeOf};
 use crate::app::{Context, SessionSettings};
 use crate::error::{Failure, FailureKind};
+use crate::kernel::sandbox::WORKSPACE;
 use crate::kernel::sandbox::limits::Limits;
 use crate::kernel::{
     CommandError, CommandInput, Guest, KernelSource, LaunchOptions, Sandbox, command_beside,
@@ -177,7 +178,10 @@ impl Machine {
         let path = if path == "~" { "" } else { path };
         let path = Path::new(path);
         let own = path.strip_prefix(&self.dirs.home);
-        let (root, is_tmp, below) = match (own, path.strip_prefix(HOME), path.strip_prefix(TMP)) {
+        let home = path
+            .strip_prefix(HOME)
+            .or_else(|_| path.strip_prefix(WORKSPACE));
+        let (root, is_tmp, below) = match (own, home, path.strip_prefix(TMP)) {
             (Ok(below), _, _) | (_, Ok(below), _) => (&self.dirs.home, false, below),
             (_, _, Ok(below)) => (&self.dirs.tmp, true, below),
             (Err(_), Err(_), Err(_)) if path.is_absolute() => return None,

@@ -92,6 +92,13 @@ pub(super) fn options(confinement: &Confinement, view: &View, inside: &Inside<'_
         };
         options.path(bind, &guest.directory);
         options.add(&[guest::HOME, "--dir", "/root"]);
+        if !mounts
+            .keys()
+            .any(|(_, path)| path.starts_with(guest::WORKSPACE))
+        {
+            options.path(bind, &guest.directory);
+            options.add(&[guest::WORKSPACE]);
+        }
     } else {
         options.path("--dir", inside.cwd);
     }

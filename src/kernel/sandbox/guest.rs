@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// Where the working directory is inside.
 pub const HOME: &str = "/home/user";
+/// The home directory once more: where agents' harnesses look for it.
+pub const WORKSPACE: &str = "/workspace";
 /// Where its temporary files are inside.
 pub const TMP: &str = "/tmp";
 

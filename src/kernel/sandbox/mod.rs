@@ -36,7 +36,7 @@ pub use cgroup::together;
 pub(super) use command::confined;
 pub use command::{CommandError, CommandInput};
 pub use confine::{CONFINE, confine};
-pub use guest::{Guest, HOME, TMP};
+pub use guest::{Guest, HOME, TMP, WORKSPACE};
 pub(super) use net::Gate;
 pub use net::{
     AllowList, Connection, ConnectionEnd, Connections, Network, NetworkContext, Pace, Registry,

@@ -8,14 +8,14 @@ use super::{fixture, python, seen};
 use crate::support::{Sponde, Started, tools};
 
 /// A server, and where its API is.
-struct Server<'a> {
+pub(super) struct Server<'a> {
     program: Started<'a>,
-    url: String,
-    token: String,
+    pub(super) url: String,
+    pub(super) token: String,
 }
 
 impl<'a> Server<'a> {
-    fn start(sponde: &'a Sponde, arguments: &[&str]) -> Self {
+    pub(super) fn start(sponde: &'a Sponde, arguments: &[&str]) -> Self {
         let mut all = vec!["serve"];
         all.extend(arguments);
         let mut program = sponde.start(&all);
@@ -28,7 +28,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    fn end(self, sponde: &Sponde) {
+    pub(super) fn end(self, sponde: &Sponde) {
         self.program.signal(rustix::process::Signal::TERM);
         assert_eq!(self.program.end().code, Some(0));
         sponde.assert_no_process_is_left();
