@@ -1,5 +1,5 @@
-//! The instructions a session follows: those of the profile, and the project's `SPONDE.md` once it is trusted. Whether a file of a
-//! project is trusted is decided here for its `.mcp.json` too.
+//! The instructions a session follows: those of the profile, the project's `SPONDE.md` once it is trusted, and a client's. Whether a
+//! file of a project is trusted is decided here for its `.mcp.json` too.
 
 use std::path::Path;
 
@@ -52,6 +52,10 @@ pub(super) fn instructions(
         });
     }
     all.extend(of_project(cwd, settings, context));
+    all.extend(settings.instructions.as_ref().map(|text| Instructions {
+        source: "the client".to_owned(),
+        text: text.trim().to_owned(),
+    }));
     all.extend(settings.answer.as_ref().map(AnswerSchema::instructions));
     all
 }

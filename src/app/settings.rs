@@ -40,6 +40,8 @@ pub struct SessionSettings {
     pub trust_project: bool,
     /// The project's files that a person has just agreed to.
     pub agreed: Vec<TrustQuestion>,
+    /// What a client adds to the system prompt.
+    pub instructions: Option<String>,
     /// What the answer has to be.
     pub answer: Option<AnswerSchema>,
     /// Files that the model is told about, relative to the working directory.

@@ -231,6 +231,7 @@ impl SessionArgs {
     /// As the app takes it. `attended` if a person is at the terminal.
     pub(super) fn settings(self, attended: bool, lifetime: Lifetime) -> SessionSettings {
         SessionSettings {
+            instructions: None,
             model: self.model,
             code_mode: self.code_mode,
             kernels: self.kernel,

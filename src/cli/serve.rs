@@ -25,6 +25,7 @@ pub(super) async fn serve(args: ServeArgs, context: &Context) -> Result<Exit, Fa
         max_sessions,
         end_idle,
         e2b_debug,
+        end_with_stdin,
         session_args,
     } = args;
     if session_args.notebook.is_some() || session_args.existing.is_some() || session_args.replay {
@@ -80,11 +81,21 @@ pub(super) async fn serve(args: ServeArgs, context: &Context) -> Result<Exit, Fa
         open_in_browser(&server)?;
     }
     let ended = async {
-        let _ = signals.recv().await;
+        tokio::select! {
+            _ = signals.recv() => {}
+            () = end_of_stdin(), if end_with_stdin => {}
+        }
         eprint("ending the sessions\n");
     };
     server.run(ended).await?;
     Ok(Exit::Done)
+}
+
+/// Resolves when stdin is closed. What comes over it is thrown away.
+async fn end_of_stdin() {
+    let mut stdin = tokio::io::stdin();
+    // An error is an end too.
+    let _ = tokio::io::copy(&mut stdin, &mut tokio::io::sink()).await;
 }
 
 /// Opens the page through a file that only this person can read: others see the arguments of programs.

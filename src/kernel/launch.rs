@@ -18,6 +18,10 @@ use crate::jupyter::kernelspec::KernelSpec;
 /// Tells a kernel who started it.
 const PARENT: &str = "JPY_PARENT_PID";
 
+/// Variables about the process around us, which would mislead a kernel: ipykernel ends when the kernel that we were started
+/// from does, and under pytest it leaves the output of subprocesses alone and cannot be copied.
+const OF_OTHERS: [&str; 2] = [PARENT, "PYTEST_CURRENT_TEST"];
+
 /// Variables that say in which encoding a program writes (POSIX, section 8.2).
 const LOCALE: [&str; 3] = ["LC_ALL", "LC_CTYPE", "LANG"];
 
@@ -184,7 +188,7 @@ pub(super) fn environment(
 ) -> Vec<(String, String)> {
     let mut env: Vec<(String, String)> = base
         .iter()
-        .filter(|(name, value)| !is_secret(name, value))
+        .filter(|(name, value)| !is_secret(name, value) && !OF_OTHERS.contains(&name.as_str()))
         .cloned()
         .collect();
     // Without a locale, as in most containers, R and others write no letters but ASCII.
@@ -276,6 +280,8 @@ mod tests {
             ("JUPYTER_GATEWAY_AUTH_TOKEN", "t"),
             ("PWD", "/here"),
             ("TOKENIZERS_PARALLELISM", "true"),
+            ("JPY_PARENT_PID", "1"),
+            ("PYTEST_CURRENT_TEST", "test.py::test (call)"),
             ("KEYBOARD", "us"),
             ("MONKEY_HOME", "m"),
             ("DATABASE_URL", "postgres://u:pw@h"),

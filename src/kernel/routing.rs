@@ -24,7 +24,7 @@ use super::late::LateOutputs;
 use super::quirks::{AfterInterrupt, Quirks};
 use crate::jupyter::content::{Content, ExecuteReply, ExecutionState, InputRequest, ReplyStatus};
 use crate::jupyter::message::{Channel, Header, Message};
-use entry::{Settling, Stop};
+use entry::{Begin, Settling, Stdin, Stop};
 
 /// How long the answer to that question may take: it comes behind all outputs, and a large one takes its time.
 const FENCE_WAIT: Duration = Duration::from_secs(15);
@@ -62,6 +62,7 @@ struct Entry {
     aside: Option<Aside>,
     timeout: Option<Duration>,
     started: bool,
+    begin: Begin,
     count: Option<i64>,
     reply: Option<ExecuteReply>,
     /// An `error` output was seen, with these words.
@@ -85,17 +86,6 @@ struct Entry {
     wake: Option<(Instant, Wake)>,
 }
 
-/// What becomes of an input request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Stdin {
-    /// Somebody is asked.
-    Asked,
-    /// Nobody is there: it will be refused.
-    Closed,
-    /// It was refused, with these words, and the code was told so often.
-    Refused { why: String, times: u32 },
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wake {
     TimeUp,
@@ -106,6 +96,7 @@ enum Wake {
     NoReply,
     Settled,
     Unanswered,
+    InterruptAgain,
 }
 
 /// What the actor shall do after a wake-up.
@@ -144,6 +135,7 @@ impl Table {
             aside: options.aside.then(Aside::default),
             timeout: options.timeout,
             started: false,
+            begin: Begin::Waits,
             count: None,
             reply: None,
             error: None,
@@ -226,7 +218,7 @@ impl Table {
             (Channel::IoPub, Content::Status(ExecutionState::Busy)) => entry.start(now),
             (Channel::IoPub, Content::Status(ExecutionState::Idle)) => entry.idle = true,
             (Channel::IoPub, Content::ExecuteInput { execution_count }) => {
-                entry.start(now);
+                entry.begin(now);
                 entry.count = execution_count.or(entry.count);
                 if entry.tell_start {
                     // It holds its bytes: a kernel can say this as often as it likes.
@@ -327,6 +319,7 @@ impl Table {
             entry.stop = stop;
         }
         entry.interrupts += 1;
+        entry.begin.interrupted();
         if unanswered {
             entry.wake = Some((now + UNANSWERED, Wake::Unanswered));
         }
@@ -417,9 +410,10 @@ impl Table {
                     actions.push(Action::Fence);
                 }
                 Wake::FenceLost => entry.mark_lost(),
-                Wake::NoReply => {
-                    entry.reply = Some(ExecuteReply::default());
-                    entry.wake = None;
+                Wake::NoReply => entry.give_up_reply(),
+                Wake::InterruptAgain => {
+                    entry.wake = entry.time_up(now);
+                    actions.push(Action::Interrupt);
                 }
                 Wake::Settled => {
                     entry.settling = Settling::Done;

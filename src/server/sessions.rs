@@ -18,6 +18,9 @@ use crate::agent::sessions::Found;
 use crate::app::registry::{LiveSession, OpenRequest, is_id};
 use crate::app::{ModelAt, Notice, SessionSettings, forks, session};
 
+/// Bytes of the instructions of a client.
+const INSTRUCTIONS: usize = 64 << 10;
+
 /// What `POST /api/sessions` takes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -32,6 +35,8 @@ pub(super) struct Create {
     files: Vec<String>,
     /// When a person is asked before code runs.
     approval: Option<Approval>,
+    /// What is added to the model's system prompt, at most 64 KiB.
+    instructions: Option<String>,
     /// The session that goes on.
     resume: Option<String>,
     /// Where it works, relative to the server's directory.
@@ -157,6 +162,15 @@ fn request(shared: &Shared, wanted: Create) -> Result<OpenRequest, Problem> {
     if let Some(approval) = wanted.approval {
         may_be(approval, shared)?;
     }
+    let instructions = wanted.instructions.filter(|it| !it.trim().is_empty());
+    if let Some(bytes) = instructions.as_ref().map(String::len)
+        && bytes > INSTRUCTIONS
+    {
+        return Err(Problem::bad_request(format!(
+            "the instructions have {bytes} bytes, and at most {INSTRUCTIONS} are taken"
+        ))
+        .hint("put long material in a file, and name it in `files`"));
+    }
     let kernels = match wanted.kernel {
         None => defaults.kernels.clone(),
         // A path would start a program of the client's choice.
@@ -177,6 +191,7 @@ fn request(shared: &Shared, wanted: Create) -> Result<OpenRequest, Problem> {
         notebook: notebook.transpose()?,
         files: files.collect::<Result<_, _>>()?,
         approval: wanted.approval.or(defaults.approval),
+        instructions,
         attended: true,
         model_at: ModelAt::IfAny,
         ..defaults.clone()

@@ -131,6 +131,22 @@ async fn an_infinite_loop_is_interrupted_and_state_is_kept() {
 }
 
 #[tokio::test]
+async fn an_interrupt_before_the_code_begins_is_not_lost() {
+    let kernel = start(ipykernel()).await;
+    run(&kernel, "kept = 1").await;
+    // Where it strikes is chance: before the kernel has the message, while it prepares the cell, in the code.
+    for microseconds in (0..5000).step_by(500) {
+        let forever = ExecuteOptions::cell("import time\nwhile True: time.sleep(1)");
+        let execution = kernel.execute(forever).await.unwrap();
+        tokio::time::sleep(Duration::from_micros(microseconds)).await;
+        kernel.interrupt().await.unwrap();
+        let (_, outcome) = execution.collect().await;
+        assert_eq!(outcome.verdict, Verdict::Interrupted, "{microseconds}");
+    }
+    assert_eq!(printed(&run(&kernel, "print(kept)").await.0), "1\n");
+}
+
+#[tokio::test]
 async fn a_cell_over_its_time_is_stopped() {
     let kernel = start(ipykernel()).await;
     let options = |code: &str| ExecuteOptions {

@@ -9,6 +9,7 @@ mod librechat;
 mod mcp;
 mod mcp_app;
 mod openai;
+mod python;
 mod tools;
 
 use std::io::{BufRead as _, BufReader, Write as _};

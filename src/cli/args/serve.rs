@@ -39,6 +39,9 @@ pub struct ServeArgs {
     /// Let programs of this machine run code without a key, as E2B's SDKs want it in debug mode (docs/e2b.md).
     #[arg(long)]
     pub e2b_debug: bool,
+    /// End when stdin is closed: for a program that starts the server and may itself be killed.
+    #[arg(long)]
+    pub end_with_stdin: bool,
     /// How its sessions are.
     #[command(flatten)]
     pub session_args: SessionArgs,

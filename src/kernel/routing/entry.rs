@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Entry, NO_INPUT, Stdin, Wake};
+use super::{Entry, NO_INPUT, Wake};
 use crate::jupyter::content::{ErrorContent, ExecuteReply, InputRequest, ReplyStatus};
 use crate::jupyter::message::Header;
 use crate::kernel::execution::{ExecutionEvent, Outcome, OutputEvent, Verdict};
@@ -20,6 +20,8 @@ const MORE_LATE_OUTPUTS: Duration = Duration::from_secs(2);
 const SAME_TIME: Duration = Duration::from_millis(20);
 /// A question is not put off any longer for what comes without end.
 const ASKED_AT_LAST: Duration = Duration::from_secs(1);
+/// How long code that was interrupted before it began may run until it is interrupted again.
+const INTERRUPTED_EARLY: Duration = Duration::from_millis(100);
 /// Lines of input that a cell may ask for.
 const QUESTIONS: u32 = 100_000;
 
@@ -31,6 +33,37 @@ pub(super) enum Stop {
     TimeUp,
     /// The kernel came to a limit: the cell fails, and who wrote it goes on.
     Limit,
+}
+
+/// What becomes of an input request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stdin {
+    /// Somebody is asked.
+    Asked,
+    /// Nobody is there: it will be refused.
+    Closed,
+    /// It was refused, with these words, and the code was told so often.
+    Refused { why: String, times: u32 },
+}
+
+/// Whether the kernel has said that it runs the code (`execute_input`).
+///
+/// A signal that comes earlier may meet a kernel that ignores it, as ipykernel does between cells, or strike ipykernel
+/// itself instead of the code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begin {
+    Waits,
+    /// An interrupt was sent meanwhile, which may be lost.
+    WaitsInterrupted,
+    Done,
+}
+
+impl Begin {
+    pub(super) fn interrupted(&mut self) {
+        if *self == Self::Waits {
+            *self = Self::WaitsInterrupted;
+        }
+    }
 }
 
 /// Whether outputs may still come after reply and `idle`.
@@ -79,6 +112,16 @@ impl Entry {
                 self.wake = self.time_up(now);
             }
         }
+    }
+
+    /// The code runs from now on. If it was interrupted before, it is so again.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.start(now);
+        let lost = self.begin == Begin::WaitsInterrupted && self.reply.is_none();
+        if lost && !matches!(self.wake, Some((_, Wake::Unanswered))) {
+            self.wake = Some((now + INTERRUPTED_EARLY, Wake::InterruptAgain));
+        }
+        self.begin = Begin::Done;
     }
 
     pub(super) fn ask(&mut self, request: InputRequest, header: Header, now: Instant) {
@@ -156,6 +199,19 @@ impl Entry {
             (None, true) => self.wake = Some((now + REPLY_WAIT, Wake::NoReply)),
             _ => {}
         }
+    }
+
+    /// No reply came: the code was stopped before it began, or the reply was lost.
+    pub(super) fn give_up_reply(&mut self) {
+        let status = match self.stop {
+            Stop::None | Stop::Limit => ReplyStatus::Ok,
+            Stop::Requested | Stop::TimeUp => ReplyStatus::Aborted,
+        };
+        self.reply = Some(ExecuteReply {
+            status,
+            ..ExecuteReply::default()
+        });
+        self.wake = None;
     }
 
     pub(super) fn mark_lost(&mut self) {
