@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, mpsc};
 
 use rustix::fs::{Mode, OFlags, open};
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process_group, setrlimit};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, getrlimit, ioctl_tiocsctty, kill_process_group, setrlimit,
+};
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
@@ -24,6 +26,9 @@ pub(crate) enum Lifetime {
     /// With us, however we end: the operating system sees to it. Linux only; elsewhere the process has to look for its
     /// parent itself.
     Parent,
+    /// The same. It has a session of its own, whose terminal is its stdin. A shell makes groups in there that it does not
+    /// end with.
+    Terminal,
     /// When it sees its stdin close. Killed when its [`Supervised`] is dropped.
     Stdin,
     /// When it wants to. It has a session of its own, so that it does not go with the terminal either.
@@ -54,8 +59,12 @@ impl Supervised {
     /// What the operating system said.
     pub(crate) fn spawn(mut command: Command, lifetime: Lifetime) -> io::Result<Self> {
         command.kill_on_drop(lifetime != Lifetime::Itself);
-        if lifetime != Lifetime::Itself {
-            command.process_group(0);
+        match lifetime {
+            Lifetime::Parent | Lifetime::Stdin => {
+                command.process_group(0);
+            }
+            // A session begins with a group of its own.
+            Lifetime::Terminal | Lifetime::Itself => {}
         }
         before_it_runs(&mut command, lifetime);
         let child = on_the_thread(command)?;
@@ -192,7 +201,7 @@ fn before_it_runs(command: &mut Command, lifetime: Lifetime) {
     }
     let parent = rustix::process::getpid();
     let open_files = OPEN_FILES.get().copied();
-    // SAFETY: between fork and exec only async-signal-safe system calls are made: setrlimit, setsid, or prctl and
+    // SAFETY: between fork and exec only async-signal-safe system calls are made: setrlimit, setsid, ioctl, prctl and
     // getppid, through rustix, which neither allocate nor lock.
     unsafe {
         command.pre_exec(move || {
@@ -202,6 +211,10 @@ fn before_it_runs(command: &mut Command, lifetime: Lifetime) {
             if lifetime == Lifetime::Itself {
                 rustix::process::setsid()?;
                 return Ok(());
+            }
+            if lifetime == Lifetime::Terminal {
+                rustix::process::setsid()?;
+                ioctl_tiocsctty(rustix::stdio::stdin())?;
             }
             #[cfg(target_os = "linux")]
             rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;

@@ -3,6 +3,7 @@
 
 pub mod databases;
 pub mod profile;
+pub mod tools;
 
 use std::path::{Path, PathBuf};
 
@@ -65,6 +66,8 @@ pub struct Config {
     pub undo: Undo,
     /// Databases that SQL can use.
     pub databases: databases::Databases,
+    /// MCP servers whose tools code can call.
+    pub mcp: tools::ToolServers,
     /// What a terminal is told besides what it shows.
     pub terminal: Terminal,
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import contextlib
 import os
+import re
+import secrets
 import shutil
 import subprocess
 import sysconfig
@@ -22,6 +24,7 @@ START_WITHIN = 60.0
 END_WITHIN = 40.0
 #: How the line begins that says where it listens.
 LISTENS = "serving "
+TOKEN = re.compile(r"; the token is in (.+); Ctrl-C ends it")
 
 
 def find_program() -> str:
@@ -56,9 +59,9 @@ class Server:
         root = Path(directory or ".").resolve()
         if not root.is_dir():
             raise ServerError(f"the directory `{root}` is not there", "create it first")
-        self._folder = _private_folder()
-        address, token_file = self._folder / "s", self._folder / "token"
-        command = [find_program(), "serve", "--listen", f"unix:{address}", "--token-file", str(token_file)]
+        # The server makes the directory, and takes it away whatever becomes of us.
+        address = _private_folder() / "s"
+        command = [find_program(), "serve", "--listen", f"unix:{address}"]
         command += ["--end-with-stdin", "--root", str(root), *options]
         try:
             self._process = subprocess.Popen(
@@ -72,7 +75,6 @@ class Server:
                 start_new_session=True,
             )
         except OSError as error:
-            shutil.rmtree(self._folder, ignore_errors=True)
             raise ServerError(f"`{command[0]}` could not be started: {error}") from error
         self.root = root
         self._said: collections.deque[str] = collections.deque(maxlen=50)
@@ -82,14 +84,16 @@ class Server:
             target=_read, args=(self._process, self._said, self._listens), name="sponde-stderr", daemon=True
         )
         reader.start()
-        self._ended = weakref.finalize(self, _end, self._process, self._folder)
+        self._ended = weakref.finalize(self, _end, self._process)
         # It is set by the end of the server's words too.
         self._listens.wait(START_WITHIN)
-        if not any(line.startswith(LISTENS) for line in [*self._said]):
+        told = next((line for line in [*self._said] if line.startswith(LISTENS)), "")
+        token = TOKEN.search(told)
+        if token is None:
             self.close()
             said = "\n".join(self._said).strip() or "it said nothing"
             raise ServerError(f"`sponde serve` did not start: {said}", f"it was started as: {' '.join(command)}")
-        self.connection = Connection(f"unix:{address}", token_file.read_text().strip())
+        self.connection = Connection(f"unix:{address}", Path(token[1]).read_text().strip())
 
     @property
     def log(self) -> str:
@@ -105,8 +109,10 @@ def _private_folder() -> Path:
     # A socket's path has at most 107 bytes, so the usual directory may be too deep.
     for place in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):
         if place and len(place) < 80 and os.access(place, os.W_OK):
-            return Path(tempfile.mkdtemp(prefix="sponde-py-", dir=place))
-    return Path(tempfile.mkdtemp(prefix="sponde-py-"))
+            break
+    else:
+        place = tempfile.gettempdir()
+    return Path(place) / f"sponde-py-{secrets.token_hex(8)}"
 
 
 def _read(process: subprocess.Popen[bytes], said: collections.deque[str], listens: threading.Event) -> None:
@@ -121,7 +127,7 @@ def _read(process: subprocess.Popen[bytes], said: collections.deque[str], listen
     listens.set()
 
 
-def _end(process: subprocess.Popen[bytes], folder: Path) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     if process.stdin is not None:
         with contextlib.suppress(OSError):
             process.stdin.close()
@@ -130,4 +136,3 @@ def _end(process: subprocess.Popen[bytes], folder: Path) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,7 @@
 //! The methods of the protocol, version 1.
 
 mod said;
+mod tools;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use crate::agent::stream::{PendingRequest, View};
 use crate::app::model;
 use crate::app::registry::{OpenRequest, Registry, RegistryError};
 use crate::app::{ModelAt, Notice, SessionSettings};
+use crate::config::tools::ToolServers;
 use crate::rpc::{Request, RpcError};
 
 /// The version of the protocol.
@@ -44,6 +46,7 @@ struct Wanted {
     directory: PathBuf,
     others: Vec<PathBuf>,
     resume: Option<String>,
+    servers: ToolServers,
     notes: Vec<String>,
 }
 
@@ -85,7 +88,7 @@ impl AcpServer {
             "agentCapabilities": {
                 "loadSession": true,
                 "promptCapabilities": { "image": true, "audio": false, "embeddedContext": true },
-                "mcpCapabilities": { "http": false, "sse": false },
+                "mcpCapabilities": { "http": true, "sse": false },
                 "sessionCapabilities": { "list": {}, "resume": {}, "close": {}, "additionalDirectories": {} },
             },
             "agentInfo": { "name": "sponde", "title": "Sponde", "version": env!("CARGO_PKG_VERSION") },
@@ -146,6 +149,7 @@ impl AcpServer {
         } = &*self.shared;
         let mut settings = settings.clone();
         settings.sandbox.add_dirs.extend(wanted.others);
+        settings.tool_servers = wanted.servers;
         let request = OpenRequest {
             settings,
             directory: Some(wanted.directory),
@@ -428,16 +432,12 @@ fn wanted(params: &Map<String, Value>, resume: Option<String>) -> Result<Wanted,
         .flatten()
         .map(|it| directory_of(it.as_str()));
     let others = others.collect::<Result<_, _>>()?;
-    let servers = params.get("mcpServers").and_then(Value::as_array);
-    let notes = if servers.is_some_and(|servers| !servers.is_empty()) {
-        vec!["Sponde does not use MCP servers yet: those of the editor are left out.".to_owned()]
-    } else {
-        Vec::new()
-    };
+    let (servers, notes) = tools::servers(params);
     Ok(Wanted {
         directory,
         others,
         resume,
+        servers,
         notes,
     })
 }

@@ -47,7 +47,7 @@ pub async fn serve(
     };
     let mut line = Vec::new();
     let ended = loop {
-        match next_line(&mut input, &mut line).await {
+        match next_line(&mut input, &mut line, LONGEST).await {
             Ok(Line::Whole) => connection.take(&line).await,
             Ok(Line::TooLong) => {
                 let words =

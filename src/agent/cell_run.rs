@@ -2,6 +2,7 @@
 //! which a notebook is run without a model.
 
 use super::event::Command;
+use super::tool_calls::ToolPermit;
 use crate::kernel::{ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, Outcome};
 
 /// A cell that runs.
@@ -10,6 +11,8 @@ pub(super) struct CellRun {
     execution: Execution,
     kernel: Kernel,
     interrupts: u32,
+    /// What it may do besides, until it is over.
+    _permit: Option<ToolPermit>,
 }
 
 impl CellRun {
@@ -25,7 +28,16 @@ impl CellRun {
             execution: kernel.execute(options).await?,
             kernel: kernel.clone(),
             interrupts: 0,
+            _permit: None,
         })
+    }
+
+    /// The same, with a permit to call tools.
+    pub(super) fn with(self, permit: Option<ToolPermit>) -> Self {
+        Self {
+            _permit: permit,
+            ..self
+        }
     }
 
     /// The `msg_id` of its request.

@@ -35,6 +35,7 @@ pub mod sql;
 pub mod stdin;
 pub mod store;
 pub mod stream;
+pub mod tool_calls;
 pub mod tools;
 mod totals;
 pub mod turn;

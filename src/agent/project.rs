@@ -1,7 +1,8 @@
-//! `SPONDE.md`: a project's own instructions to the model, and whether the person trusts them.
+//! `SPONDE.md`, a project's own instructions to the model, and `.mcp.json`, its MCP servers; and whether the person trusts them.
 //!
-//! They become part of the system prompt, so anyone who can write the file can steer the model: it is used only after a
-//! person has read it and said yes, for this path and these very bytes. What was said is kept in the state directory,
+//! Instructions become part of the system prompt and servers are programs that are started, so anyone who can write the files
+//! can steer the model or run a program: a file is used only after a person has read it and said yes, for this path and these
+//! very bytes. What was said is kept in the state directory,
 //! one line a decision, the last one counts; a file that changed is asked about again. What is used is the text that
 //! was shown, not what is in the file later.
 
@@ -12,14 +13,16 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// The file's name.
+/// The name of the file with instructions.
 pub const FILE: &str = "SPONDE.md";
-/// Bytes that it may have: all of it is sent with every request.
+/// The name of the file with MCP servers, which other programs read too.
+pub const SERVERS: &str = ".mcp.json";
+/// Bytes that one may have: all of the instructions is sent with every request.
 pub const LARGEST: u64 = 16 << 10;
 /// Directories that are searched upwards.
 const DEEPEST: usize = 32;
 
-/// Instructions that were found.
+/// A file that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
     /// The file, without links.
@@ -49,23 +52,23 @@ pub enum ProjectError {
     },
 }
 
-/// What the person said about instructions.
+/// What the person said about a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// Follow them.
+    /// Use it.
     Trusted,
-    /// Ignore them.
+    /// Ignore it.
     Refused,
     /// Nothing yet.
     Unknown,
 }
 
-/// The instructions for work in `dir`: its own, or those of the nearest directory above up to the root of its
-/// repository. `None` if there are none, or none that say anything.
+/// The file `name` for work in `dir`: its own, or that of the nearest directory above up to the root of its
+/// repository. `None` if there is none, or none that says anything.
 ///
 /// # Errors
 /// [`ProjectError`].
-pub fn find(dir: &Path) -> Result<Option<Project>, ProjectError> {
+pub fn find(dir: &Path, name: &str) -> Result<Option<Project>, ProjectError> {
     let root = dir
         .ancestors()
         .take(DEEPEST)
@@ -73,7 +76,7 @@ pub fn find(dir: &Path) -> Result<Option<Project>, ProjectError> {
         // Outside of a repository nothing above belongs to the project.
         .unwrap_or(dir);
     for above in dir.ancestors().take(DEEPEST) {
-        let path = above.join(FILE);
+        let path = above.join(name);
         // A directory or a pipe of that name is none.
         if std::fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
             return read(&path).map(|project| Some(project).filter(|it| !it.text.is_empty()));
@@ -183,7 +186,7 @@ mod tests {
         std::fs::create_dir_all(&inner).unwrap();
         let write = |path: &str, text: &str| std::fs::write(top.join(path), text).unwrap();
         write(FILE, "above");
-        let found = |dir: &Path| find(dir).unwrap().map(|project| project.text);
+        let found = |dir: &Path| find(dir, FILE).unwrap().map(|project| project.text);
         // Above the directory and not of its project.
         assert_eq!(found(&inner), None);
         assert_eq!(found(&top).as_deref(), Some("above"));
@@ -197,9 +200,15 @@ mod tests {
         std::fs::create_dir(top.join("repo/data/SPONDE.md")).unwrap();
         assert_eq!(found(&inner).as_deref(), Some("Use euros."));
         std::fs::write(top.join("repo/SPONDE.md"), "x".repeat(17 << 10)).unwrap();
-        assert!(matches!(find(&inner), Err(ProjectError::TooLarge { .. })));
+        assert!(matches!(
+            find(&inner, FILE),
+            Err(ProjectError::TooLarge { .. })
+        ));
         std::fs::write(top.join("repo/SPONDE.md"), [0xff]).unwrap();
-        assert!(matches!(find(&inner), Err(ProjectError::Unreadable { .. })));
+        assert!(matches!(
+            find(&inner, FILE),
+            Err(ProjectError::Unreadable { .. })
+        ));
     }
 
     #[test]
@@ -208,7 +217,7 @@ mod tests {
         let trusted = Trusted::in_dir(&dir.path().join("state"));
         let write = |text: &str| {
             std::fs::write(dir.path().join(FILE), text).unwrap();
-            find(dir.path()).unwrap().unwrap()
+            find(dir.path(), FILE).unwrap().unwrap()
         };
         let project = write("a");
         assert_eq!(trusted.of(&project), Trust::Unknown);

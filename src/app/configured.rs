@@ -187,6 +187,7 @@ fn defaults() -> Vec<Setting> {
         setting("terminal.links", true.into(), None),
         unset("providers", "those that are known"),
         unset("databases", "none"),
+        unset("mcp", "none"),
     ]
 }
 

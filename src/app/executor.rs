@@ -4,6 +4,7 @@
 //! All wires that programs speak stand on it (`mcp`, and what `server` has of others): what code may do, what is kept and who
 //! waits for whom is decided here, once. Nothing here knows a wire.
 
+mod answering;
 mod result;
 mod turn;
 mod undoing;
@@ -18,7 +19,10 @@ use super::{ModelAt, Notice, SessionSettings};
 use crate::agent::stream::Rejection;
 use crate::app::exported::Exported;
 use crate::session::{CodeCell, Transcript};
-pub use result::{CellResult, CodeError, OutputFile, SharedPreparer, file_of, visuals};
+pub use answering::Unattended;
+pub use result::{
+    CellResult, CodeError, OutputFile, SharedPreparer, ShownOutput, file_of, shown, visuals,
+};
 pub use turn::{Turn, TurnOutcome};
 pub use undoing::UndoOutcome;
 pub use workspace::{FileError, FileKind, Workspace};
@@ -93,6 +97,14 @@ pub enum ExecutorError {
         /// How long was waited.
         seconds: u64,
     },
+    /// The model cannot be had; the one before stays.
+    #[error("the model `{model}` cannot be used: {message}")]
+    Model {
+        /// What was asked for.
+        model: String,
+        /// What is in the way.
+        message: String,
+    },
     /// It does not take the command.
     #[error(transparent)]
     Rejected(#[from] Rejection),
@@ -110,6 +122,10 @@ impl ExecutorError {
             Self::Unknown { .. } => "run code in a session to open it".to_owned(),
             Self::NotOpened(RegistryError::Failed(failure)) => return failure.hint.clone(),
             Self::NotOpened(_) | Self::Rejected(_) => return None,
+            Self::Model { .. } => {
+                "leave the model out for the one of the server, or name one that it lists"
+                    .to_owned()
+            }
             Self::Busy { .. } => "try again, or use another session".to_owned(),
         })
     }
@@ -194,7 +210,15 @@ impl Executor {
         self.open(&name, opening).await
     }
 
-    async fn open(&self, name: &str, opening: Opening) -> Result<ProgramSession, ExecutorError> {
+    /// The session `name`, which is opened with `opening` if it does not run.
+    ///
+    /// # Errors
+    /// [`ExecutorError`].
+    pub async fn open(
+        &self,
+        name: &str,
+        opening: Opening,
+    ) -> Result<ProgramSession, ExecutorError> {
         let named = self.entry(name)?;
         let mut id = named.id.lock().await;
         let session = |live, notes| ProgramSession {
@@ -306,6 +330,18 @@ impl Executor {
         self.names().remove(name);
         self.shared.registry.end(&session.live.id).await?;
         Ok(())
+    }
+
+    /// Ends the session `name` if it runs, also one that is being opened, and frees the name; its files stay.
+    pub async fn forget(&self, name: &str) {
+        let Some(named) = self.names().remove(name) else {
+            return;
+        };
+        let id = named.id.lock().await.take();
+        if let Some(id) = id {
+            // One that has just ended is what we want.
+            let _ = self.shared.registry.end(&id).await;
+        }
     }
 
     fn entry(&self, name: &str) -> Result<Arc<Named>, ExecutorError> {

@@ -1,18 +1,26 @@
-//! The instructions a session follows: those of the profile, the project's `SPONDE.md` once it is trusted, and a client's.
+//! The instructions a session follows: those of the profile, the project's `SPONDE.md` once it is trusted, and a client's. Whether a
+//! file of a project is trusted is decided here for its `.mcp.json` too.
 
 use std::path::Path;
 
 use super::answer::AnswerSchema;
-pub use super::trust::TrustQuestion;
+pub use super::trust::{Purpose, TrustQuestion};
 use super::{Context, SessionSettings};
 use crate::agent::project::{self, Project, Trust, Trusted};
 use crate::agent::prompt::Instructions;
 
-/// What to ask before a session starts in `cwd`, if nothing was decided yet.
-pub fn question(cwd: &Path, context: &Context) -> Option<TrustQuestion> {
-    let project = project::find(cwd).ok().flatten()?;
+/// What to ask before a session like this starts in `cwd`, as far as nothing was decided yet.
+pub fn questions(cwd: &Path, settings: &SessionSettings, context: &Context) -> Vec<TrustQuestion> {
     let trusted = Trusted::in_dir(&context.paths.state);
-    (trusted.of(&project) == Trust::Unknown).then_some(TrustQuestion { project })
+    let question = |purpose: Purpose| {
+        if is_trusted_unseen(purpose, settings) {
+            return None;
+        }
+        let project = project::find(cwd, purpose.file()).ok().flatten()?;
+        let is_open = trusted.of(&project) == Trust::Unknown;
+        is_open.then_some(TrustQuestion { purpose, project })
+    };
+    Purpose::ALL.into_iter().filter_map(question).collect()
 }
 
 /// Remembers what the person said.
@@ -54,35 +62,52 @@ pub(super) fn instructions(
 
 /// Those of the project, if they are followed.
 fn of_project(cwd: &Path, settings: &SessionSettings, context: &Context) -> Option<Instructions> {
-    let found = match project::find(cwd) {
-        Ok(found) => found?,
-        Err(error) => {
-            context
-                .notify
-                .warning(format!("{error}; its instructions are not followed"));
-            return None;
-        }
-    };
-    let agreed = settings.agreed.as_ref();
-    let agreed = agreed.is_some_and(|question| question.project == found);
-    let is_followed = settings.trust_project || agreed || is_trusted(&found, context);
-    is_followed.then(|| Instructions {
+    let found = trusted(Purpose::Instructions, cwd, settings, context)?;
+    Some(Instructions {
         source: project::FILE.to_owned(),
         text: found.text,
     })
 }
 
-fn is_trusted(project: &Project, context: &Context) -> bool {
-    let path = project.path.display();
-    let why = match Trusted::in_dir(&context.paths.state).of(project) {
-        Trust::Trusted => return true,
-        Trust::Refused => ", as you said; --trust-project follows them",
-        Trust::Unknown => {
-            ": nobody has said yet that they are trusted (--trust-project follows them)"
+/// The project's file for this, if it is trusted. Else a notice says why it is not used.
+pub(super) fn trusted(
+    purpose: Purpose,
+    cwd: &Path,
+    settings: &SessionSettings,
+    context: &Context,
+) -> Option<Project> {
+    let (what, used) = (purpose.content(), purpose.used());
+    let found = match project::find(cwd, purpose.file()) {
+        Ok(found) => found?,
+        Err(error) => {
+            context
+                .notify
+                .warning(format!("{error}; its {what} are not {used}"));
+            return None;
         }
     };
+    let mut agreed = settings.agreed.iter();
+    let is_agreed = agreed.any(|question| question.project == found);
+    if is_trusted_unseen(purpose, settings) || is_agreed {
+        return Some(found);
+    }
+    let why = match Trusted::in_dir(&context.paths.state).of(&found) {
+        Trust::Trusted => return Some(found),
+        Trust::Refused => ", as you said",
+        Trust::Unknown => ": nobody has said yet that they are trusted",
+    };
+    let hint = purpose.hint();
+    let path = found.path.display();
     context
         .notify
-        .warning(format!("the instructions in {path} are not followed{why}"));
-    false
+        .warning(format!("the {what} in {path} are not {used}{why} ({hint})"));
+    None
+}
+
+/// Whether a file is used whatever it says. Servers never: code in the sandbox could write their file, and they run outside of it.
+fn is_trusted_unseen(purpose: Purpose, settings: &SessionSettings) -> bool {
+    match purpose {
+        Purpose::Instructions => settings.trust_project,
+        Purpose::Servers => false,
+    }
 }

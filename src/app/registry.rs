@@ -186,6 +186,11 @@ impl Registry {
         &self.shared.context
     }
 
+    /// What it keeps to.
+    pub fn limits(&self) -> RegistryLimits {
+        self.shared.limits
+    }
+
     /// Ends a session in good order; its files stay.
     ///
     /// # Errors

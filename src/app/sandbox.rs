@@ -28,6 +28,8 @@ pub struct SandboxSettings {
     pub add_dirs: Vec<PathBuf>,
     /// Files that it can read wherever they are: those that were named when the session began.
     pub reads: Vec<PathBuf>,
+    /// Whether the working directory is at `/mnt/data` too, where hosted interpreters have it.
+    pub at_mnt_data: bool,
 }
 
 impl SandboxSettings {
@@ -141,6 +143,8 @@ pub async fn sandbox(
         home: context.paths.environment.get("HOME").map(PathBuf::from),
         sockets: paths.sockets.clone(),
         hidden: [vec![paths.config.clone()], paths.own_dirs()].concat(),
+        at_mnt_data: settings.at_mnt_data,
+        guest: None,
         limits: limits_of(&config.kernel_limits),
     })))
 }

@@ -19,6 +19,7 @@ use super::project;
 use super::remote_kernels::{self, RemoteKernels};
 use super::sandbox::{self, SandboxLine};
 use super::settings::{Lifetime, ModelAt, SessionSettings};
+use super::tool_servers::{self, ToolServers};
 use super::workspace::{self, KernelAt, Workspace};
 use crate::agent::approval::Approval;
 use crate::agent::asides::Asides;
@@ -63,6 +64,8 @@ pub struct Session {
     listener: Option<Listener>,
     /// Closed with the session.
     _databases: Option<Databases>,
+    /// Ended with the session.
+    _tools: Option<ToolServers>,
 }
 
 /// Starts a session as `settings` and the configuration say: a new one or `resumed`, which goes on where it was and with
@@ -128,8 +131,13 @@ pub async fn start(
     } else {
         None
     };
+    let tools = match at {
+        KernelAt::Here => tool_servers::open(settings, &kernels, context)?,
+        KernelAt::Running | KernelAt::Remote => None,
+    };
     let known = databases.as_ref().map_or("", |it| &it.facts);
-    let facts = workspace.facts(named_files, known, &kernels);
+    let known = tool_servers::told(known, tools.as_ref());
+    let facts = workspace.facts(named_files, &known, &kernels);
     let offers = kernels.iter().copied().map(offer).collect();
     let wanted = settings.sandbox.or_as_before(origin.sandbox.as_ref());
     let (sandbox, sandbox_line) = sandbox::session(&wanted, &workspace, &files, context).await?;
@@ -137,6 +145,7 @@ pub async fn start(
         workspace::reaches(address, &sandbox)?;
     }
     let sandbox = databases::visible(databases.as_ref(), sandbox);
+    let sandbox = tool_servers::visible(tools.as_ref(), sandbox);
     let sql = databases::sql(databases.as_ref(), &kernels, &sandbox);
     let main = LaunchOptions {
         sandbox,
@@ -146,6 +155,7 @@ pub async fn start(
         ..launch_options(kernel, cwd, context)
     };
     let main = databases::unseen(databases.as_ref(), main);
+    let main = tool_servers::importable(tools.as_ref(), main);
     let directory = main.cwd.clone();
     let main = origin.adopting(main, settings.attended, context);
     let approval = approval(
@@ -180,6 +190,7 @@ pub async fn start(
         others,
         redactor: context.redactor.clone(),
         audit: Some(audit::options(&id, &main, approval, context)),
+        tool_calls: tools.as_ref().map(ToolServers::calls),
         kernel: main,
         notebook: notebook.clone(),
         own_dirs: context.paths.own_dirs(),
@@ -216,6 +227,7 @@ pub async fn start(
         may_replay,
         listener,
         _databases: databases,
+        _tools: tools,
     })
 }
 

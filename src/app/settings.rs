@@ -9,6 +9,7 @@ use super::trust::TrustQuestion;
 use crate::agent::StdinPolicy;
 use crate::agent::approval::Approval;
 use crate::agent::install::InstallPolicy;
+use crate::config::tools::ToolServers;
 use crate::llm::mode::CodeMode;
 
 /// How a session is to be.
@@ -37,8 +38,8 @@ pub struct SessionSettings {
     pub approval: Option<Approval>,
     /// Whether the project's instructions are followed although nobody has trusted them.
     pub trust_project: bool,
-    /// The project's instructions that a person has just agreed to.
-    pub agreed: Option<TrustQuestion>,
+    /// The project's files that a person has just agreed to.
+    pub agreed: Vec<TrustQuestion>,
     /// What a client adds to the system prompt.
     pub instructions: Option<String>,
     /// What the answer has to be.
@@ -47,6 +48,8 @@ pub struct SessionSettings {
     pub files: Vec<PathBuf>,
     /// Databases of the configuration that SQL can use, besides those that every session has.
     pub databases: Vec<String>,
+    /// MCP servers whose tools code can call, besides those of the configuration.
+    pub tool_servers: ToolServers,
     /// What was piped in: a file of the session that the model is told about.
     pub piped: Option<Piped>,
     /// Where the notebook is kept; one that is there goes on.

@@ -122,6 +122,8 @@ impl Tenant {
         let below = Path::new("tenants").join(&self.name);
         context.paths.data = server.paths.data.join(&below);
         context.paths.state = server.paths.state.join(&below);
+        // Programs that run unconfined, with keys of the server's own person.
+        context.config.mcp.clear();
         let all = std::mem::take(&mut context.config.databases);
         for name in &self.entry.databases {
             let Some(database) = all.get(name) else {

@@ -41,8 +41,8 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
     let mut settings = args.session.settings(interactive, Lifetime::OneQuestion);
     settings.answer.clone_from(&wanted.schema);
     session::check_replay(&settings)?;
-    if interactive && !settings.trust_project {
-        settings.agreed = project::ask(context).await;
+    if interactive {
+        settings.agreed = project::ask(&settings, context).await;
     }
     let (mut signals, _listening) = signals::listen();
     let dir = context.paths.sessions();

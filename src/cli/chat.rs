@@ -64,8 +64,8 @@ pub(super) async fn go_on(
         session::check_replay(&settings)?;
         missing::provide(&settings, context).await?;
     }
-    if interactive && !settings.trust_project {
-        settings.agreed = project::ask(context).await;
+    if interactive {
+        settings.agreed = project::ask(&settings, context).await;
     }
     let session = tokio::select! {
         started = session::start(&settings, opened, context) => started?,

@@ -24,6 +24,7 @@ pub(super) async fn serve(args: ServeArgs, context: &Context) -> Result<Exit, Fa
         keys,
         max_sessions,
         end_idle,
+        e2b_debug,
         end_with_stdin,
         session_args,
     } = args;
@@ -53,6 +54,7 @@ pub(super) async fn serve(args: ServeArgs, context: &Context) -> Result<Exit, Fa
             sessions: max_sessions,
             idle: end_idle.map(|minutes| Duration::from_secs(minutes * 60)),
         },
+        e2b_debug,
     };
     let is_far = settings
         .listen

@@ -251,6 +251,11 @@ impl OutputEvent {
     }
 }
 
+/// An exception's traceback as one text, without colours.
+pub fn plain_traceback(error: &ErrorContent) -> String {
+    crate::ansi::strip(&error.traceback.join("\n"))
+}
+
 /// What code printed on stdout, in one piece.
 pub(crate) fn stdout_of(outputs: Vec<OutputEvent>) -> String {
     outputs

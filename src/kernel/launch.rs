@@ -182,7 +182,10 @@ pub(super) async fn adopt(
 }
 
 /// The person's environment without secrets, then what the spec sets (`${NAME}` refers to the person's).
-fn environment(base: &[(String, String)], kernel: &KernelSource) -> Vec<(String, String)> {
+pub(super) fn environment(
+    base: &[(String, String)],
+    kernel: &KernelSource,
+) -> Vec<(String, String)> {
     let mut env: Vec<(String, String)> = base
         .iter()
         .filter(|(name, value)| !is_secret(name, value) && !OF_OTHERS.contains(&name.as_str()))
@@ -208,7 +211,24 @@ fn environment(base: &[(String, String)], kernel: &KernelSource) -> Vec<(String,
         env.retain(|(existing, _)| existing != name);
         env.push((name.clone(), value));
     }
+    if !kernel.spec.env.contains_key("PATH")
+        && let Some(prefix) = &kernel.prefix
+    {
+        put_first(&mut env, &prefix.join("bin"));
+    }
     env
+}
+
+/// An environment's own programs come first, as where it is activated: `!pip` is its pip.
+fn put_first(env: &mut Vec<(String, String)>, bin: &Path) {
+    let Some(bin) = bin.to_str() else {
+        return;
+    };
+    match env.iter_mut().find(|(name, _)| name == "PATH") {
+        Some((_, path)) if path.split(':').any(|dir| dir == bin) => {}
+        Some((_, path)) => *path = format!("{bin}:{path}"),
+        None => env.push(("PATH".to_owned(), format!("{bin}:/usr/bin:/bin"))),
+    }
 }
 
 /// What a gateway's kernel gets: the person's `KERNEL_*` variables without secrets, among them always their name.

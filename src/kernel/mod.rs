@@ -27,6 +27,7 @@ mod link;
 mod oversize;
 mod pool;
 pub mod probe;
+mod program;
 mod proxy;
 pub mod quirks;
 mod ready;
@@ -50,7 +51,7 @@ pub use comm::{Comm, CommKind};
 pub use command::Tapped;
 pub use discover::{FoundKernel, SearchPath, SearchPaths};
 pub(crate) use execution::stdout_of;
-pub use execution::{Execution, ExecutionEvent, Outcome, OutputEvent, Verdict};
+pub use execution::{Execution, ExecutionEvent, Outcome, OutputEvent, Verdict, plain_traceback};
 pub use frames::{FrameAnswer, FramePart, FramePiece, FrameRequest};
 pub use gateway::{Dialect, Frame, GatewayOptions};
 pub use host::ExitReason;
@@ -58,13 +59,15 @@ pub use late::{Late, late_outputs};
 pub use launch::{KeptKernelChoice, LaunchOptions};
 pub use oversize::Oversize;
 pub use pool::Pool;
+pub use program::command_beside;
 pub use proxy::hub::{Hub, HubActivity, HubClient, HubOwner, HubSender, OwnerRequest, Queued};
 pub use proxy::{Proxy, ProxyAsk, ProxyEnd, ProxyError};
 pub use redact::Redactor;
 pub use requests::{Completeness, Completions, Usage, Variable};
 pub use sandbox::{
-    AllowList, Confinement, Connection, ConnectionEnd, Connections, Extent, Level, LevelChoice,
-    Network, NetworkContext, Registry, Resolve, Resolver, Rule, Sandbox,
+    AllowList, CommandError, CommandInput, Confinement, Connection, ConnectionEnd, Connections,
+    Extent, Guest, Level, LevelChoice, Network, NetworkContext, Pace, Registry, Resolve, Resolver,
+    Rule, Sandbox,
 };
 pub use source::KernelSource;
 pub use tap::{Tap, TapSender};

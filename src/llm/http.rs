@@ -72,7 +72,7 @@ pub enum HttpError {
 
 /// What is at the bottom of an error: the words of the operating system or of the TLS layer. The
 /// layers above repeat the URL, which may hold a key.
-pub(super) fn root_cause(error: &dyn std::error::Error) -> String {
+pub fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(below) = cause.source() {
         cause = below;

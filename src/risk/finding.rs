@@ -27,6 +27,8 @@ pub enum FindingKind {
     Credentials,
     /// It changes a database.
     Database,
+    /// It calls a tool of an MCP server.
+    Tool,
     /// What it does is computed, so it cannot be read from the code.
     Obfuscation,
     /// A part of it is not of its language's grammar.
@@ -37,7 +39,7 @@ pub enum FindingKind {
 
 impl FindingKind {
     /// All of them, in the order in which they are documented.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Delete,
         Self::Overwrite,
         Self::WriteOutside,
@@ -47,6 +49,7 @@ impl FindingKind {
         Self::ProcessControl,
         Self::Credentials,
         Self::Database,
+        Self::Tool,
         Self::Obfuscation,
         Self::Unparseable,
         Self::Unanalysed,
@@ -64,6 +67,7 @@ impl FindingKind {
             Self::ProcessControl => "process_control",
             Self::Credentials => "credentials",
             Self::Database => "database",
+            Self::Tool => "tool",
             Self::Obfuscation => "obfuscation",
             Self::Unparseable => "unparseable",
             Self::Unanalysed => "unanalysed",
@@ -82,6 +86,7 @@ impl FindingKind {
             Self::ProcessControl => "ends or signals processes",
             Self::Credentials => "uses credentials",
             Self::Database => "changes a database",
+            Self::Tool => "calls a tool of an MCP server",
             Self::Obfuscation => "runs code that cannot be read here",
             Self::Unparseable => "cannot be parsed",
             Self::Unanalysed => "is not analysed",
@@ -150,4 +155,11 @@ pub struct Analysis {
     pub commands: Vec<Mention>,
     /// Strings that may be paths.
     pub paths: Vec<Mention>,
+}
+
+impl Analysis {
+    /// Whether this was found.
+    pub fn finds(&self, kind: FindingKind) -> bool {
+        self.findings.iter().any(|finding| finding.kind == kind)
+    }
 }

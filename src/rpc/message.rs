@@ -153,7 +153,7 @@ fn is_id(id: &Value) -> bool {
 }
 
 /// A request of ours.
-pub(super) fn request(id: &str, method: &str, params: &Value) -> Value {
+pub fn request(id: &str, method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 

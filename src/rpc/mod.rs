@@ -7,6 +7,6 @@ mod message;
 mod pipes;
 mod questions;
 
-pub use message::{Incoming, Request, RpcError, answer, notification, parse};
+pub use message::{Incoming, Request, RpcError, answer, notification, parse, request};
 pub use pipes::{LONGEST, Line, next_line, write};
 pub use questions::{Question, Questions, Unanswered};

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 
-/// Bytes of a message.
+/// Bytes of a message of a client.
 pub const LONGEST: usize = 96 << 20;
 
 /// What was read.
@@ -14,19 +14,20 @@ pub const LONGEST: usize = 96 << 20;
 pub enum Line {
     /// A line, without its end.
     Whole,
-    /// One of more than [`LONGEST`] bytes, which was not kept.
+    /// One of too many bytes, which was not kept.
     TooLong,
     /// The pipe ended.
     End,
 }
 
-/// Reads a line into `line`; one that is too long is read to its end and not kept.
+/// Reads a line of at most `most` bytes into `line`; one that is too long is read to its end and not kept.
 ///
 /// # Errors
 /// Those of the pipe.
 pub async fn next_line(
     input: &mut (impl AsyncBufRead + Unpin),
     line: &mut Vec<u8>,
+    most: usize,
 ) -> io::Result<Line> {
     line.clear();
     let mut is_too_long = false;
@@ -40,7 +41,7 @@ pub async fn next_line(
         let piece = buffer
             .get(..end.unwrap_or(buffer.len()))
             .unwrap_or_default();
-        is_too_long |= line.len() + piece.len() > LONGEST;
+        is_too_long |= line.len() + piece.len() > most;
         if is_too_long {
             line.clear();
         } else {

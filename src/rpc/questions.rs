@@ -90,6 +90,11 @@ impl Questions {
         }
     }
 
+    /// The connection has ended: nobody answers any more.
+    pub fn close(&self) {
+        self.waiting().clear();
+    }
+
     /// Whole after every change.
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)

@@ -6,6 +6,8 @@
 //! 3. The token, as `Authorization: Bearer` or as the cookie that it was exchanged for. A request with the cookie that
 //!    changes something must say its origin.
 //!
+//! LibreChat and Dify send the token as `X-Api-Key`, below their own paths.
+//!
 //! `Sec-Fetch-*` is never read as a permission. The page's token is in no URL that is sent, and no token is in a log;
 //! Jupyter's clients may send it as they are used to, in the query below `/jupyter` and nowhere else.
 
@@ -128,6 +130,10 @@ impl Access {
     /// Whether `given` is the token; nothing is counted.
     pub(super) fn is(&self, given: &str) -> bool {
         self.secret.is(given)
+            // Some of E2B's SDKs take no key but `e2b_` and hexadecimal digits.
+            || given.strip_prefix("e2b_").is_some_and(|digits| {
+                self.secret.is(digits) || self.secret.is(&format!("sponde-{digits}"))
+            })
     }
 
     /// Whether `given` is the token. Wrong ones are counted; the right one is always let in, so that nobody can lock its
@@ -193,6 +199,13 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = only(headers, AUTHORIZATION.as_str())?.split_once(' ')?;
     let is_ours = scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("token");
     is_ours.then(|| token.trim())
+}
+
+/// The token where programs send it that run scripts here, below their own paths.
+pub(super) fn key_of<'a>(uri: &Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    let path = uri.path();
+    let is_theirs = path.starts_with("/codeapi/") || path.starts_with("/dify/");
+    is_theirs.then(|| only(headers, "x-api-key")).flatten()
 }
 
 fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {

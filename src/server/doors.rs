@@ -13,8 +13,8 @@ use axum::response::Response;
 use serde::Deserialize;
 use tower_service::Service as _;
 
-use super::jupyter;
 use super::state::Shared;
+use super::{e2b, jupyter};
 
 /// Bytes of the body of a login.
 const LOGIN: usize = 4096;
@@ -58,6 +58,7 @@ fn knows(shared: &Shared, request: &Request) -> bool {
     access.knows(request.headers())
         || jupyter::token_of(uri).is_some_and(|given| access.is(&given))
         || shared.tickets.knows(uri.path())
+        || e2b::knows(shared, request)
 }
 
 /// The request, and the key in its body if it is a login.

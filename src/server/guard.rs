@@ -10,6 +10,8 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::access::key_of;
+use super::e2b;
 use super::extract::Json;
 use super::jupyter;
 use super::listen::Peer;
@@ -20,7 +22,7 @@ use crate::app::tenants::Scope;
 /// The layer.
 pub(super) async fn guard(
     State(shared): State<Arc<Shared>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let access = &shared.access;
@@ -28,21 +30,45 @@ pub(super) async fn guard(
     let peer = request.extensions().get::<Peer>().copied();
     let peer = peer.unwrap_or(Peer { own: None });
     let mut checked = access.check_source(uri, headers, peer);
+    let is_barred = shared.scope == Scope::Read && changes(method, headers);
+    let barred = || {
+        Problem::forbidden("this key is for reading only")
+            .hint("the server's person can give it the scope `run`")
+    };
+    if e2b::is_at(uri.path()) && checked.is_ok() {
+        let admitted = e2b::admit(&shared, &mut request).await;
+        let admitted = match admitted {
+            Ok(()) if is_barred => Err(barred().into()),
+            other => other,
+        };
+        let response = match admitted {
+            Ok(()) => next.run(request).await,
+            Err(failure) => failure.into_response(),
+        };
+        return hardened(&shared, response);
+    }
     if checked.is_ok() && !is_public(method, uri.path()) {
         checked = match jupyter::token_of(uri) {
             Some(given) => access.check(&given, &shared.counters),
-            None => access.check_token(method, headers, &shared.counters),
+            None => match key_of(uri, headers) {
+                Some(given) => access.check(given, &shared.counters),
+                None => access.check_token(method, headers, &shared.counters),
+            },
         };
-        if checked.is_ok() && shared.scope == Scope::Read && changes(method, headers) {
-            checked = Err(Problem::forbidden("this key is for reading only")
-                .hint("the server's person can give it the scope `run`"));
+        if checked.is_ok() && is_barred {
+            checked = Err(barred());
         }
     }
-    let mut response = match checked {
+    let response = match checked {
         Ok(()) => next.run(request).await,
         Err(problem) if jupyter::is_at(uri.path()) => problem.into_jupyter(),
         Err(problem) => problem.into_response(),
     };
+    hardened(&shared, response)
+}
+
+/// With what browsers are told of every answer.
+fn hardened(shared: &Shared, mut response: Response) -> Response {
     shared.counters.answered(response.status());
     let is_limited = response.status() == StatusCode::TOO_MANY_REQUESTS;
     let headers = response.headers_mut();

@@ -5,7 +5,7 @@ use std::future::Future as _;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -51,7 +51,8 @@ pub(super) struct Peer {
 /// A socket that listens.
 pub(super) enum Socket {
     Tcp(TcpListener, SocketAddr),
-    Unix(UnixListener, PathBuf),
+    /// With a directory that was made for it, if one was.
+    Unix(UnixListener, PathBuf, Option<PathBuf>),
 }
 
 impl Socket {
@@ -70,14 +71,14 @@ impl Socket {
                 Ok(Self::Tcp(listener, at))
             }
             Listen::Unix(path) => {
-                let listener = unix(path).map_err(|error| {
+                let (listener, made) = unix(path).map_err(|error| {
                     let path = path.display();
                     Failure::new(
                         FailureKind::Failed,
                         format!("could not listen at `{path}`: {error}"),
                     )
                 })?;
-                Ok(Self::Unix(listener, path.clone()))
+                Ok(Self::Unix(listener, path.clone(), made))
             }
         }
     }
@@ -103,7 +104,7 @@ impl Socket {
                 let own = Some(stream.local_addr()?.ip().to_canonical());
                 Ok((Stream(Box::pin(stream)), Peer { own }))
             }
-            Self::Unix(listener, _) => loop {
+            Self::Unix(listener, ..) => loop {
                 let (stream, _) = listener.accept().await?;
                 let own = rustix::process::geteuid().as_raw();
                 if stream.peer_cred()?.uid() == own {
@@ -114,7 +115,8 @@ impl Socket {
     }
 }
 
-fn unix(path: &std::path::Path) -> io::Result<UnixListener> {
+/// Listens at `path`. A directory that is not there is made for this person alone, and goes with the socket.
+fn unix(path: &std::path::Path) -> io::Result<(UnixListener, Option<PathBuf>)> {
     // A socket that nobody listens on was left by a run that was killed.
     if let Ok(metadata) = std::fs::symlink_metadata(path)
         && metadata.file_type().is_socket()
@@ -122,15 +124,23 @@ fn unix(path: &std::path::Path) -> io::Result<UnixListener> {
     {
         std::fs::remove_file(path)?;
     }
+    let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let missing = parent.filter(|it| !it.exists());
+    if let Some(missing) = missing {
+        std::fs::DirBuilder::new().mode(0o700).create(missing)?;
+    }
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
+    Ok((listener, missing.map(std::path::Path::to_owned)))
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        if let Self::Unix(_, path) = self {
+        if let Self::Unix(_, path, made) = self {
             let _ = std::fs::remove_file(path);
+            if let Some(made) = made {
+                let _ = std::fs::remove_dir(made);
+            }
         }
     }
 }
@@ -139,7 +149,7 @@ impl fmt::Display for Socket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(_, address) => write!(f, "http://{address}"),
-            Self::Unix(_, path) => write!(f, "unix:{}", path.display()),
+            Self::Unix(_, path, _) => write!(f, "unix:{}", path.display()),
         }
     }
 }

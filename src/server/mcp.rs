@@ -40,6 +40,8 @@ const AT_ONCE: usize = 64;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: &str = "mcp-protocol-version";
+/// A version that the specification lets a server assume behind a handshake, and that clients name without speaking it.
+const ASSUMED: &str = "2025-03-26";
 
 /// Adds the route.
 pub(super) fn routes(add: &mut Add<'_>) {
@@ -109,7 +111,7 @@ async fn answered(
     let version = header(headers, VERSION);
     let said = Caller::of_request(&request.params);
     let is_legacy = match version {
-        Some(version) => LEGACY.contains(&version),
+        Some(version) => LEGACY.contains(&version) || version == ASSUMED,
         None => matches!(said, Ok(None)),
     };
     if is_legacy {

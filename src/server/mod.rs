@@ -9,6 +9,8 @@
 //! - [`kernel`]: variables, completion, windows of tables. [`files`], [`notebook`], [`catalog`]: the rest.
 //!
 //! - [`mcp`]: the Model Context Protocol over HTTP.
+//! - [`openai`]: OpenAI's containers, responses and chat completions. [`codeapi`]: LibreChat's Code API. [`dify`]: Dify's sandbox.
+//! - [`e2b`]: E2B's API.
 //! - [`jupyter`]: Jupyter's REST and websocket, for front ends that speak it.
 //!
 //! A handler parses, asks `app` or a session, and answers JSON; it holds no state and no logic that another front end
@@ -17,16 +19,20 @@
 mod access;
 mod assets;
 mod catalog;
+mod codeapi;
 mod commands;
 mod counters;
+mod dify;
 mod directories;
 mod document;
 mod doors;
 mod download;
+mod e2b;
 mod encoded;
 mod events;
 mod extract;
 mod files;
+mod form_files;
 mod guard;
 mod jupyter;
 mod kernel;
@@ -36,6 +42,7 @@ mod mcp;
 mod mcp_state;
 mod metrics;
 mod notebook;
+mod openai;
 mod operation;
 mod outputs;
 mod page;
@@ -94,6 +101,8 @@ pub struct ServerSettings {
     pub limits: RegistryLimits,
     /// The file with the keys of tenants, if there are any.
     pub keys: Option<PathBuf>,
+    /// Whether programs of this machine need no key for E2B's debug mode.
+    pub e2b_debug: bool,
 }
 
 /// A server that listens.
@@ -114,6 +123,16 @@ impl Server {
             let root = settings.root.display();
             Failure::usage(format!("the directory `{root}` cannot be used: {error}"))
         })?;
+        let is_far = |at: &Listen| match at {
+            Listen::Tcp(address) => !address.ip().is_loopback(),
+            Listen::Unix(_) => false,
+        };
+        if settings.e2b_debug && settings.listen.iter().any(is_far) {
+            return Err(Failure::usage(
+                "--e2b-debug lets programs in without a key, and the server is to listen beyond this machine",
+            )
+            .hint("listen at 127.0.0.1, or set E2B_API_KEY in the program instead"));
+        }
         let mut sockets = Vec::new();
         for at in &settings.listen {
             sockets.push(Socket::bind(at).await?);
@@ -132,6 +151,7 @@ impl Server {
                 tenant.scope,
                 tenant.directory,
                 tenant.session,
+                false,
             )));
         }
         let shared = Shared::new(
@@ -140,6 +160,7 @@ impl Server {
             Scope::Ask,
             root,
             settings.session,
+            settings.e2b_debug,
         );
         Ok(Self {
             sockets,

@@ -8,6 +8,8 @@ use serde::Serialize;
 
 use crate::agent::store::OpenError;
 use crate::agent::stream::Rejection;
+use crate::app::containers::ContainerError;
+use crate::app::executor::ExecutorError;
 use crate::app::forks::ForkError;
 use crate::app::registry::RegistryError;
 use crate::error::{Failure, FailureKind};
@@ -91,19 +93,62 @@ impl Problem {
 }
 
 impl Problem {
+    /// The status and what a person reads.
+    pub(super) fn into_words(self) -> (StatusCode, String) {
+        let message = match self.error.hint {
+            Some(hint) => format!("{}; {hint}", self.error.message),
+            None => self.error.message,
+        };
+        (self.status, message)
+    }
+
     /// As Jupyter's clients read it.
     pub(super) fn into_jupyter(self) -> Response {
-        let ErrorBody {
-            message,
-            hint,
-            reason,
-            ..
-        } = self.error;
-        let message = match hint {
-            Some(hint) => format!("{message}; {hint}"),
-            None => message,
-        };
+        let message = self.words();
+        let reason = self.error.reason;
         (self.status, Json(JupyterError { message, reason })).into_response()
+    }
+}
+
+impl Problem {
+    /// As OpenAI's clients read it: the same, with their fields. They do not try again what would be refused again.
+    pub(super) fn into_openai(self) -> Response {
+        let said = self.words();
+        let Self { status, error } = self;
+        let ErrorBody { hint, reason, .. } = error;
+        let kind = if status.is_server_error() {
+            "server_error"
+        } else {
+            "invalid_request_error"
+        };
+        let body = serde_json::json!({ "error": {
+            "message": said,
+            "type": kind,
+            "param": null,
+            "code": reason,
+            "hint": hint,
+            "reason": reason,
+        }});
+        let again = status == StatusCode::SERVICE_UNAVAILABLE;
+        let retry = [("x-should-retry", if again { "true" } else { "false" })];
+        (status, retry, Json(body)).into_response()
+    }
+}
+
+impl Problem {
+    /// As the clients of LibreChat's Code API read it.
+    pub(super) fn into_codeapi(self) -> Response {
+        let ErrorBody { message, hint, .. } = self.error;
+        let body = serde_json::json!({ "error": message, "details": hint });
+        (self.status, Json(body)).into_response()
+    }
+
+    /// In one line.
+    pub(super) fn words(&self) -> String {
+        match &self.error.hint {
+            Some(hint) => format!("{}; {hint}", self.error.message),
+            None => self.error.message.clone(),
+        }
     }
 }
 
@@ -145,6 +190,48 @@ impl From<RegistryError> for Problem {
             RegistryError::NotOpened(error) => error.into(),
             RegistryError::Failed(failure) => failure.into(),
         }
+    }
+}
+
+impl From<ExecutorError> for Problem {
+    fn from(error: ExecutorError) -> Self {
+        let (message, hint) = (error.to_string(), error.hint());
+        let (status, reason) = match error {
+            ExecutorError::NotOpened(error) => return error.into(),
+            ExecutorError::Rejected(rejection) => return rejection.into(),
+            ExecutorError::Name(_) => (StatusCode::BAD_REQUEST, "bad_request"),
+            ExecutorError::Taken(_) => (StatusCode::CONFLICT, "taken"),
+            ExecutorError::TooMany => (StatusCode::SERVICE_UNAVAILABLE, "too_many_sessions"),
+            ExecutorError::Unknown { .. } => (StatusCode::NOT_FOUND, "not_found"),
+            ExecutorError::Model { .. } => (StatusCode::NOT_FOUND, "model_not_found"),
+            ExecutorError::Busy { .. } => (StatusCode::CONFLICT, "busy"),
+        };
+        let mut problem = Self::new(status, reason, message);
+        problem.error.hint = hint;
+        problem
+    }
+}
+
+impl From<ContainerError> for Problem {
+    fn from(error: ContainerError) -> Self {
+        let message = error.to_string();
+        let (status, reason) = match error {
+            ContainerError::Session(error) => return error.into(),
+            ContainerError::Unknown(_) | ContainerError::UnknownFile { .. } => {
+                (StatusCode::NOT_FOUND, "not_found")
+            }
+            ContainerError::FileName(_) => (StatusCode::BAD_REQUEST, "bad_request"),
+            ContainerError::TooMany(_) => {
+                return Self::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "too_many_containers",
+                    message,
+                )
+                .hint("delete some with `DELETE /v1/containers/{id}`");
+            }
+            ContainerError::Io { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        };
+        Self::new(status, reason, message)
     }
 }
 

@@ -14,7 +14,8 @@ use super::operation::{Add, Operation, Route, Schema, operation};
 use super::problem::{ErrorAnswer, JupyterError};
 use super::state::Shared;
 use super::{
-    catalog, commands, events, files, guard, jupyter, kernel, mcp, metrics, notebook, outputs, page,
+    catalog, codeapi, commands, dify, e2b, events, files, guard, jupyter, kernel, mcp, metrics,
+    notebook, openai, outputs, page,
 };
 use super::{render, sessions};
 use crate::agent::query::{
@@ -135,6 +136,10 @@ fn table() -> Vec<Route> {
     of_files(&mut add);
     jupyter::routes(&mut add);
     mcp::routes(&mut add);
+    openai::routes(&mut add);
+    codeapi::routes(&mut add);
+    dify::routes(&mut add);
+    e2b::routes(&mut add);
     add(
         "/api/models",
         get(catalog::models),

@@ -5,15 +5,19 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::access::Access;
+use super::codeapi::state::CodeApiState;
 use super::counters::Counters;
+use super::e2b::state::E2bState;
 use super::encoded::EncodedStreams;
 use super::jupyter::state::JupyterState;
 use super::keys::Keys;
 use super::mcp_state::McpState;
+use super::openai::state::OpenAiState;
 use super::problem::Problem;
 use super::ticket::Tickets;
 use crate::app::SessionSettings;
 use crate::app::registry::{KernelRegistry, LiveSession, Registry};
+use crate::app::sandboxes::Sandboxes;
 use crate::app::tenants::Scope;
 
 /// The server's state.
@@ -26,6 +30,12 @@ pub(super) struct Shared {
     pub(super) jupyter: JupyterState,
     /// Programs that speak MCP.
     pub(super) mcp: McpState,
+    /// Programs that speak OpenAI's wire.
+    pub(super) openai: OpenAiState,
+    /// Programs that run scripts: LibreChat's wire and Dify's.
+    pub(super) codeapi: CodeApiState,
+    /// Programs that speak E2B's API.
+    pub(super) e2b: E2bState,
     /// Who may come in.
     pub(super) access: Access,
     /// What they may do.
@@ -53,11 +63,18 @@ impl Shared {
         scope: Scope,
         root: PathBuf,
         defaults: SessionSettings,
+        e2b_debug: bool,
     ) -> Self {
+        let context = registry.context().clone();
+        let most = registry.limits().sessions;
+        let sandboxes = Sandboxes::new(context, defaults.clone(), most);
         Self {
+            e2b: E2bState::new(sandboxes, e2b_debug),
             kernels: KernelRegistry::new(registry.clone(), defaults.clone()),
             jupyter: JupyterState::default(),
             mcp: McpState::new(&registry, &defaults, &root),
+            openai: OpenAiState::new(&registry, &defaults),
+            codeapi: CodeApiState::new(&registry, &defaults),
             registry,
             access,
             scope,
@@ -73,7 +90,11 @@ impl Shared {
 
     /// Saves and ends everything.
     pub(super) async fn close(&self) {
-        tokio::join!(self.kernels.close(), self.registry.close());
+        tokio::join!(
+            self.e2b.sandboxes.close(),
+            self.kernels.close(),
+            self.registry.close()
+        );
     }
 
     /// The session `id`, if it runs.

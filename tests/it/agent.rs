@@ -55,6 +55,7 @@ pub(crate) fn start_with(
         unread: Vec::new(),
         own_dirs: Vec::new(),
         models: None,
+        tool_calls: None,
         provider: Some(Arc::new(model.clone())),
         system: "system".to_owned(),
         instructions: vec![],

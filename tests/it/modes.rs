@@ -391,7 +391,7 @@ fn profiles_are_listed_with_what_is_wrong() {
       |
     2 | max-step = 3
       | ^^^^^^^^
-    unknown field `max-step`, expected one of `profile`, `description`, `prompt`, `model`, `code-mode`, `stdin`, `install`, `kernel`, `gateway`, `approval`, `sandbox`, `network`, `add-dirs`, `max-steps`, `follow-ups`, `budget`, `cell-timeout`, `limits`, `kernel-limits`, `providers`, `undo`, `databases`, `terminal`
+    unknown field `max-step`, expected one of `profile`, `description`, `prompt`, `model`, `code-mode`, `stdin`, `install`, `kernel`, `gateway`, `approval`, `sandbox`, `network`, `add-dirs`, `max-steps`, `follow-ups`, `budget`, `cell-timeout`, `limits`, `kernel-limits`, `providers`, `undo`, `databases`, `mcp`, `terminal`
     ");
     insta::assert_snapshot!(sponde.run(&["profiles", "--profile", "fin"]), @"
     exit: 2
@@ -402,7 +402,7 @@ fn profiles_are_listed_with_what_is_wrong() {
           |
         2 | max-step = 3
           | ^^^^^^^^
-        unknown field `max-step`, expected one of `profile`, `description`, `prompt`, `model`, `code-mode`, `stdin`, `install`, `kernel`, `gateway`, `approval`, `sandbox`, `network`, `add-dirs`, `max-steps`, `follow-ups`, `budget`, `cell-timeout`, `limits`, `kernel-limits`, `providers`, `undo`, `databases`, `terminal`
+        unknown field `max-step`, expected one of `profile`, `description`, `prompt`, `model`, `code-mode`, `stdin`, `install`, `kernel`, `gateway`, `approval`, `sandbox`, `network`, `add-dirs`, `max-steps`, `follow-ups`, `budget`, `cell-timeout`, `limits`, `kernel-limits`, `providers`, `undo`, `databases`, `mcp`, `terminal`
     ");
     insta::assert_snapshot!(sponde.run(&["ask", "hi", "--profile", "nosuch"]), @"
     exit: 2

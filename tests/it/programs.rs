@@ -1,9 +1,16 @@
 //! What other programs call: each wire with its own, unmodified client, on real kernels in the sandbox.
 
 mod acp;
+mod conformance;
+mod dify;
+mod e2b;
+mod e2b_agents;
+mod librechat;
 mod mcp;
 mod mcp_app;
+mod openai;
 mod python;
+mod tools;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
@@ -15,7 +22,12 @@ use crate::support::{Sponde, tools};
 
 /// The Python environment that has the clients.
 fn python() -> PathBuf {
-    let python = tools().join("program-clients/bin/python");
+    python_of("program-clients")
+}
+
+/// The Python of an environment that `scripts/test` makes.
+fn python_of(environment: &str) -> PathBuf {
+    let python = tools().join(environment).join("bin/python");
     assert!(
         python.exists(),
         "`{}` is not there: run scripts/test once, it installs what the tests need",

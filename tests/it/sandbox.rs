@@ -603,6 +603,8 @@ pub(crate) fn confined(tier: Tier, home: &Path, limits: Limits) -> Sandbox {
         home: Some(home.to_owned()),
         sockets: std::env::temp_dir(),
         hidden: vec![home.join("config")],
+        at_mnt_data: false,
+        guest: None,
         limits,
     }))
 }

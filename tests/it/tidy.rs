@@ -234,7 +234,7 @@ const RULES: &[Rule] = &[
         files: &["app"],
         may: &[
             "agent", "child", "config", "error", "export", "jupyter", "kernel", "llm", "paths",
-            "program", "session", "task",
+            "program", "rpc", "session", "task",
         ],
         crates: Crates::AllBut(&[
             "zeromq",
@@ -375,6 +375,7 @@ const RULES: &[Rule] = &[
             "agent",
             "ansi",
             "app",
+            "config::tools",
             "jupyter",
             "kernel::Types",
             "mcp::clients",

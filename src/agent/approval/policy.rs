@@ -262,8 +262,8 @@ impl Policy {
             FindingKind::Install => !writes && !network,
             // What lies in the workspace can be read, and what is printed goes to the model.
             FindingKind::Credentials => !is_own,
-            // Of a database that code may change nothing is taken back.
-            FindingKind::Database => false,
+            // Of a database that code may change nothing is taken back, nor of what a tool does elsewhere.
+            FindingKind::Database | FindingKind::Tool => false,
             FindingKind::Obfuscation | FindingKind::Unparseable | FindingKind::Unanalysed => {
                 !writes && !network
             }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::agent::approval::Grounds;
+use crate::agent::tool_calls::ToolCall;
 use crate::kernel::{Connection, Extent, Redactor};
 
 /// The version of the format: raised when a reader of the version before would misread something.
@@ -226,6 +227,8 @@ pub enum Record {
     },
     /// Code of a kernel reached for the network, or tried to.
     Connection(Connection),
+    /// Code called a tool of an MCP server, or tried to.
+    ToolCalled(ToolCall),
     /// Files that a cell made, changed or deleted.
     Files {
         /// The cell.

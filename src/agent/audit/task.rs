@@ -15,6 +15,7 @@ use super::file::{AppendError, AuditFile, FoundLog};
 use super::record::Record;
 use super::watch::Watcher;
 use crate::agent::stream::{Client, Received};
+use crate::agent::tool_calls::{ToolCall, ToolCalls};
 use crate::kernel::{Connection, Connections};
 use crate::session::Transcript;
 use crate::task::{self, Task};
@@ -59,13 +60,19 @@ impl Audit {
     }
 }
 
-/// Writes the log of the session that `client` sees from its beginning on.
+/// Writes the log of the session that `client` sees from its beginning on, and of the `calls` of its code.
 pub(in crate::agent) fn start(
     options: AuditOptions,
+    calls: Option<&ToolCalls>,
     client: Client,
     language: &str,
     transcript: &Transcript,
 ) -> (Audit, Written) {
+    // From now on: nothing has happened yet.
+    let beside = Beside {
+        connections: options.connections.as_ref().map(Connections::subscribe),
+        calls: calls.map(ToolCalls::subscribe),
+    };
     let (sender, progress) = watch::channel(Progress::default());
     let (notices, received) = mpsc::channel(4);
     let writer = Writer {
@@ -78,7 +85,7 @@ pub(in crate::agent) fn start(
         trouble: false,
         notices,
     };
-    let task = task::spawn("audit log", writer.run(client, sender));
+    let task = task::spawn("audit log", writer.run(client, beside, sender));
     let written = Written {
         progress,
         notices: received,
@@ -86,13 +93,31 @@ pub(in crate::agent) fn start(
     (Audit { task }, written)
 }
 
-/// The next connection of a kernel; never, where none is written down or will be. Cancel-safe.
-async fn connection(connections: &mut Option<broadcast::Receiver<Connection>>) -> Record {
-    if let Some(receiver) = connections {
-        match receiver.recv().await {
-            Ok(connection) => return Record::Connection(connection),
+/// What happens beside the session's stream.
+struct Beside {
+    connections: Option<broadcast::Receiver<Connection>>,
+    calls: Option<broadcast::Receiver<ToolCall>>,
+}
+
+impl Beside {
+    /// The next record; never, where nothing is written down or will be. Cancel-safe.
+    async fn next(&mut self) -> Record {
+        tokio::select! {
+            record = next_of(&mut self.connections, Record::Connection) => record,
+            record = next_of(&mut self.calls, Record::ToolCalled) => record,
+        }
+    }
+}
+
+async fn next_of<T: Clone>(
+    receiver: &mut Option<broadcast::Receiver<T>>,
+    record: fn(T) -> Record,
+) -> Record {
+    if let Some(open) = receiver {
+        match open.recv().await {
+            Ok(found) => return record(found),
             Err(RecvError::Lagged(records)) => return Record::Lost { records },
-            Err(RecvError::Closed) => *connections = None,
+            Err(RecvError::Closed) => *receiver = None,
         }
     }
     std::future::pending().await
@@ -120,18 +145,18 @@ struct Writer {
 }
 
 impl Writer {
-    async fn run(mut self, mut client: Client, progress: watch::Sender<Progress>) {
-        let mut connections = self
-            .options
-            .connections
-            .as_ref()
-            .map(Connections::subscribe);
+    async fn run(
+        mut self,
+        mut client: Client,
+        mut beside: Beside,
+        progress: watch::Sender<Progress>,
+    ) {
         let mut records = Vec::new();
         let mut is_over = false;
         while !is_over {
             let mut received = tokio::select! {
                 received = client.next() => received,
-                record = connection(&mut connections) => {
+                record = beside.next() => {
                     self.note(vec![record]);
                     self.write().await;
                     continue;
@@ -142,7 +167,7 @@ impl Writer {
                 match received {
                     Some(Received::Item(_) | Received::Snapshot(_)) => {}
                     None => {
-                        while let Some(record) = connection(&mut connections).now_or_never() {
+                        while let Some(record) = beside.next().now_or_never() {
                             records.push(record);
                         }
                         records.push(Record::Ended);

@@ -33,12 +33,13 @@ impl Agent {
         );
         let handle = SessionHandle::new(commands, joining, log.clone(), place);
         let end = CancellationToken::new();
-        let audit = options.audit.clone();
+        let (audit, calls) = (options.audit.clone(), options.tool_calls.clone());
         let mut session = Session::new(options, log.clone(), joins);
         let audit = audit.map(|options| {
             let client = handle.from_start("audit log");
+            let (language, transcript) = (session.language(), &session.transcript);
             let (audit, written) =
-                audit::start(options, client, &session.language(), &session.transcript);
+                audit::start(options, calls.as_ref(), client, &language, transcript);
             session.auditing = Some(Box::new(Auditing::new(written)));
             audit
         });

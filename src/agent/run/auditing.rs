@@ -76,6 +76,7 @@ impl Session {
             return;
         };
         let sha256 = sha256(found.source.as_bytes());
+        self.cells.permitted = self.may_call(grounds);
         self.publish(EventKind::CodeApproved {
             cell: cell.to_owned(),
             sha256,

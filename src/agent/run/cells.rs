@@ -18,6 +18,7 @@ use crate::agent::approval::Memory;
 use crate::agent::cell_run::CellRun;
 use crate::agent::output_folder::OutputFolder;
 use crate::agent::pictures::PictureFiles;
+use crate::agent::tool_calls::Permitted;
 use crate::jupyter::raw::RawMessage;
 use crate::kernel::redact::TextStream;
 
@@ -42,6 +43,10 @@ pub(super) struct Cells {
     pub(super) plots: PlotSources,
     /// What the cells of the model have imported.
     pub(super) memory: Memory,
+    /// Which tools the cell that was approved last may call.
+    pub(super) permitted: Permitted,
+    /// Whether the code that was analysed last calls tools.
+    pub(super) calls_tools: bool,
     /// Files that were not changed since were there before.
     pub(super) began: SystemTime,
     pub(super) watching: Option<Box<Watching>>,
@@ -68,6 +73,8 @@ impl Cells {
             pictures: PictureFiles::beside(&options.notebook),
             plots: PlotSources::default(),
             memory: Memory::default(),
+            permitted: Permitted::default(),
+            calls_tools: false,
             began,
             watching: Watching::new(options).map(Box::new),
         }

@@ -159,9 +159,10 @@ impl Session {
                 };
                 self.teach_sql(&kernel, &options.code).await;
                 self.teach_charts(&kernel, &options.code).await;
+                let permit = self.tool_permit(&running.cell);
                 match CellRun::start(&kernel, options).await {
                     Ok(execution) => {
-                        running.execution = Some(execution);
+                        running.execution = Some(execution.with(permit));
                         let cell = running.cell.clone();
                         self.edit(Edit::Start { cell, at: now() });
                         // Anyone who finds the session after a crash is to know that the kernel has it.

@@ -235,11 +235,12 @@ impl Session {
             timeout: self.options.cell_timeout,
             ..ExecuteOptions::cell(source)
         };
+        let permit = self.tool_permit(&cell);
         match CellRun::start(&kernel, options).await {
             Ok(execution) => {
                 self.cells.running = Some(Running {
                     cell,
-                    execution: Some(execution),
+                    execution: Some(execution.with(permit)),
                     input: None,
                     answers: 0,
                 });

@@ -6,9 +6,11 @@ use std::time::{Duration, SystemTime};
 
 use super::{CodeStatus, EventKind, Session};
 use crate::agent::approval::{
-    Action, Analysis, Approval, Finding, FindingKind, Ground, Policy, RuledBy, Ruling, analyse,
+    Action, Analysis, Approval, Finding, FindingKind, Ground, Grounds, Policy, RuledBy, Ruling,
+    analyse,
 };
 use crate::agent::event::Decision;
+use crate::agent::tool_calls::{Permitted, ToolPermit};
 use crate::agent::{AgentOptions, approval};
 use crate::kernel::Extent;
 use crate::session::journal::{Entry, Permit};
@@ -145,8 +147,29 @@ impl Session {
         let language = language.unwrap_or_else(|| self.language());
         let source = self.transcript.cell(cell)?.source.clone();
         let analysis = self.analysed(&source, &language).await;
+        self.cells.calls_tools = analysis.finds(FindingKind::Tool);
         let ruling = self.turn.policy().rule(&analysis, &language);
         (ruling.action == Action::Forbid).then_some(ruling)
+    }
+
+    /// Which tools code may call that runs for this reason.
+    pub(super) fn may_call(&self, grounds: Grounds) -> Permitted {
+        let is_judged = match grounds {
+            Grounds::Own => !self.options.judges_clients || self.cells.calls_tools,
+            Grounds::Decided | Grounds::Policy => self.turn.finds(FindingKind::Tool),
+            Grounds::Replay | Grounds::Undo => return Permitted::Reads,
+        };
+        if is_judged {
+            Permitted::All
+        } else {
+            Permitted::Nothing
+        }
+    }
+
+    /// The permit of a run of `cell`, which was approved last.
+    pub(super) fn tool_permit(&self, cell: &str) -> Option<ToolPermit> {
+        let calls = self.options.tool_calls.as_ref()?;
+        Some(calls.begin(cell, self.cells.permitted))
     }
 
     /// A rule forbids a cell: the model is told, and a person sees it.

@@ -14,6 +14,7 @@ use crate::agent::models::Models;
 use crate::agent::sql::SqlOptions;
 use crate::agent::stdin::StdinPolicy;
 use crate::agent::store::Opened;
+use crate::agent::tool_calls::ToolCalls;
 use crate::agent::undo::UndoOptions;
 use crate::kernel::{LaunchOptions, Redactor};
 use crate::llm::types::Provider;
@@ -85,6 +86,8 @@ pub struct AgentOptions {
     pub spare: bool,
     /// Takes secrets out of outputs, and out of what a model is told.
     pub redactor: Redactor,
+    /// What calls of tools from code go by; `None` where there are no tools.
+    pub tool_calls: Option<ToolCalls>,
     /// Where it is written down who decided what, and what ran; `None` is nowhere.
     pub audit: Option<AuditOptions>,
 }

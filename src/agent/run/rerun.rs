@@ -54,8 +54,9 @@ impl Session {
                     "the variables are those after {index} of {all} cells, for {why}"
                 ))
             };
+            let permit = self.tool_permit(&cell);
             let execution = match CellRun::start(kernel, options).await {
-                Ok(execution) => execution,
+                Ok(execution) => execution.with(permit),
                 Err(error) => return Ok(part(&error.to_string())),
             };
             let mut verdict = Verdict::Aborted;

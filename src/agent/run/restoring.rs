@@ -261,8 +261,10 @@ impl Session {
                 ..ExecuteOptions::cell(step.source.clone())
             };
             self.teach_sql(&kernel, &options.code).await;
+            let permit = self.tool_permit(&step.cell);
             match CellRun::start(&kernel, options).await {
                 Ok(execution) => {
+                    let execution = execution.with(permit);
                     if let Some(Restoring::Replaying(replay)) = &mut self.resuming.restoring {
                         replay.running = Some((step, execution, Outputs::default()));
                     }

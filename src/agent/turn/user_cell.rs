@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::{
     Call, Effect, Policy, Ruling, State, Turn, TurnEnd, Verdict, restart_if_died, skip_all,
 };
-use crate::agent::approval::Approval;
+use crate::agent::approval::{Approval, FindingKind};
 
 impl State {
     /// The cell that waits for a person's word.
@@ -44,6 +44,14 @@ impl Turn {
             return None;
         };
         Some(self.rule(queue.front()?))
+    }
+
+    /// Whether this was found in the cell of the model that waits or runs.
+    pub fn finds(&self, kind: FindingKind) -> bool {
+        let (State::Deciding(queue) | State::Executing { queue, .. }) = &self.state else {
+            return false;
+        };
+        queue.front().is_some_and(|call| call.analysis.finds(kind))
     }
 
     /// The first cell does not run, nor what comes after it; the model is told why.

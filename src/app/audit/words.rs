@@ -3,6 +3,7 @@
 use crate::agent::approval::Grounds;
 use crate::agent::audit::record::Confined;
 use crate::agent::audit::{Header, Record};
+use crate::agent::tool_calls::{ToolCall, ToolCallEnd};
 
 /// How a record is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +89,7 @@ pub fn words(record: &Record) -> (&'static str, String, Tone) {
             Decision,
         ),
         Record::Connection(connection) => ("network", connection.to_string(), Plain),
+        Record::ToolCalled(call) => ("tool", call_words(call), Plain),
         Record::Files { .. } => ("files", files_words(record), Plain),
         Record::Undone {
             cells, variables, ..
@@ -196,6 +198,21 @@ fn sandbox_words(sandbox: &Confined) -> String {
         format!(", also {}", add_dirs.join(", "))
     };
     format!("sandbox {level}{tier}, network {network}{dirs}")
+}
+
+fn call_words(called: &ToolCall) -> String {
+    let ToolCall {
+        server, tool, end, ..
+    } = called;
+    let place = called.cell.as_deref();
+    let place = place.map_or(String::new(), |it| format!("{it}: "));
+    let end = match end {
+        ToolCallEnd::Returned => "returned".to_owned(),
+        ToolCallEnd::Failed => "failed".to_owned(),
+        ToolCallEnd::Refused => "refused".to_owned(),
+        ToolCallEnd::LeftOut { calls } => format!("and others: {calls} calls in a minute"),
+    };
+    format!("{place}{server}.{tool} {end}")
 }
 
 fn decision_words(record: &Record) -> String {

@@ -9,7 +9,7 @@ use crate::jupyter::mime::TEXT_PLAIN;
 use crate::jupyter::nbformat::Output;
 use crate::kernel::Verdict;
 use crate::llm::types::{Part, PictureRules};
-use crate::session::summarize::{self, Budget, ImagePreparer};
+use crate::session::summarize::{self, Budget, ImagePreparer, plain};
 use crate::session::visual::Visual;
 use crate::session::{CodeCell, CodeStatus};
 
@@ -122,6 +122,47 @@ fn error_of(cell: &CodeCell) -> Option<CodeError> {
         }),
         _ => None,
     })
+}
+
+/// An output as a program gets it that shows outputs one by one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShownOutput {
+    /// What was printed.
+    Stdout(String),
+    /// What was written to stderr.
+    Stderr(String),
+    /// A value, as text.
+    Value(String),
+    /// A traceback, without colours.
+    Error(String),
+    /// A picture: its type and its bytes.
+    Picture(String, Vec<u8>),
+}
+
+/// The outputs of a cell, in order: pictures at full size, all else as text without colours.
+pub fn shown(cell: &CodeCell) -> Vec<ShownOutput> {
+    let outputs = cell.outputs.to_notebook();
+    outputs.iter().filter_map(shown_output).collect()
+}
+
+fn shown_output(output: &Output) -> Option<ShownOutput> {
+    match output {
+        Output::Stream { name, text, .. } if name == "stderr" => {
+            Some(ShownOutput::Stderr(plain(text)))
+        }
+        Output::Stream { text, .. } => Some(ShownOutput::Stdout(plain(text))),
+        Output::Error { traceback, .. } => Some(ShownOutput::Error(plain(&traceback.join("\n")))),
+        Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {
+            if let Some((mime, bytes)) = file_of(output)
+                && mime.starts_with("image/")
+            {
+                return Some(ShownOutput::Picture(mime, bytes));
+            }
+            let text = data.text_of(TEXT_PLAIN)?;
+            Some(ShownOutput::Value(plain(&text)))
+        }
+        Output::Other(_) => None,
+    }
 }
 
 /// The outputs of a cell that no text stands for.

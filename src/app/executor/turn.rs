@@ -22,6 +22,8 @@ const BUSY: Duration = Duration::from_mins(2);
 const AGAIN: Duration = Duration::from_millis(200);
 /// How long code may take to end when its time is up, before its kernel is started anew.
 const GRACE: Duration = Duration::from_secs(20);
+/// How long until code that nobody waits for is interrupted again.
+const SOON: Duration = Duration::from_secs(3);
 /// Notices that are kept.
 const NOTICES: usize = 50;
 
@@ -292,11 +294,16 @@ impl Drop for Turn {
         task::spawn("abandoned turn", async move {
             let _held = held;
             let is_over = |event: &EventKind| matches!(event, EventKind::TurnFinished { .. });
-            for command in [Command::Interrupt, Command::RestartKernel] {
+            // An interrupt can be lost where code has only just begun.
+            for (command, grace) in [
+                (Command::Interrupt, SOON),
+                (Command::Interrupt, GRACE),
+                (Command::RestartKernel, GRACE),
+            ] {
                 if handle.send(&by, command).await.is_err() {
                     return;
                 }
-                if timeout(GRACE, view.until(is_over)).await.is_ok() {
+                if timeout(grace, view.until(is_over)).await.is_ok() {
                     return;
                 }
             }

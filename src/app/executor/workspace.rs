@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use crate::agent::project;
 use crate::app::files;
 use crate::app::files::FileEntry;
 use crate::kernel::{Level, LevelChoice};
@@ -114,7 +115,10 @@ impl Workspace {
         let inside = place.strip_prefix(&self.root).unwrap_or(&place);
         // What the sandbox keeps from code: a repository's own files run programs of the person.
         let is_git = |it: Component<'_>| it.as_os_str() == ".git";
-        if inside.components().any(is_git) || inside == Path::new("SPONDE.md") {
+        let is_trusted = [project::FILE, project::SERVERS]
+            .map(Path::new)
+            .contains(&inside);
+        if inside.components().any(is_git) || is_trusted {
             return Err(FileError::Protected(path.to_owned()));
         }
         if inside.as_os_str().is_empty() {
@@ -186,6 +190,7 @@ mod tests {
             ),
             ("a/.git/config", "`a/.git/config` is read-only, as for code"),
             ("SPONDE.md", "`SPONDE.md` is read-only, as for code"),
+            (".mcp.json", "`.mcp.json` is read-only, as for code"),
         ] {
             assert_eq!(workspace.write(path, b"").unwrap_err().to_string(), message);
         }

@@ -33,6 +33,7 @@ impl SandboxArgs {
             network: self.network.clone(),
             add_dirs: self.add_dirs.clone(),
             reads: Vec::new(),
+            at_mnt_data: false,
         }
     }
 }

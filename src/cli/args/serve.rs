@@ -36,6 +36,9 @@ pub struct ServeArgs {
     /// End sessions that nobody looks at and that do nothing for so many minutes; default is never.
     #[arg(long, value_name = "MINUTES")]
     pub end_idle: Option<u64>,
+    /// Let programs of this machine run code without a key, as E2B's SDKs want it in debug mode (docs/e2b.md).
+    #[arg(long)]
+    pub e2b_debug: bool,
     /// End when stdin is closed: for a program that starts the server and may itself be killed.
     #[arg(long)]
     pub end_with_stdin: bool,

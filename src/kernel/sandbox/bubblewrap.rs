@@ -6,24 +6,31 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::guest;
 use super::net::{Gate, Network};
 use super::policy::Confinement;
 use super::view::View;
 
 /// Where our own program is inside.
 pub(super) const PROGRAM: &str = "/run/sponde";
+/// Where hosted interpreters have their working directory.
+const MNT_DATA: &str = "/mnt/data";
 
 /// What the kernel needs besides its view.
 pub(super) struct Inside<'a> {
-    /// Sockets and connection files, shared with us.
-    pub(super) shared: &'a Path,
-    /// Its home directory, below `shared`.
+    /// Sockets and connection files, shared with us; a command has none.
+    pub(super) shared: Option<&'a Path>,
+    /// Where it keeps what it needs for itself.
     pub(super) home: &'a Path,
     pub(super) cwd: &'a Path,
     /// Its way to the network, where names are allowed.
     pub(super) gate: Option<&'a Gate>,
     /// Whether it goes on without us.
     pub(super) kept: bool,
+    /// Whether our own program is the first process, which collects all others. bubblewrap does it otherwise.
+    pub(super) collects: bool,
+    /// Whether it stays in the session that it is started in, which is its own.
+    pub(super) has_terminal: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,13 +49,13 @@ pub(super) fn options(confinement: &Confinement, view: &View, inside: &Inside<'_
         "--unshare-ipc",
         "--unshare-uts",
     ]);
-    options.add(&[
-        "--unshare-cgroup-try",
-        "--hostname",
-        "sandbox",
-        "--as-pid-1",
-        "--new-session",
-    ]);
+    options.add(&["--unshare-cgroup-try", "--hostname", "sandbox"]);
+    if !inside.has_terminal {
+        options.add(&["--new-session"]);
+    }
+    if inside.collects {
+        options.add(&["--as-pid-1"]);
+    }
     options.add(&["--cap-drop", "ALL"]);
     if confinement.network != Network::On {
         options.add(&["--unshare-net"]);
@@ -61,15 +68,40 @@ pub(super) fn options(confinement: &Confinement, view: &View, inside: &Inside<'_
     }
     options.add(&["--proc", "/proc", "--dev", "/dev"]);
     let size = confinement.limits.temporary.to_string();
-    for path in ["/tmp", "/dev/shm"] {
-        options.add(&["--size", &size, "--tmpfs", path]);
-    }
-    options.path("--dir", inside.cwd);
     let mut mounts = mounts(view);
     if inside.gate.is_some() {
         mounts.retain(|(_, path), _| !Gate::replaces(path));
     }
-    mounts.insert(by_depth(inside.shared), Mount::Writable);
+    if let Some(shared) = inside.shared {
+        mounts.insert(by_depth(shared), Mount::Writable);
+    }
+    options.add(&["--size", &size, "--tmpfs", "/dev/shm"]);
+    match &confinement.guest {
+        Some(guest) if !mounts.keys().any(|(_, path)| path.starts_with(guest::TMP)) => {
+            options.path("--bind", &guest.tmp);
+            options.add(&[guest::TMP]);
+        }
+        // Code could put a link where something is mounted.
+        Some(_) | None => options.add(&["--size", &size, "--tmpfs", guest::TMP]),
+    }
+    if let Some(guest) = &confinement.guest {
+        let bind = if confinement.writes {
+            "--bind"
+        } else {
+            "--ro-bind"
+        };
+        options.path(bind, &guest.directory);
+        options.add(&[guest::HOME, "--dir", "/root"]);
+        if !mounts
+            .keys()
+            .any(|(_, path)| path.starts_with(guest::WORKSPACE))
+        {
+            options.path(bind, &guest.directory);
+            options.add(&[guest::WORKSPACE]);
+        }
+    } else {
+        options.path("--dir", inside.cwd);
+    }
     for ((_, path), mount) in &mounts {
         match mount {
             Mount::ReadOnly => match link_within(path, &view.readable) {
@@ -82,6 +114,11 @@ pub(super) fn options(confinement: &Confinement, view: &View, inside: &Inside<'_
             Mount::Writable => options.bind("--bind", path),
             Mount::Hidden => options.path("--tmpfs", path),
         }
+    }
+    let is_free = !mounts.keys().any(|(_, path)| path.starts_with("/mnt"));
+    if confinement.at_mnt_data && is_free {
+        options.path("--symlink", inside.cwd);
+        options.add(&[MNT_DATA]);
     }
     // Only now: an interpreter may be below one.
     for path in &view.hidden {

@@ -42,6 +42,8 @@ pub(super) enum How {
     },
     /// In the place of this process.
     InPlace(Reach),
+    /// The same in namespaces, whose first process is another.
+    Within,
 }
 
 impl Order {
@@ -67,7 +69,7 @@ pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, Stri
     command.args(arguments);
     let others = match &order.how {
         // In namespaces of their own users have only what is started there.
-        How::First { .. } => 0,
+        How::First { .. } | How::Within => 0,
         // Their other programs count too, and must not keep the kernel from starting.
         How::InPlace(_) => processes_of_this_user(),
     };
@@ -84,7 +86,7 @@ pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, Stri
                 bound,
             )
         }
-        how @ How::InPlace(_) => (how, None),
+        how @ (How::InPlace(_) | How::Within) => (how, None),
     };
     // Root's power over other processes and files would go round both tiers.
     let nothing = CapabilitySet::empty();
@@ -97,6 +99,10 @@ pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, Stri
     match how {
         How::InPlace(reach) => {
             landlock::apply(&reach)?;
+            seccomp::apply(order.internet)?;
+            Err(failed(&program, &command.exec()))
+        }
+        How::Within => {
             seccomp::apply(order.internet)?;
             Err(failed(&program, &command.exec()))
         }

@@ -144,11 +144,13 @@ fn try_in(dir: &Path, runsc: &Path, program: &Path) -> Result<(), String> {
         ..View::default()
     };
     let inside = Inside {
-        shared: &shared,
+        shared: Some(&shared),
         home: &home,
         cwd: Path::new("/"),
         gate: None,
         kept: false,
+        collects: true,
+        has_terminal: false,
     };
     let limits = Limits {
         temporary: 1 << 20,
@@ -245,7 +247,9 @@ fn contents(
             Mount::Hidden => add(&path, From::Nothing),
         }
     }
-    add(inside.shared, From::Writable(inside.shared.to_owned()));
+    if let Some(shared) = inside.shared {
+        add(shared, From::Writable(shared.to_owned()));
+    }
     add(inside.home, From::Memory(limits.temporary));
     for (from, to) in inside.gate.map(Gate::mounts).unwrap_or_default() {
         add(&to, From::ReadOnly(from));
@@ -303,11 +307,13 @@ mod tests {
             ..View::default()
         };
         let inside = Inside {
-            shared: &here.join("run/k"),
+            shared: Some(&here.join("run/k")),
             home: &here.join("run/k/home"),
             cwd: &here.join("ws"),
             gate: None,
             kept: false,
+            collects: true,
+            has_terminal: false,
         };
         let limits = Limits {
             temporary: 4096,

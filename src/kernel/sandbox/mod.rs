@@ -13,7 +13,9 @@ mod bridge;
 mod bubblewrap;
 mod cage;
 pub(super) mod cgroup;
+mod command;
 mod confine;
+mod guest;
 mod gvisor;
 mod interpreter;
 mod known;
@@ -31,11 +33,14 @@ mod view;
 
 pub(super) use cage::{Cage, Member};
 pub use cgroup::together;
+pub(super) use command::confined;
+pub use command::{CommandError, CommandInput};
 pub use confine::{CONFINE, confine};
+pub use guest::{Guest, HOME, TMP, WORKSPACE};
 pub(super) use net::Gate;
 pub use net::{
-    AllowList, Connection, ConnectionEnd, Connections, Network, NetworkContext, Registry, Resolve,
-    Resolver, Rule,
+    AllowList, Connection, ConnectionEnd, Connections, Network, NetworkContext, Pace, Registry,
+    Resolve, Resolver, Rule,
 };
 pub(super) use open::{Confined, open};
 pub use policy::{Confinement, Extent, Level, LevelChoice, Sandbox};

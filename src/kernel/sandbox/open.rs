@@ -6,6 +6,7 @@ use super::bridge::Bridge;
 use super::bubblewrap::{self, Inside, PROGRAM};
 use super::cgroup::Group;
 use super::confine::{How, Order};
+use super::guest;
 use super::gvisor;
 use super::landlock::Reach;
 use super::net::{Gate, Network};
@@ -85,6 +86,7 @@ pub(in crate::kernel) fn open(
     let path = env.iter().find(|(name, _)| name == "PATH");
     let path = path.map_or("/usr/local/bin:/usr/bin:/bin", |(_, path)| path.as_str());
     let view = confinement.view(kernel, program, cwd, path);
+    check(confinement, &view)?;
     if let (Tier::Landlock, Some(hidden)) = (&confinement.tier, view.hidden.first()) {
         return Err(format!(
             "Landlock cannot hide `{}`, which has secrets of Sponde, in a directory that code may read: work in another \
@@ -118,12 +120,15 @@ pub(in crate::kernel) fn open(
         env.retain(|(name, _)| name != R_PROFILE);
         env.push((R_PROFILE.to_owned(), words(&path)));
     }
+    let cwd = cwd.canonicalize().unwrap_or_else(|_| "/".into());
     let inside = Inside {
-        shared: &shared,
+        shared: Some(&shared),
         home: &home,
-        cwd: &cwd.canonicalize().unwrap_or_else(|_| "/".into()),
+        cwd: &confinement.inside(&cwd),
         gate,
         kept,
+        collects: true,
+        has_terminal: false,
     };
     let command = fence(confinement, view, &inside, files, (command, &env))?;
     Ok(Confined {
@@ -132,6 +137,19 @@ pub(in crate::kernel) fn open(
         cage,
         groups: Group::make(&confinement.limits),
     })
+}
+
+/// Nothing may be mounted below a directory that is moved.
+pub(super) fn check(confinement: &Confinement, view: &View) -> Result<(), String> {
+    let is_below = |path: &&PathBuf| path.starts_with(guest::HOME);
+    match view.readable.iter().find(is_below) {
+        Some(path) if confinement.moved().is_some() => Err(format!(
+            "`{}` is needed inside, where `{}` is the sandbox's own directory: install it elsewhere",
+            path.display(),
+            guest::HOME
+        )),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// The command that fences the kernel's own in.
@@ -181,7 +199,7 @@ fn fence(
         }
         Tier::Seatbelt => {
             let port = gate.and_then(Gate::port);
-            seatbelt::command(confinement, &view, inside.shared, ports, port, command)
+            seatbelt::command(confinement, &view, &files.shared(), ports, port, command)
         }
         Tier::Landlock => {
             let internet = match confinement.network {
@@ -190,7 +208,7 @@ fn fence(
             };
             let how = How::InPlace(Reach {
                 proxy: gate.and_then(Gate::port),
-                ..reach(confinement, view, inside.shared, ports)
+                ..reach(confinement, view, Some(&files.shared()), ports)
             });
             let mut command = vec![words(own)];
             command.extend(ordered(how, internet)?);
@@ -212,9 +230,15 @@ fn make_private(dir: &Path) -> Result<(), String> {
         .map_err(|error| format!("`{}`: {error}", dir.display()))
 }
 
-fn reach(confinement: &Confinement, view: View, shared: &Path, ports: Option<[u16; 5]>) -> Reach {
+pub(super) fn reach(
+    confinement: &Confinement,
+    view: View,
+    shared: Option<&Path>,
+    ports: Option<[u16; 5]>,
+) -> Reach {
     let mut writable = view.writable;
-    writable.push(shared.to_owned());
+    writable.extend(shared.map(Path::to_owned));
+    writable.extend(confinement.guest.as_ref().map(|it| it.tmp.clone()));
     Reach {
         readable: view.readable,
         writable,
@@ -236,7 +260,7 @@ fn seed(view: &View, home: &Path) {
     }
 }
 
-fn environment(
+pub(super) fn environment(
     mut env: Vec<(String, String)>,
     view: &View,
     home: &Path,
@@ -257,8 +281,15 @@ fn environment(
     {
         PARENT_INSIDE.clone_into(parent);
     }
+    let dir = match &confinement.guest {
+        Some(guest) => {
+            env.extend(guest::variables(home));
+            confinement.inside(&guest.directory)
+        }
+        None => home.to_owned(),
+    };
     env.extend([
-        ("HOME".to_owned(), words(home)),
+        ("HOME".to_owned(), words(&dir)),
         ("TMPDIR".to_owned(), words(temporary)),
     ]);
     env.extend(view.env.iter().cloned());

@@ -10,10 +10,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::guest::Guest;
 use super::interpreter;
 use super::limits::Limits;
 use super::net::{Network, NetworkContext, Policy};
-use super::tier::Tier;
+use super::tier::{CageKind, Tier};
 use super::view::View;
 use crate::kernel::KernelSource;
 use crate::kernel::file_names::PREFIX;
@@ -207,6 +208,10 @@ pub struct Confinement {
     pub sockets: PathBuf,
     /// Directories that stay hidden even inside of the working directory: Sponde's own.
     pub hidden: Vec<PathBuf>,
+    /// Whether a link at `/mnt/data` leads to the working directory; only bubblewrap can do that.
+    pub at_mnt_data: bool,
+    /// The sandbox is a machine of its own for code: where its directories are.
+    pub guest: Option<Guest>,
     /// How much of the machine it may take.
     pub limits: Limits,
 }
@@ -282,6 +287,23 @@ impl Confinement {
         self.tier.cage().is_some() && self.network != Network::On
     }
 
+    /// The directories of its guest, if the tier can move them.
+    pub(super) fn moved(&self) -> Option<&Guest> {
+        let moves = self.tier.cage() == Some(CageKind::Namespaces);
+        self.guest.as_ref().filter(|_| moves)
+    }
+
+    /// Whether code sees its guest's directories elsewhere.
+    pub fn is_moved(&self) -> bool {
+        self.moved().is_some()
+    }
+
+    /// Where `path` is for code.
+    pub fn inside(&self, path: &Path) -> PathBuf {
+        let moved = self.moved();
+        moved.map_or_else(|| path.to_owned(), |guest| guest.inside(path))
+    }
+
     /// Whether what runs in it is a process of this machine.
     pub(in crate::kernel) fn runs_processes(&self) -> bool {
         !matches!(self.tier, Tier::Gvisor { .. })
@@ -327,8 +349,13 @@ impl Confinement {
             .collect();
         view.readable.extend(own);
         interpreter::libraries(self.home.as_deref(), &mut view);
-        for dir in std::iter::once(cwd).chain(self.add_dirs.iter().map(PathBuf::as_path)) {
-            let writes = self.writes || dir != cwd;
+        // What is moved is mounted by itself.
+        let cwd = Some(cwd).filter(|_| self.moved().is_none());
+        for dir in cwd
+            .into_iter()
+            .chain(self.add_dirs.iter().map(PathBuf::as_path))
+        {
+            let writes = self.writes || Some(dir) != cwd;
             for part in self.parts(dir) {
                 self.hide(&part, &mut view);
                 if writes && part.is_dir() {
@@ -403,7 +430,7 @@ fn is_ours(name: &str) -> bool {
 fn protect(tree: &Path, view: &mut View) {
     let mut protected = Vec::new();
     repositories(tree, &mut |repository| protected.push(repository));
-    protected.push(tree.join("SPONDE.md"));
+    protected.extend(["SPONDE.md", ".mcp.json"].map(|name| tree.join(name)));
     // A link is not followed: what it leads to is not what is meant.
     protected.retain(|path| std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink()));
     view.protected.extend(protected);
@@ -484,6 +511,8 @@ mod tests {
             home: Some(home.to_owned()),
             sockets: "/run".into(),
             hidden: vec![home.join("project/data")],
+            at_mnt_data: false,
+            guest: None,
             limits: Limits::default(),
         }
     }
@@ -517,6 +546,7 @@ mod tests {
         }
         fs::write(project.join("c/.git"), "gitdir: /elsewhere").unwrap();
         fs::write(project.join("SPONDE.md"), "").unwrap();
+        fs::write(project.join(".mcp.json"), "").unwrap();
         let found = view(&confinement(home.path()), &project);
         assert_eq!(
             found,
@@ -528,6 +558,7 @@ mod tests {
                     project.join("c/.git"),
                     project.join("a/b/.git"),
                     project.join("SPONDE.md"),
+                    project.join(".mcp.json"),
                 ],
                 hidden: vec![project.join("data")],
                 ..View::default()

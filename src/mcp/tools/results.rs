@@ -129,11 +129,7 @@ pub(super) async fn of_answer(
         }
     }
     let late = pictures.len().saturating_sub(PICTURES);
-    let problem = match &outcome.end {
-        Some(TurnEnd::Done) => None,
-        Some(end) => Some(words(end)),
-        None => Some("the session ended before there was an answer".to_owned()),
-    };
+    let problem = outcome.problem();
     let mut text = answer.trim().to_owned();
     if let Some(problem) = &problem {
         let problem = format!("error: {problem}");
@@ -162,24 +158,4 @@ pub(super) async fn of_answer(
             "seconds": outcome.took().as_secs_f64(),
         }},
     })
-}
-
-/// Why there is no whole answer.
-fn words(end: &TurnEnd) -> String {
-    match end {
-        TurnEnd::Done => String::new(),
-        TurnEnd::Planned => "there is a plan that nobody has approved".to_owned(),
-        TurnEnd::CellFailed => "the code failed".to_owned(),
-        TurnEnd::Interrupted => "it was interrupted".to_owned(),
-        TurnEnd::StepLimit { steps } => {
-            format!("the agent used all its {steps} steps; ask it to go on, or raise --max-steps")
-        }
-        TurnEnd::Repeating => "the agent ran the same failing code again and again".to_owned(),
-        TurnEnd::Budget { message } => format!("a budget is used up: {message}"),
-        TurnEnd::Declined => {
-            "code was declined; start with --yes, or use a client that can ask its user".to_owned()
-        }
-        TurnEnd::ModelFailed { message, .. } => format!("the model could not be asked: {message}"),
-        TurnEnd::KernelFailed { message } => format!("there is no kernel: {message}"),
-    }
 }

@@ -59,6 +59,9 @@ pub(super) fn function(name: &str) -> Option<Api> {
     use Api::{Command, Delete, Hides, Move, Open, Plain, Reads, Run, Secrets, Write};
     use FindingKind::{Install, Network, ProcessControl, Shell};
     use Writing::{Append, Replace};
+    if name.starts_with("sponde.tools.") {
+        return Some(Plain(FindingKind::Tool));
+    }
     Some(match name {
         "os.remove"
         | "os.unlink"

@@ -269,7 +269,10 @@ fn a_session_without_a_model_runs_ones_own_code() {
     let opened = pipes.asked(
         &json!({"jsonrpc": "2.0", "id": 2, "method": "session/new", "params": {
             "cwd": cwd,
-            "mcpServers": [{"name": "x", "command": "/bin/false", "args": [], "env": []}],
+            "mcpServers": [
+            {"name": "My Tools", "command": "/bin/false", "args": [], "env": []},
+            {"type": "sse", "name": "far", "url": "https://example.org/mcp", "headers": []},
+        ],
         }}),
     );
     let session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
@@ -291,8 +294,16 @@ fn a_session_without_a_model_runs_ones_own_code() {
     };
     let (ran, told) = prompt(3, "/run print(6 * 7)");
     assert_eq!(ran["result"], json!({"stopReason": "end_turn"}));
-    assert!(told.contains("MCP servers"), "{told}");
+    assert!(
+        told.contains("The MCP server `far` of the editor is left out"),
+        "{told}"
+    );
     assert!(told.contains(r"```\n42\n```"), "{told}");
+    let (_, told) = prompt(5, "/run from sponde.tools import my_tools; my_tools.x()");
+    assert!(
+        told.contains("the MCP server `my_tools` could not be started: it has ended"),
+        "{told}"
+    );
     let (failed, _) = prompt(4, "How are you?");
     let message = failed["error"]["message"].as_str().unwrap();
     assert!(message.contains("model"), "{failed}");

@@ -92,6 +92,7 @@ async fn tenants_attack_each_other_and_nothing_comes_of_it() {
     let of_bob = bob.session().await;
     by_ids(&bob, &[&of_alice, &kernel]).await;
     assert_eq!(alice.get(&format!("/api/sessions/{of_alice}")).await.0, 200);
+    by_other_wires(&alice, &bob).await;
     by_paths(&bob, &sponde).await;
     by_code(&bob, &of_bob, &sponde).await;
     by_links(&bob, &of_bob, &sponde).await;
@@ -183,6 +184,51 @@ async fn by_ids(bob: &Tenant<'_>, ids: &[&str]) {
             "{path} of the owner"
         );
     }
+}
+
+/// Sandboxes of E2B's wire and containers of OpenAI's.
+async fn by_other_wires(alice: &Tenant<'_>, bob: &Tenant<'_>) {
+    let template = json!({ "templateID": "code-interpreter-v1" });
+    let (status, sandbox) = alice.post("/e2b/sandboxes", &template).await;
+    assert_eq!(status, 201, "{sandbox}");
+    let sandbox = sandbox["sandboxID"].as_str().unwrap();
+    let (status, container) = alice.post("/v1/containers", &json!({ "name": "x" })).await;
+    assert_eq!(status, 200, "{container}");
+    let container = container["id"].as_str().unwrap();
+    for path in [
+        format!("/e2b/sandboxes/{sandbox}"),
+        format!("/v1/containers/{container}"),
+        format!("/v1/containers/{container}/files"),
+    ] {
+        assert_eq!(alice.get(&path).await.0, 200, "{path}");
+        let (status, told) = bob.get(&path).await;
+        assert_eq!(status, 404, "{path}: {told}");
+    }
+    for path in ["/e2b/v2/sandboxes", "/e2b/sandboxes", "/v1/containers"] {
+        let (_, told) = bob.get(path).await;
+        let told = told.to_string();
+        assert!(
+            !told.contains(sandbox) && !told.contains(container),
+            "{told}"
+        );
+    }
+    // Her sandbox by its id alone, with no key, with his, with a token that is not its.
+    for (name, value) in [
+        ("x-nothing", "x"),
+        ("x-api-key", bob.key.as_str()),
+        ("x-access-token", "wrong"),
+    ] {
+        let code = json!({ "code": "open('/home/user/x', 'w')" });
+        let request = bob.server.bare(Method::POST, "/e2b/execute").json(&code);
+        let request = request
+            .header("e2b-sandbox-id", sandbox)
+            .header(name, value);
+        let (status, told) = answer(request).await;
+        assert!(matches!(status, 401 | 502), "{name}: {status} {told}");
+    }
+    let (status, _) =
+        answer(alice.request(Method::DELETE, &format!("/e2b/sandboxes/{sandbox}"))).await;
+    assert_eq!(status, 204);
 }
 
 async fn by_paths(bob: &Tenant<'_>, sponde: &Sponde) {

@@ -12,6 +12,7 @@
 pub(super) mod dns;
 pub(super) mod gate;
 pub(super) mod inside;
+mod pace;
 mod policy;
 mod proxy;
 mod record;
@@ -21,6 +22,7 @@ mod sni;
 mod tunnel;
 
 pub(in crate::kernel) use gate::Gate;
+pub use pace::Pace;
 pub(super) use policy::Policy;
 pub use policy::{Resolve, Resolver};
 pub use record::{Connection, ConnectionEnd, Connections};

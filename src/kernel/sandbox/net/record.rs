@@ -13,15 +13,13 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Notify, broadcast};
 
+use super::pace::Pace;
 use super::policy::No;
 
 /// Connections that are remembered.
 const RECENT: usize = 1000;
 /// How far a subscriber may fall behind; who does is told how many it missed.
 const BEHIND: usize = 256;
-/// Connections that are written down in a minute.
-const EACH_MINUTE: u32 = 1000;
-const MINUTE: Duration = Duration::from_mins(1);
 /// Refusals that wait for a cell that they can be told.
 const REFUSALS: usize = 20;
 
@@ -134,38 +132,6 @@ impl Connections {
         push(&mut lock(&self.0.recent), connection.clone(), RECENT);
         // Perhaps nobody listens.
         let _ = self.0.ended.send(connection);
-    }
-}
-
-/// How many connections were written down in this minute, and how many were not.
-#[derive(Debug, Default)]
-struct Pace {
-    begun: Option<Instant>,
-    written: u32,
-    left_out: u64,
-}
-
-impl Pace {
-    /// Whether another one is too many, and how many were of the minute before.
-    fn next(&mut self, now: Instant) -> (bool, u64) {
-        let is_new = self
-            .begun
-            .is_none_or(|begun| now.duration_since(begun) >= MINUTE);
-        let mut before = 0;
-        if is_new {
-            before = self.left_out;
-            *self = Self {
-                begun: Some(now),
-                ..Self::default()
-            };
-        }
-        let is_one_too_many = self.written >= EACH_MINUTE;
-        if is_one_too_many {
-            self.left_out += 1;
-        } else {
-            self.written += 1;
-        }
-        (is_one_too_many, before)
     }
 }
 
@@ -429,15 +395,6 @@ mod tests {
             serde_json::json!({"host": "b.org", "port": 443, "end": "refused", "reason": "why", "up": 0, "down": 0})
         );
         assert_eq!(serde_json::from_value::<Connection>(json).unwrap(), first);
-    }
-
-    #[test]
-    fn floods_are_counted_and_not_written_down() {
-        let (mut pace, now) = (Pace::default(), Instant::now());
-        let too_many = (0..EACH_MINUTE + 5).filter(|_| pace.next(now).0).count();
-        assert_eq!(too_many, 5);
-        assert_eq!(pace.next(now + MINUTE), (false, 5));
-        assert_eq!(pace.next(now + MINUTE), (false, 0));
     }
 
     #[tokio::test]

@@ -1,0 +1,35 @@
+//! Containers that a program calls by names of its own.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Names that are remembered.
+const MOST: usize = 1000;
+
+/// Names and the containers that they mean, the latest ones.
+#[derive(Debug, Default)]
+pub struct ContainerNames(Mutex<VecDeque<(String, String)>>);
+
+impl ContainerNames {
+    /// The container that `name` means.
+    pub fn container(&self, name: &str) -> Option<String> {
+        let names = self.lock();
+        let found = names.iter().find(|(known, _)| known == name);
+        found.map(|(_, container)| container.clone())
+    }
+
+    /// From now on `name` means `container`.
+    pub fn keep(&self, name: &str, container: &str) {
+        let mut names = self.lock();
+        names.retain(|(known, _)| known != name);
+        if names.len() >= MOST {
+            names.pop_front();
+        }
+        names.push_back((name.to_owned(), container.to_owned()));
+    }
+
+    /// Whole after every change.
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(String, String)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,129 @@
+//! Turns of programs whose people cannot be asked anything: questions are answered at once, by the server's policy.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::turn::fresh_view;
+use super::{Executor, ExecutorError, ProgramSession, Turn, TurnOutcome};
+use crate::agent::stream::Rejection;
+use crate::agent::{Command, Decision, EventKind, TurnEnd};
+
+/// How long another model may take to open.
+const OPEN_WITHIN: Duration = Duration::from_mins(5);
+
+/// What code and the model are told where a person would be asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Unattended {
+    /// To code that calls `input()`.
+    pub no_input: &'static str,
+}
+
+impl Unattended {
+    /// What happens next in `turn`; `None` at its end. Can be cancelled without loss.
+    pub async fn next(self, turn: &mut Turn) -> Option<EventKind> {
+        loop {
+            let event = turn.next().await?;
+            let command = match &event {
+                EventKind::ApprovalRequested { cell, .. } => Command::Decide {
+                    cell: cell.clone(),
+                    decision: Decision::Decline {
+                        reason: Some("Nobody can be asked whether this code may run.".to_owned()),
+                    },
+                },
+                EventKind::InputRequested { cell, .. } => Command::RefuseInput {
+                    cell: cell.clone(),
+                    reason: self.no_input.to_owned(),
+                },
+                EventKind::ContinueRequested { .. } => Command::Continue {
+                    go_on: false,
+                    words: None,
+                },
+                _ => return Some(event),
+            };
+            // Somebody else may have been first, or the code is over.
+            let _ = turn.send(command).await;
+        }
+    }
+}
+
+impl ProgramSession {
+    /// Asks the model `name`, or that of the executor. Says which one answers.
+    ///
+    /// # Errors
+    /// [`ExecutorError`]; a model that cannot be had is [`ExecutorError::Model`].
+    pub async fn ask_model(
+        &self,
+        by: &str,
+        text: String,
+        name: Option<&str>,
+        executor: &Executor,
+    ) -> Result<Turn, ExecutorError> {
+        if let Some(name) = name {
+            self.set_model(by, name).await?;
+        }
+        self.ask(by, text, executor).await
+    }
+
+    async fn set_model(&self, by: &str, name: &str) -> Result<(), ExecutorError> {
+        let model = self.live.activity().model;
+        let is_it = model.is_some_and(|model| {
+            model == name || model.rsplit_once('/').is_some_and(|(_, bare)| bare == name)
+        });
+        if is_it {
+            return Ok(());
+        }
+        let mut view = fresh_view(self.live.handle(), by).await?;
+        let command = Command::SetModel {
+            model: name.to_owned(),
+        };
+        view.send(command).await?;
+        let told = async {
+            loop {
+                match view.recv().await?.kind {
+                    EventKind::ModelChanged { .. } => return Some(Ok(())),
+                    EventKind::ModelUnchanged { message, .. } => {
+                        let model = name.to_owned();
+                        return Some(Err(ExecutorError::Model { model, message }));
+                    }
+                    _ => {}
+                }
+            }
+        };
+        let told = timeout(OPEN_WITHIN, told).await;
+        told.map_err(|_| ExecutorError::Busy {
+            seconds: OPEN_WITHIN.as_secs(),
+        })?
+        .ok_or(ExecutorError::Rejected(Rejection::Ended))?
+    }
+}
+
+impl TurnOutcome {
+    /// Why there is no whole answer; `None` if there is one.
+    pub fn problem(&self) -> Option<String> {
+        match &self.end {
+            Some(TurnEnd::Done) => None,
+            Some(end) => Some(words(end)),
+            None => Some("the session ended before there was an answer".to_owned()),
+        }
+    }
+}
+
+fn words(end: &TurnEnd) -> String {
+    match end {
+        TurnEnd::Done => String::new(),
+        TurnEnd::Planned => "there is a plan that nobody has approved".to_owned(),
+        TurnEnd::CellFailed => "the code failed".to_owned(),
+        TurnEnd::Interrupted => "it was interrupted".to_owned(),
+        TurnEnd::StepLimit { steps } => {
+            format!("the agent used all its {steps} steps; ask it to go on, or raise --max-steps")
+        }
+        TurnEnd::Repeating => "the agent ran the same failing code again and again".to_owned(),
+        TurnEnd::Budget { message } => format!("a budget is used up: {message}"),
+        TurnEnd::Declined => {
+            "code was declined; start with --yes, or use a client that can ask its user".to_owned()
+        }
+        TurnEnd::ModelFailed { message, .. } => format!("the model could not be asked: {message}"),
+        TurnEnd::KernelFailed { message } => format!("there is no kernel: {message}"),
+    }
+}

@@ -1,0 +1,246 @@
+//! What is done in a kernel beside a program's code, in each language: variables of the environment, the working directory.
+//!
+//! What was there before an execution's own variables is kept in the kernel and set again afterwards.
+
+use std::fmt::Write as _;
+
+/// A language that we know this of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Language {
+    Python,
+    Script,
+    R,
+    Bash,
+    Java,
+    Other,
+}
+
+const PYTHON: &str = include_str!("python.py");
+
+/// Variables by name and value.
+type Variables = [(String, String)];
+
+/// Whether they can be set in every language.
+pub(super) fn check_variables(variables: &Variables) -> Result<(), String> {
+    for (name, value) in variables {
+        let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if !(name.starts_with(is_first) && name.chars().all(is_name)) {
+            return Err(format!(
+                "`{name}` is not a name for an environment variable"
+            ));
+        }
+        if value.contains('\0') {
+            return Err(format!("the environment variable `{name}` has a zero byte"));
+        }
+    }
+    Ok(())
+}
+
+/// The names that E2B's clients use, as one.
+pub(super) fn normal(language: Option<&str>) -> String {
+    let language = language.unwrap_or_default().trim().to_lowercase();
+    match language.as_str() {
+        "" => "python".to_owned(),
+        "js" => "javascript".to_owned(),
+        "ts" => "typescript".to_owned(),
+        _ => language,
+    }
+}
+
+impl Language {
+    /// By the language of a kernelspec.
+    pub(super) fn of(language: &str) -> Self {
+        match language.to_ascii_lowercase().as_str() {
+            "python" => Self::Python,
+            "javascript" | "typescript" => Self::Script,
+            "r" => Self::R,
+            "bash" => Self::Bash,
+            "java" => Self::Java,
+            _ => Self::Other,
+        }
+    }
+
+    /// What a kernel learns at its start.
+    pub(super) fn beginning(self) -> Option<&'static str> {
+        match self {
+            Self::Python => Some(PYTHON),
+            Self::Script => Some(
+                "if (typeof globalThis.require === 'undefined' && typeof globalThis.Deno !== 'undefined') { \
+                 globalThis.require = (await import('node:module')).createRequire(Deno.cwd() + '/'); }",
+            ),
+            Self::R | Self::Bash | Self::Java | Self::Other => None,
+        }
+    }
+
+    /// Sets variables; with `keeping` what was there before is kept for [`restore`](Self::restore).
+    pub(super) fn set(self, variables: &Variables, keeping: bool) -> Option<String> {
+        let object = || {
+            let all = variables.iter().cloned();
+            let all = all.map(|(name, value)| (name, value.into()));
+            serde_json::Value::Object(all.collect()).to_string()
+        };
+        Some(match self {
+            Self::Python => {
+                let keep = if keeping {
+                    "setattr(s, '_sponde_env', {k: o.environ.get(k) for k in n}), "
+                } else {
+                    ""
+                };
+                format!(
+                    "(lambda s, o, n: ({keep}o.environ.update(n)))(__import__('sys'), __import__('os'), {})",
+                    object()
+                )
+            }
+            Self::Script => {
+                let keep = if keeping {
+                    "globalThis[Symbol.for('sponde.env')] = Object.fromEntries(Object.keys(n).map((k) => [k, process.env[k]]));"
+                } else {
+                    ""
+                };
+                format!("{{ const n = {}; {keep} Object.assign(process.env, n); }}", object())
+            }
+            Self::R => {
+                let all: Vec<String> = variables
+                    .iter()
+                    .map(|(name, value)| format!("\"{name}\" = {}", quoted(value)))
+                    .collect();
+                let keep = if keeping {
+                    "options(sponde.env = Sys.getenv(names(n), unset = NA, names = TRUE)); "
+                } else {
+                    ""
+                };
+                format!(
+                    "local({{ n <- c({}); {keep}do.call(Sys.setenv, as.list(n)) }})",
+                    all.join(", ")
+                )
+            }
+            Self::Bash => variables.iter().fold(String::new(), |mut code, (name, value)| {
+                if keeping {
+                    let _ = writeln!(
+                        code,
+                        "if [ \"${{{name}+x}}\" ]; then __sponde_{name}=\"${name}\"; else unset __sponde_{name}; fi"
+                    );
+                }
+                let _ = writeln!(code, "export {name}={}", shell_quoted(value));
+                code
+            }),
+            Self::Java => variables.iter().fold(String::new(), |mut code, (name, value)| {
+                if keeping {
+                    let _ = writeln!(
+                        code,
+                        "if (System.getProperty(\"{name}\") != null) System.setProperty(\"sponde.env.{name}\", System.getProperty(\"{name}\"));"
+                    );
+                }
+                let _ = writeln!(code, "System.setProperty(\"{name}\", {});", quoted(value));
+                code
+            }),
+            Self::Other => return None,
+        })
+    }
+
+    /// Sets again what was there before variables of these names were set.
+    pub(super) fn restore(self, variables: &Variables) -> Option<String> {
+        Some(match self {
+            Self::Python => "(lambda s, o: [o.environ.pop(k, None) if v is None else o.environ.__setitem__(k, v) \
+                for k, v in (s.__dict__.pop('_sponde_env', None) or {}).items()])(__import__('sys'), __import__('os'))"
+                .to_owned(),
+            Self::Script => "{ const k = Symbol.for('sponde.env'); for (const [n, v] of Object.entries(globalThis[k] ?? {})) \
+                { if (v === undefined) delete process.env[n]; else process.env[n] = v; } delete globalThis[k]; }"
+                .to_owned(),
+            Self::R => "local({ o <- getOption(\"sponde.env\"); for (k in names(o)) if (is.na(o[[k]])) Sys.unsetenv(k) else \
+                do.call(Sys.setenv, stats::setNames(list(o[[k]]), k)); options(sponde.env = NULL) })"
+                .to_owned(),
+            Self::Bash => variables.iter().fold(String::new(), |mut code, (name, _)| {
+                let _ = writeln!(
+                    code,
+                    "if [ \"${{__sponde_{name}+x}}\" ]; then export {name}=\"$__sponde_{name}\"; unset __sponde_{name}; else unset {name}; fi"
+                );
+                code
+            }),
+            Self::Java => variables.iter().fold(String::new(), |mut code, (name, _)| {
+                let _ = writeln!(
+                    code,
+                    "if (System.getProperty(\"sponde.env.{name}\") != null) System.setProperty(\"{name}\", \
+                     System.getProperties().remove(\"sponde.env.{name}\").toString()); else System.clearProperty(\"{name}\");"
+                );
+                code
+            }),
+            Self::Other => return None,
+        })
+    }
+
+    /// Goes to another directory.
+    pub(super) fn change_directory(self, path: &str) -> Option<String> {
+        Some(match self {
+            Self::Python => format!("__import__('os').chdir({})", quoted(path)),
+            Self::Script => format!("process.chdir({})", quoted(path)),
+            Self::R => format!("setwd({})", quoted(path)),
+            Self::Bash => format!("cd {}", shell_quoted(path)),
+            Self::Java => format!("System.setProperty(\"user.dir\", {});", quoted(path)),
+            Self::Other => return None,
+        })
+    }
+}
+
+/// A text as Python, JavaScript, R and Java write it: JSON's escapes are theirs as well.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// For bash, also an interactive one, where `!` has a meaning.
+fn shell_quoted(text: &str) -> String {
+    let mut quoted = String::from("$'");
+    for c in text.chars() {
+        match c {
+            '\\' => quoted.push_str("\\\\"),
+            '\'' => quoted.push_str("\\'"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '!' => quoted.push_str("\\x21"),
+            c if c.is_control() && c.is_ascii() => {
+                let _ = write!(quoted, "\\x{:02x}", u32::from(c));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('\'');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_languages_and_variables() {
+        for (given, expected) in [
+            (None, "python"),
+            (Some(" JS "), "javascript"),
+            (Some("ts"), "typescript"),
+            (Some("R"), "r"),
+        ] {
+            assert_eq!(normal(given), expected);
+        }
+        let check =
+            |name: &str, value: &str| check_variables(&[(name.to_owned(), value.to_owned())]);
+        assert_eq!(check("A_1", "any 'thing\"\n"), Ok(()));
+        for (name, value) in [
+            ("", "x"),
+            ("1A", "x"),
+            ("A=B", "x"),
+            ("A B", "x"),
+            ("$(x)", "x"),
+            ("A", "\0"),
+        ] {
+            assert!(check(name, value).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn text_stays_text() {
+        assert_eq!(shell_quoted("it's !$`\\\n"), "$'it\\'s \\x21$`\\\\\\n'");
+        assert_eq!(quoted("a\"b\\\n\u{1}"), "\"a\\\"b\\\\\\n\\u0001\"");
+    }
+}

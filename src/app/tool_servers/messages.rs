@@ -1,0 +1,59 @@
+//! What holds for messages of servers, however they come: how long one may be, what a server gets that asks us, and why there is no
+//! result.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::rpc::{RpcError, Unanswered};
+
+/// Bytes of a message from a server.
+pub(super) const LONGEST: usize = 16 << 20;
+
+/// What a server gets that asks something of us.
+pub(super) fn asked_back(method: &str) -> Result<Value, RpcError> {
+    match method {
+        "ping" => Ok(Value::Object(Map::new())),
+        other => Err(RpcError::no_method(other)),
+    }
+}
+
+/// Why a server gave no result, as the rest of a sentence about it.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub(super) enum NoResult {
+    #[error("did not answer within {} s and was given up", .0.as_secs())]
+    Late(Duration),
+    /// In words why, or nothing.
+    #[error("has ended{}", because(.0))]
+    Gone(String),
+    #[error("could not be reached: {0}")]
+    Unreachable(String),
+    #[error("answered with an error: {0}")]
+    Refused(String),
+    #[error("has too many calls at a time")]
+    TooMany,
+}
+
+fn because(why: &str) -> String {
+    if why.is_empty() {
+        String::new()
+    } else {
+        format!(": {why}")
+    }
+}
+
+impl NoResult {
+    /// Why a request had no answer within `limit`; `why` the server has ended, if it has.
+    pub(super) fn of(
+        unanswered: Unanswered,
+        limit: Duration,
+        why: impl FnOnce() -> String,
+    ) -> Self {
+        match unanswered {
+            Unanswered::Late => Self::Late(limit),
+            Unanswered::Gone => Self::Gone(why()),
+            Unanswered::Refused(words) => Self::Refused(words),
+            Unanswered::TooMany => Self::TooMany,
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Commands that run beside a kernel, as its code may run them.
+
+use std::path::Path;
+
+use tokio::process::Command;
+
+use super::launch::environment;
+use super::sandbox::{self, CommandError, CommandInput, Sandbox};
+use super::source::KernelSource;
+
+/// Names and values.
+type Variables = [(String, String)];
+
+/// `argv` in `cwd`, with that input, and with what the code of `kernel` can see and do. `base` is the environment to start from, without whose
+/// secrets it runs; `more` are variables that it gets as they are.
+///
+/// # Errors
+/// It cannot be confined here.
+pub fn command_beside(
+    kernel: &KernelSource,
+    sandbox: &Sandbox,
+    argv: &[String],
+    (base, more): (&Variables, &Variables),
+    (cwd, input): (&Path, CommandInput),
+) -> Result<Command, CommandError> {
+    let mut env = environment(base, kernel);
+    let set = |env: &mut Vec<(String, String)>| {
+        env.retain(|(name, _)| !more.iter().any(|(new, _)| new == name));
+        env.extend(more.iter().cloned());
+    };
+    match sandbox {
+        Sandbox::Full => {
+            set(&mut env);
+            let mut command = Command::new(argv.first().map_or("", String::as_str));
+            command.args(argv.iter().skip(1));
+            command.env_clear().envs(env).current_dir(cwd);
+            Ok(command)
+        }
+        Sandbox::Confined(confinement) => {
+            let mut command = sandbox::confined(confinement, kernel, argv, env, cwd, input)?;
+            command.envs(more.iter().cloned());
+            Ok(command)
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! LibreChat's Code API at `/codeapi` (`docs/librechat.md`): code runs as a script, files come and go by ids. What runs and
+//! what is kept is `app::containers`'; here are only LibreChat's shapes.
+
+mod exec;
+mod files;
+mod ids;
+pub(super) mod state;
+
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+
+use super::operation::{Add, operation};
+use super::problem::Problem;
+use crate::app::containers::ContainerError;
+
+/// Minutes that files are kept without use: LibreChat sends a file again after 23 hours.
+const KEPT: u32 = 24 * 60;
+/// Under which others see what these programs do.
+const BY: &str = "librechat";
+
+/// Adds the routes.
+pub(super) fn routes(add: &mut Add<'_>) {
+    add(
+        "/codeapi/exec",
+        post(exec::exec),
+        vec![operation("post", "LibreChat: run code").body::<exec::Exec>()],
+    );
+    add(
+        "/codeapi/exec/programmatic",
+        post(exec::programmatic),
+        vec![operation(
+            "post",
+            "LibreChat: refused; code cannot call LibreChat's tools",
+        )],
+    );
+    add(
+        "/codeapi/upload",
+        post(files::upload).layer(DefaultBodyLimit::disable()),
+        vec![operation("post", "LibreChat: a file (multipart)")],
+    );
+    add(
+        "/codeapi/upload/batch",
+        post(files::upload_batch).layer(DefaultBodyLimit::disable()),
+        vec![operation("post", "LibreChat: files (multipart)")],
+    );
+    add(
+        "/codeapi/files/{session}",
+        get(files::list),
+        vec![operation("get", "LibreChat: files of an upload or a run").query::<files::Wanted>()],
+    );
+    add(
+        "/codeapi/files/{session}/{file}",
+        delete(files::remove),
+        vec![operation("delete", "LibreChat: delete a file")],
+    );
+    add(
+        "/codeapi/download/{session}/{file}",
+        get(files::download),
+        vec![operation("get", "LibreChat: the bytes of a file").bytes("*/*")],
+    );
+    add(
+        "/codeapi/sessions/{session}/objects/{file}",
+        get(files::object),
+        vec![operation("get", "LibreChat: what is known of a file")],
+    );
+    add(
+        "/codeapi/health",
+        get(health),
+        vec![operation("get", "LibreChat: whether it lives")],
+    );
+}
+
+async fn health() -> &'static str {
+    "OK"
+}
+
+/// A [`Problem`] in LibreChat's form.
+pub(super) struct Refused(Problem);
+
+/// What a handler answers.
+type Answer = Result<Response, Refused>;
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        self.0.into_codeapi()
+    }
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
+    }
+}
+
+impl From<ContainerError> for Refused {
+    fn from(error: ContainerError) -> Self {
+        Self(error.into())
+    }
+}
+
+/// A file that is not there, or whose time is over.
+fn no_file() -> Refused {
+    let status = StatusCode::NOT_FOUND;
+    let problem = Problem::new(status, "not_found", "File not found");
+    Refused(problem.hint("The file may have expired or does not exist"))
+}

@@ -1,0 +1,172 @@
+//! A question to the agent of a container's session, and what comes of it, as both APIs need it.
+
+use super::input::Input;
+use super::models::OWN;
+use super::{BY, NO_INPUT, Refused};
+use crate::agent::{EventKind, Totals};
+use crate::app::containers::{ContainerFile, Containers, MadeFiles};
+use crate::app::executor::{
+    ExecutorError, ProgramSession, ShownOutput, Turn, TurnOutcome, Unattended, shown,
+};
+use crate::session::CellStatus;
+
+/// Code that shows a picture to the model may take so long.
+const SHOWN_WITHIN: std::time::Duration = std::time::Duration::from_mins(1);
+/// Pictures of a turn that become files.
+const PLOTS: usize = 50;
+
+/// A question that is being answered. Dropped before its end, it is interrupted.
+pub(super) struct Asking {
+    containers: Containers,
+    container: String,
+    session: ProgramSession,
+    turn: Turn,
+    before: MadeFiles,
+    plots: usize,
+    spent: Option<Totals>,
+}
+
+/// What happens in it.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// The model says more.
+    Text(String),
+    /// It writes more code.
+    CodeDelta { cell: String, text: String },
+    /// Code is complete.
+    Code { cell: String, source: String },
+    /// It runs.
+    Started { cell: String },
+    /// It has ended.
+    Finished {
+        cell: String,
+        status: CellStatus,
+        outputs: Vec<ShownOutput>,
+    },
+    /// The reply broke off and begins again.
+    Again,
+}
+
+/// Asks. A session that `knows_history` is not told again what was said before.
+pub(super) async fn ask(
+    containers: &Containers,
+    container: &str,
+    input: Input,
+    knows_history: bool,
+    model: Option<&str>,
+) -> Result<Asking, Refused> {
+    let session = containers.session(container).await?;
+    let mut words = input.words(knows_history);
+    for attached in input.attached {
+        let name = attached.name;
+        let file = containers.write(container, &name, attached.bytes).await?;
+        if attached.is_picture && session.language() == "python" {
+            show(&session, &file.path).await?;
+        }
+        let kind = if attached.is_picture {
+            "picture"
+        } else {
+            "file"
+        };
+        words += "\n\n[With this comes the ";
+        words.extend([kind, " `", &file.path, "`.]"]);
+    }
+    let before = MadeFiles::since(containers.files(container).await?);
+    // A bare name that is not known here is what the program's usual server has.
+    let named = model.filter(|name| !name.is_empty() && *name != OWN);
+    let executor = containers.executor();
+    let asked = session.ask_model(BY, words.clone(), named, executor).await;
+    let turn = match asked {
+        Err(ExecutorError::Model { .. }) if named.is_some_and(|name| !name.contains('/')) => {
+            session.ask_model(BY, words, None, executor).await?
+        }
+        asked => asked?,
+    };
+    Ok(Asking {
+        containers: containers.clone(),
+        container: container.to_owned(),
+        session,
+        turn,
+        before,
+        plots: 0,
+        spent: None,
+    })
+}
+
+/// A cell that shows a picture: the model sees outputs.
+async fn show(session: &ProgramSession, path: &str) -> Result<(), ExecutorError> {
+    let code =
+        format!("from IPython.display import Image, display\ndisplay(Image(filename={path:?}))");
+    let mut turn = session.run(BY, code, None, Some(SHOWN_WITHIN)).await?;
+    while turn.next().await.is_some() {}
+    Ok(())
+}
+
+impl Asking {
+    /// What happens next; `None` at the end.
+    pub(super) async fn next(&mut self) -> Option<Step> {
+        let unattended = Unattended { no_input: NO_INPUT };
+        loop {
+            return Some(match unattended.next(&mut self.turn).await? {
+                EventKind::Text { text, .. } => Step::Text(text),
+                EventKind::CodeDelta { cell, text } => Step::CodeDelta { cell, text },
+                EventKind::CodeProposed { cell, source, .. } => Step::Code { cell, source },
+                EventKind::CodeStarted { cell } => Step::Started { cell },
+                EventKind::CodeFinished { cell, status, .. } => {
+                    let outputs = self.outputs(&cell).await;
+                    Step::Finished {
+                        cell,
+                        status,
+                        outputs,
+                    }
+                }
+                EventKind::Retrying { .. } => Step::Again,
+                EventKind::TurnFinished { turn, .. } => {
+                    self.spent = Some(turn);
+                    return None;
+                }
+                _ => continue,
+            });
+        }
+    }
+
+    /// A cell's outputs, of which pictures become files of the container.
+    async fn outputs(&mut self, cell: &str) -> Vec<ShownOutput> {
+        let Some(cell) = self.session.cell(cell).await else {
+            return Vec::new();
+        };
+        let made = tokio::task::spawn_blocking(move || shown(&cell)).await;
+        let outputs = made.unwrap_or_default();
+        let pictures = outputs.iter().filter_map(|output| match output {
+            ShownOutput::Picture(mime, bytes) => Some((mime.clone(), bytes.clone())),
+            _ => None,
+        });
+        let pictures: Vec<_> = pictures.take(PLOTS.saturating_sub(self.plots)).collect();
+        self.plots += pictures.len();
+        let kept = self.containers.keep_pictures(&self.container, pictures);
+        if let Err(error) = kept.await {
+            tracing::warn!(%error, "plots were not kept as files");
+        }
+        outputs
+    }
+
+    /// The files that code has made.
+    pub(super) async fn made(&self) -> Vec<ContainerFile> {
+        let files = self.containers.files(&self.container).await;
+        self.before.among(files.unwrap_or_default())
+    }
+
+    pub(super) fn outcome(&self) -> &TurnOutcome {
+        self.turn.outcome()
+    }
+
+    pub(super) fn spent(&self) -> Totals {
+        self.spent.unwrap_or_default()
+    }
+
+    /// Who answers.
+    pub(super) fn model(&self) -> String {
+        let model = self.session.live.activity().model;
+        model.unwrap_or_else(|| OWN.to_owned())
+    }
+}

@@ -1,0 +1,6 @@
+//! Ids that are made up.
+
+/// The random part of an id.
+pub(super) fn random() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
+}
