@@ -6,13 +6,16 @@
 
 mod answering;
 mod result;
+mod saved;
 mod turn;
 mod undoing;
+mod variables;
 mod workspace;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use super::registry::{LiveSession, OpenRequest, Registry, RegistryError};
 use super::{ModelAt, Notice, SessionSettings};
@@ -21,11 +24,14 @@ use crate::app::exported::Exported;
 use crate::session::{CodeCell, Transcript};
 pub use answering::Unattended;
 pub use result::{
-    CellResult, CodeError, OutputFile, SharedPreparer, ShownOutput, file_of, shown, visuals,
+    CellResult, CodeError, OutputFile, SharedPreparer, ShownOutput, ending_of, file_of, shown,
+    visuals,
 };
+pub use saved::{SavedPicture, SavedRun};
 pub use turn::{Turn, TurnOutcome};
 pub use undoing::UndoOutcome;
-pub use workspace::{FileError, FileKind, Workspace};
+pub use variables::Looked;
+pub use workspace::{FileError, FileKind, Workspace, lines_of};
 
 /// Names that are remembered.
 const NAMES: usize = 1000;
@@ -52,6 +58,7 @@ struct Shared {
 struct Named {
     id: tokio::sync::Mutex<Option<String>>,
     turn: Arc<tokio::sync::Mutex<()>>,
+    used: Mutex<Option<Instant>>,
 }
 
 /// A session as a program has it.
@@ -76,7 +83,7 @@ pub enum ExecutorError {
     #[error("there is already a session `{0}`")]
     Taken(String),
     /// Too many names are in use.
-    #[error("{NAMES} sessions were named, and no more are remembered")]
+    #[error("{NAMES} sessions with a name run, and there is no room for more")]
     TooMany,
     /// No session of this name was used.
     #[error("there is no session `{name}`; there is {}", known.join(", "))]
@@ -351,9 +358,25 @@ impl Executor {
         }
         let mut names = self.names();
         if !names.contains_key(name) && names.len() >= NAMES {
-            return Err(ExecutorError::TooMany);
+            let ended = self.longest_ended(&names).ok_or(ExecutorError::TooMany)?;
+            names.remove(&ended);
         }
-        Ok(Arc::clone(names.entry(name.to_owned()).or_default()))
+        let named = Arc::clone(names.entry(name.to_owned()).or_default());
+        let used = named.used.lock();
+        *used.unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        Ok(named)
+    }
+
+    /// Of the names whose session has ended, the one that was used least lately.
+    fn longest_ended(&self, names: &BTreeMap<String, Arc<Named>>) -> Option<String> {
+        let runs = |id: Option<&str>| id.is_some_and(|id| self.shared.registry.get(id).is_some());
+        let has_ended = |it: &Arc<Named>| {
+            Arc::strong_count(it) == 1 && it.id.try_lock().is_ok_and(|id| !runs(id.as_deref()))
+        };
+        let ended = names.iter().filter(|(_, it)| has_ended(it));
+        let used = |it: &Named| *it.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let longest = ended.min_by_key(|(_, it)| used(it));
+        longest.map(|(name, _)| name.clone())
     }
 
     fn free_name(&self) -> String {
