@@ -153,7 +153,8 @@ impl Workspace {
         };
         let relative = inside.and_then(files::relative);
         let relative = relative.ok_or_else(|| FileError::Outside(path.to_owned()))?;
-        Ok(self.root.join(relative))
+        // Without a slash at its end.
+        Ok(self.root.components().chain(relative.components()).collect())
     }
 }
 
@@ -220,6 +221,11 @@ mod tests {
         let absolute = root.join("a/b.txt");
         assert_eq!(workspace.read(absolute.to_str().unwrap()).unwrap(), b"x");
         assert_eq!(workspace.list("/").unwrap().len(), 1);
+        for path in ["", ".", "/"] {
+            assert_eq!(workspace.place(path).unwrap().as_os_str(), root.as_os_str());
+        }
+        assert!(workspace.has("a/b.txt").unwrap());
+        assert!(!workspace.has("a").unwrap());
         for (path, message) in [
             ("../x", "`../x` is not in the workspace"),
             ("/etc/passwd", "`/etc/passwd` is not in the workspace"),

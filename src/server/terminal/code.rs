@@ -48,8 +48,8 @@ pub(super) struct Which {
     offset: u64,
     limit: Option<u64>,
     sort: Option<String>,
-    #[serde(default)]
-    descending: bool,
+    /// `true` or `True`: Open WebUI writes it as Python does.
+    descending: Option<String>,
     filter: Option<String>,
 }
 
@@ -120,7 +120,7 @@ pub(super) async fn variable(
         offset: which.offset,
         limit: Some(which.limit.unwrap_or(ROWS)),
         sort: given(which.sort),
-        descending: which.descending,
+        descending: which.descending.is_some_and(|it| it.eq_ignore_ascii_case("true")),
         filter: given(which.filter),
     };
     Ok(match session.look_at(&which.name, &rows).await? {
