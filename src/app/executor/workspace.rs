@@ -154,7 +154,11 @@ impl Workspace {
         let relative = inside.and_then(files::relative);
         let relative = relative.ok_or_else(|| FileError::Outside(path.to_owned()))?;
         // Without a slash at its end.
-        Ok(self.root.components().chain(relative.components()).collect())
+        Ok(self
+            .root
+            .components()
+            .chain(relative.components())
+            .collect())
     }
 }
 

@@ -120,7 +120,9 @@ pub(super) async fn variable(
         offset: which.offset,
         limit: Some(which.limit.unwrap_or(ROWS)),
         sort: given(which.sort),
-        descending: which.descending.is_some_and(|it| it.eq_ignore_ascii_case("true")),
+        descending: which
+            .descending
+            .is_some_and(|it| it.eq_ignore_ascii_case("true")),
         filter: given(which.filter),
     };
     Ok(match session.look_at(&which.name, &rows).await? {
