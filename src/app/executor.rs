@@ -358,25 +358,14 @@ impl Executor {
         }
         let mut names = self.names();
         if !names.contains_key(name) && names.len() >= NAMES {
-            let ended = self.longest_ended(&names).ok_or(ExecutorError::TooMany)?;
+            let runs = |id: &str| self.shared.registry.get(id).is_some();
+            let ended = longest_ended(&names, runs).ok_or(ExecutorError::TooMany)?;
             names.remove(&ended);
         }
-        let named = Arc::clone(names.entry(name.to_owned()).or_default());
-        let used = named.used.lock();
+        let entry = Arc::clone(names.entry(name.to_owned()).or_default());
+        let used = entry.used.lock();
         *used.unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        Ok(named)
-    }
-
-    /// Of the names whose session has ended, the one that was used least lately.
-    fn longest_ended(&self, names: &BTreeMap<String, Arc<Named>>) -> Option<String> {
-        let runs = |id: Option<&str>| id.is_some_and(|id| self.shared.registry.get(id).is_some());
-        let has_ended = |it: &Arc<Named>| {
-            Arc::strong_count(it) == 1 && it.id.try_lock().is_ok_and(|id| !runs(id.as_deref()))
-        };
-        let ended = names.iter().filter(|(_, it)| has_ended(it));
-        let used = |it: &Named| *it.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let longest = ended.min_by_key(|(_, it)| used(it));
-        longest.map(|(name, _)| name.clone())
+        Ok(entry)
     }
 
     fn free_name(&self) -> String {
@@ -416,9 +405,57 @@ impl ProgramSession {
     }
 }
 
+/// Of the names that nobody holds and whose session has ended, the one that was used least lately.
+fn longest_ended(
+    names: &BTreeMap<String, Arc<Named>>,
+    runs: impl Fn(&str) -> bool,
+) -> Option<String> {
+    let has_ended = |it: &Arc<Named>| {
+        let id = it.id.try_lock();
+        Arc::strong_count(it) == 1 && id.is_ok_and(|id| !id.as_deref().is_some_and(&runs))
+    };
+    let ended = names.iter().filter(|(_, it)| has_ended(it));
+    let used = |it: &Named| *it.used.lock().unwrap_or_else(PoisonError::into_inner);
+    let longest = ended.min_by_key(|(_, it)| used(it));
+    longest.map(|(name, _)| name.clone())
+}
+
 fn words(notice: Notice) -> Option<String> {
     match notice {
         Notice::Info(text) | Notice::Warning(text) => Some(text),
         Notice::StepBegan { .. } | Notice::StepOutput { .. } | Notice::StepEnded { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_session_that_ended_long_ago_makes_room() {
+        let now = Instant::now();
+        let of_id = |id: &str, minutes: u64| {
+            let used = now + std::time::Duration::from_mins(minutes);
+            Arc::new(Named {
+                id: tokio::sync::Mutex::new(Some(id.to_owned())),
+                used: Mutex::new(Some(used)),
+                ..Named::default()
+            })
+        };
+        let held = of_id("held", 1);
+        let mut names = BTreeMap::from([
+            ("runs".to_owned(), of_id("1", 0)),
+            ("held".to_owned(), Arc::clone(&held)),
+            ("new".to_owned(), of_id("2", 3)),
+            ("old".to_owned(), of_id("3", 2)),
+        ]);
+        let runs = |id: &str| id == "1";
+        assert_eq!(longest_ended(&names, runs).as_deref(), Some("old"));
+        names.remove("old");
+        assert_eq!(longest_ended(&names, runs).as_deref(), Some("new"));
+        names.remove("new");
+        assert_eq!(longest_ended(&names, runs), None);
+        drop(held);
+        assert_eq!(longest_ended(&names, runs).as_deref(), Some("held"));
     }
 }

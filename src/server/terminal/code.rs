@@ -12,10 +12,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::extract::{Json as Body, Query};
+use super::super::problem::Problem;
 use super::super::state::Shared;
 use super::{Answer, BY, session_of};
 use crate::agent::query::{Rows, VariableInfo};
-use crate::app::executor::{Looked, SavedPicture, Unattended};
+use crate::app::executor::{Looked, ProgramSession, SavedPicture, Unattended};
 
 /// Seconds that code may run unless told otherwise, and at most.
 const TIMEOUT: u64 = 120;
@@ -87,17 +88,22 @@ fn told(picture: &SavedPicture) -> Value {
     json!({ "path": picture.path, "mime_type": picture.mime, "size": picture.bytes })
 }
 
+/// The session of a chat if it runs: who only looks opens none.
+fn running(shared: &Shared, headers: &HeaderMap) -> Result<ProgramSession, Problem> {
+    let running = shared.terminal.executor.running(&session_of(headers));
+    running.map_err(|_| {
+        Problem::not_found("no kernel runs for this chat, so there are no variables")
+            .hint("`run_code` starts it")
+    })
+}
+
 /// The variables of a chat.
 pub(super) async fn variables(
     State(shared): State<Arc<Shared>>,
     headers: HeaderMap,
     Query(whose): Query<Whose>,
 ) -> Answer {
-    let session = shared
-        .terminal
-        .executor
-        .session(&session_of(&headers))
-        .await?;
+    let session = running(&shared, &headers)?;
     let language = given(whose.language);
     let list = session.live.asides.variables(language.as_deref()).await?;
     let (variables, more) = list.first(VARIABLES);
@@ -111,11 +117,7 @@ pub(super) async fn variable(
     headers: HeaderMap,
     Query(which): Query<Which>,
 ) -> Answer {
-    let session = shared
-        .terminal
-        .executor
-        .session(&session_of(&headers))
-        .await?;
+    let session = running(&shared, &headers)?;
     let rows = Rows {
         offset: which.offset,
         limit: Some(which.limit.unwrap_or(ROWS)),

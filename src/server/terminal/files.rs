@@ -106,8 +106,10 @@ pub(super) async fn read(
             return Err(problem.hint("look at it with run_code").into());
         }
     }
-    let first = number(part.start_line, "start_line")?.unwrap_or(1).max(1);
-    let last = number(part.end_line, "end_line")?;
+    let first = number(part.start_line.as_deref(), "start_line")?
+        .unwrap_or(1)
+        .max(1);
+    let last = number(part.end_line.as_deref(), "end_line")?;
     let most = last.map_or(LINES, |last| (last + 1).saturating_sub(first));
     let text = String::from_utf8_lossy(&bytes);
     let (content, last, total) = lines_of(&text, first, most);
@@ -118,8 +120,8 @@ pub(super) async fn read(
     Ok(Json(answer).into_response())
 }
 
-fn number(value: Option<String>, name: &str) -> Result<Option<usize>, Refused> {
-    match value.as_deref().map(str::trim) {
+fn number(value: Option<&str>, name: &str) -> Result<Option<usize>, Refused> {
+    match value.map(str::trim) {
         None | Some("" | "null") => Ok(None),
         Some(value) => {
             let wrong = |_| Problem::bad_request(format!("`{name}` is no number: `{value}`"));

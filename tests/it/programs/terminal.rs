@@ -48,6 +48,7 @@ const EXPECTED: &str = r#"{
     "no_key": [401, 401, 401],
     "first": ["ok", "set", [], 1],
     "second": "23",
+    "no_variables": true,
     "other_chat": ["error", {"name": "NameError", "value": "name 'x' is not defined"}, true],
     "other_user": "NameError",
     "variables": ["int", ["pandas.DataFrame", "4 x 2"]],
