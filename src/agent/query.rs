@@ -400,7 +400,23 @@ impl From<Variable> for VariableInfo {
     }
 }
 
+impl VariableList {
+    /// At most `most` of them, and how many more there are.
+    pub fn first(mut self, most: usize) -> (Vec<VariableInfo>, usize) {
+        let more = self.more + self.variables.len().saturating_sub(most);
+        self.variables.truncate(most);
+        (self.variables, more)
+    }
+}
+
 impl VariableInfo {
+    /// What a program gets of it.
+    pub fn fields(&self) -> Value {
+        serde_json::json!({
+            "name": self.name, "type": self.kind, "shape": self.extent(), "bytes": self.bytes, "preview": self.preview,
+        })
+    }
+
     /// Its shape or size in words; empty if it has neither.
     pub fn extent(&self) -> String {
         match (&self.shape, self.size) {

@@ -6,13 +6,16 @@
 
 mod answering;
 mod result;
+mod saved;
 mod turn;
 mod undoing;
+mod variables;
 mod workspace;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use super::registry::{LiveSession, OpenRequest, Registry, RegistryError};
 use super::{ModelAt, Notice, SessionSettings};
@@ -21,11 +24,14 @@ use crate::app::exported::Exported;
 use crate::session::{CodeCell, Transcript};
 pub use answering::Unattended;
 pub use result::{
-    CellResult, CodeError, OutputFile, SharedPreparer, ShownOutput, file_of, shown, visuals,
+    CellResult, CodeError, OutputFile, SharedPreparer, ShownOutput, ending_of, file_of, shown,
+    visuals,
 };
+pub use saved::{SavedPicture, SavedRun};
 pub use turn::{Turn, TurnOutcome};
 pub use undoing::UndoOutcome;
-pub use workspace::{FileError, FileKind, Workspace};
+pub use variables::Looked;
+pub use workspace::{FileError, FileKind, Workspace, lines_of};
 
 /// Names that are remembered.
 const NAMES: usize = 1000;
@@ -52,6 +58,7 @@ struct Shared {
 struct Named {
     id: tokio::sync::Mutex<Option<String>>,
     turn: Arc<tokio::sync::Mutex<()>>,
+    used: Mutex<Option<Instant>>,
 }
 
 /// A session as a program has it.
@@ -76,7 +83,7 @@ pub enum ExecutorError {
     #[error("there is already a session `{0}`")]
     Taken(String),
     /// Too many names are in use.
-    #[error("{NAMES} sessions were named, and no more are remembered")]
+    #[error("{NAMES} sessions with a name run, and there is no room for more")]
     TooMany,
     /// No session of this name was used.
     #[error("there is no session `{name}`; there is {}", known.join(", "))]
@@ -351,9 +358,14 @@ impl Executor {
         }
         let mut names = self.names();
         if !names.contains_key(name) && names.len() >= NAMES {
-            return Err(ExecutorError::TooMany);
+            let runs = |id: &str| self.shared.registry.get(id).is_some();
+            let ended = longest_ended(&names, runs).ok_or(ExecutorError::TooMany)?;
+            names.remove(&ended);
         }
-        Ok(Arc::clone(names.entry(name.to_owned()).or_default()))
+        let entry = Arc::clone(names.entry(name.to_owned()).or_default());
+        let used = entry.used.lock();
+        *used.unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        Ok(entry)
     }
 
     fn free_name(&self) -> String {
@@ -393,9 +405,57 @@ impl ProgramSession {
     }
 }
 
+/// Of the names that nobody holds and whose session has ended, the one that was used least lately.
+fn longest_ended(
+    names: &BTreeMap<String, Arc<Named>>,
+    runs: impl Fn(&str) -> bool,
+) -> Option<String> {
+    let has_ended = |it: &Arc<Named>| {
+        let id = it.id.try_lock();
+        Arc::strong_count(it) == 1 && id.is_ok_and(|id| !id.as_deref().is_some_and(&runs))
+    };
+    let ended = names.iter().filter(|(_, it)| has_ended(it));
+    let used = |it: &Named| *it.used.lock().unwrap_or_else(PoisonError::into_inner);
+    let longest = ended.min_by_key(|(_, it)| used(it));
+    longest.map(|(name, _)| name.clone())
+}
+
 fn words(notice: Notice) -> Option<String> {
     match notice {
         Notice::Info(text) | Notice::Warning(text) => Some(text),
         Notice::StepBegan { .. } | Notice::StepOutput { .. } | Notice::StepEnded { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_session_that_ended_long_ago_makes_room() {
+        let now = Instant::now();
+        let of_id = |id: &str, minutes: u64| {
+            let used = now + std::time::Duration::from_mins(minutes);
+            Arc::new(Named {
+                id: tokio::sync::Mutex::new(Some(id.to_owned())),
+                used: Mutex::new(Some(used)),
+                ..Named::default()
+            })
+        };
+        let held = of_id("held", 1);
+        let mut names = BTreeMap::from([
+            ("runs".to_owned(), of_id("1", 0)),
+            ("held".to_owned(), Arc::clone(&held)),
+            ("new".to_owned(), of_id("2", 3)),
+            ("old".to_owned(), of_id("3", 2)),
+        ]);
+        let runs = |id: &str| id == "1";
+        assert_eq!(longest_ended(&names, runs).as_deref(), Some("old"));
+        names.remove("old");
+        assert_eq!(longest_ended(&names, runs).as_deref(), Some("new"));
+        names.remove("new");
+        assert_eq!(longest_ended(&names, runs), None);
+        drop(held);
+        assert_eq!(longest_ended(&names, runs).as_deref(), Some("held"));
     }
 }

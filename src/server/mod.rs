@@ -10,7 +10,7 @@
 //!
 //! - [`mcp`]: the Model Context Protocol over HTTP.
 //! - [`openai`]: OpenAI's containers, responses and chat completions. [`codeapi`]: LibreChat's Code API. [`dify`]: Dify's sandbox.
-//! - [`e2b`]: E2B's API.
+//! - [`e2b`]: E2B's API. [`terminal`]: a terminal server of Open WebUI.
 //! - [`jupyter`]: Jupyter's REST and websocket, for front ends that speak it.
 //!
 //! A handler parses, asks `app` or a session, and answers JSON; it holds no state and no logic that another front end
@@ -51,6 +51,7 @@ mod render;
 mod routes;
 mod sessions;
 mod state;
+mod terminal;
 mod ticket;
 mod token;
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::agent::store::OpenError;
 use crate::agent::stream::Rejection;
 use crate::app::containers::ContainerError;
-use crate::app::executor::ExecutorError;
+use crate::app::executor::{ExecutorError, FileError};
 use crate::app::forks::ForkError;
 use crate::app::registry::RegistryError;
 use crate::error::{Failure, FailureKind};
@@ -232,6 +232,25 @@ impl From<ContainerError> for Problem {
             ContainerError::Io { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         };
         Self::new(status, reason, message)
+    }
+}
+
+impl From<FileError> for Problem {
+    fn from(error: FileError) -> Self {
+        use std::io::ErrorKind as Kind;
+        let (message, hint) = (error.to_string(), error.hint());
+        let (status, reason) = match &error {
+            FileError::Outside(_) => (StatusCode::FORBIDDEN, "outside"),
+            FileError::Protected(_) | FileError::ReadOnly => (StatusCode::FORBIDDEN, "forbidden"),
+            FileError::Io { error, .. } => match error.kind() {
+                Kind::NotFound => (StatusCode::NOT_FOUND, "not_found"),
+                Kind::FileTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
+                _ => (StatusCode::BAD_REQUEST, "failed"),
+            },
+        };
+        let mut problem = Self::new(status, reason, message);
+        problem.error.hint = hint.map(str::to_owned);
+        problem
     }
 }
 

@@ -17,7 +17,7 @@ use super::{
     catalog, codeapi, commands, dify, e2b, events, files, guard, jupyter, kernel, mcp, metrics,
     notebook, openai, outputs, page,
 };
-use super::{render, sessions};
+use super::{render, sessions, terminal};
 use crate::agent::query::{
     CodeAt, ColumnProfile, CompletionList, Documentation, FileEntry, FrameWindow, OutputPage, Rows,
     VariableInfo,
@@ -139,6 +139,7 @@ fn table() -> Vec<Route> {
     openai::routes(&mut add);
     codeapi::routes(&mut add);
     dify::routes(&mut add);
+    terminal::routes(&mut add);
     e2b::routes(&mut add);
     add(
         "/api/models",

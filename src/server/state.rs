@@ -14,6 +14,7 @@ use super::keys::Keys;
 use super::mcp_state::McpState;
 use super::openai::state::OpenAiState;
 use super::problem::Problem;
+use super::terminal::state::TerminalState;
 use super::ticket::Tickets;
 use crate::app::SessionSettings;
 use crate::app::registry::{KernelRegistry, LiveSession, Registry};
@@ -34,6 +35,8 @@ pub(super) struct Shared {
     pub(super) openai: OpenAiState,
     /// Programs that run scripts: LibreChat's wire and Dify's.
     pub(super) codeapi: CodeApiState,
+    /// Open WebUI.
+    pub(super) terminal: TerminalState,
     /// Programs that speak E2B's API.
     pub(super) e2b: E2bState,
     /// Who may come in.
@@ -75,6 +78,7 @@ impl Shared {
             mcp: McpState::new(&registry, &defaults, &root),
             openai: OpenAiState::new(&registry, &defaults),
             codeapi: CodeApiState::new(&registry, &defaults),
+            terminal: TerminalState::new(&registry, &defaults, &root),
             registry,
             access,
             scope,

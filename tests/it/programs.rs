@@ -10,6 +10,7 @@ mod mcp;
 mod mcp_app;
 mod openai;
 mod python;
+mod terminal;
 mod tools;
 
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 
 use super::{ContainerError, Containers, UPLOADED, failed};
+use crate::app::executor::ending_of;
 use crate::app::files::{self as disk, EntryKind};
 use crate::kernel::folder;
 
@@ -196,11 +197,7 @@ impl Containers {
     ) -> Result<(), ContainerError> {
         let mut number = 1;
         for (mime, bytes) in pictures {
-            let ending = match mime.as_str() {
-                "image/jpeg" => "jpg",
-                "image/svg+xml" => "svg",
-                other => other.strip_prefix("image/").unwrap_or("png"),
-            };
+            let ending = ending_of(&mime);
             let place = loop {
                 let (_, place) = self.place(id, &format!("plot-{number}.{ending}")).await?;
                 number += 1;

@@ -12,6 +12,9 @@ use crate::agent::{Command, Decision, EventKind, TurnEnd};
 /// How long another model may take to open.
 const OPEN_WITHIN: Duration = Duration::from_mins(5);
 
+/// The word for code whose time was up.
+const TIMED_OUT: &str = "timed out";
+
 /// What code and the model are told where a person would be asked.
 #[derive(Debug, Clone, Copy)]
 pub struct Unattended {
@@ -98,7 +101,56 @@ impl ProgramSession {
     }
 }
 
+impl ProgramSession {
+    /// `text` of a cell, with what a model should know of how its turn ended; `ran`: there is such a cell.
+    pub fn told(&self, outcome: &TurnOutcome, mut text: String, ran: bool) -> String {
+        let mut add = |line: &str| {
+            if !line.is_empty() {
+                if !text.is_empty() {
+                    text.push('\n');
+                }
+                text.push_str(line);
+            }
+        };
+        for note in self.notes.iter().chain(&outcome.notices) {
+            // Where nothing ran, they say why.
+            add(&if ran {
+                format!("[{note}]")
+            } else {
+                format!("error: {note}")
+            });
+        }
+        match &outcome.end {
+            Some(TurnEnd::KernelFailed { message }) => {
+                add(&format!("error: the code did not run: {message}"));
+            }
+            None => {
+                add(
+                    "error: the session ended while the code ran; call again and it goes on, without its variables",
+                );
+            }
+            Some(_) if outcome.word() == TIMED_OUT => {
+                add("[timeout_s says how long code may run]");
+            }
+            Some(_) => {}
+        }
+        text
+    }
+}
+
 impl TurnOutcome {
+    /// How a run ended, in one word.
+    pub fn word(&self) -> String {
+        match (&self.status, &self.end) {
+            (Some(status), _) if self.timed_out && status != "ok" && status != "error" => {
+                TIMED_OUT.to_owned()
+            }
+            (Some(status), _) => status.clone(),
+            (None, Some(TurnEnd::Interrupted)) => "interrupted".to_owned(),
+            (None, _) => "not run".to_owned(),
+        }
+    }
+
     /// Why there is no whole answer; `None` if there is one.
     pub fn problem(&self) -> Option<String> {
         match &self.end {

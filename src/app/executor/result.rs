@@ -76,15 +76,20 @@ impl ProgramSession {
     ) -> Option<CellResult> {
         let cell = self.cell(id).await?;
         let (id, preparer) = (id.to_owned(), preparer.clone());
-        let made = tokio::task::spawn_blocking(move || of_cell(&id, &cell, most, &preparer));
+        let made = tokio::task::spawn_blocking(move || of_cell(&id, &cell, most, Some(&preparer)));
         made.await.ok()
     }
 }
 
-fn of_cell(id: &str, cell: &CodeCell, most: usize, preparer: &SharedPreparer) -> CellResult {
+pub(super) fn of_cell(
+    id: &str,
+    cell: &CodeCell,
+    most: usize,
+    preparer: Option<&SharedPreparer>,
+) -> CellResult {
     let budget = Budget {
         text: most,
-        preparer: Some(&preparer.0),
+        preparer: preparer.map(|it| &*it.0),
         brief: false,
         reads: false,
         said: None,
@@ -162,6 +167,15 @@ fn shown_output(output: &Output) -> Option<ShownOutput> {
             Some(ShownOutput::Value(plain(&text)))
         }
         Output::Other(_) => None,
+    }
+}
+
+/// How the name of a picture's file ends.
+pub fn ending_of(mime: &str) -> &str {
+    match mime {
+        "image/jpeg" => "jpg",
+        "image/svg+xml" => "svg",
+        other => other.strip_prefix("image/").unwrap_or("png"),
     }
 }
 

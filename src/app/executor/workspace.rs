@@ -6,10 +6,13 @@ use std::path::{Component, Path, PathBuf};
 use crate::agent::project;
 use crate::app::files;
 use crate::app::files::FileEntry;
+use crate::kernel::folder;
 use crate::kernel::{Level, LevelChoice};
 
 /// Bytes of a file that is read or written whole.
 const LARGEST: u64 = 64 << 20;
+/// Bytes of text at a time.
+const TEXT: usize = 100_000;
 
 /// A directory as programs see it.
 #[derive(Debug, Clone)]
@@ -127,8 +130,21 @@ impl Workspace {
         files::write(&place, bytes).map_err(|error| failed(path, "written", error))
     }
 
+    /// Whether `path` is a plain file that can be read.
+    ///
+    /// # Errors
+    /// [`FileError::Outside`].
+    pub fn has(&self, path: &str) -> Result<bool, FileError> {
+        let file = folder::open_file(&self.place(path)?);
+        let metadata = file.and_then(|file| file.metadata());
+        Ok(metadata.is_ok_and(|it| it.is_file()))
+    }
+
     /// Where `path` is: relative, or absolute and in the workspace.
-    fn place(&self, path: &str) -> Result<PathBuf, FileError> {
+    ///
+    /// # Errors
+    /// [`FileError::Outside`].
+    pub fn place(&self, path: &str) -> Result<PathBuf, FileError> {
         let inside = Path::new(path).strip_prefix(&self.root).ok();
         let inside = match inside {
             Some(inside) => inside.to_str(),
@@ -137,7 +153,12 @@ impl Workspace {
         };
         let relative = inside.and_then(files::relative);
         let relative = relative.ok_or_else(|| FileError::Outside(path.to_owned()))?;
-        Ok(self.root.join(relative))
+        // Without a slash at its end.
+        Ok(self
+            .root
+            .components()
+            .chain(relative.components())
+            .collect())
     }
 }
 
@@ -158,6 +179,29 @@ impl FileKind {
             Self::Binary
         }
     }
+}
+
+/// Some lines of a text from line `first` on, counted from one; the last one, and how many there are.
+pub fn lines_of(text: &str, first: usize, most: usize) -> (String, usize, usize) {
+    let total = text.lines().count();
+    let skipped = first.max(1) - 1;
+    let mut shown = String::new();
+    let mut last = skipped;
+    for line in text.split_inclusive('\n').skip(skipped).take(most) {
+        if shown.len() + line.len() > TEXT {
+            break;
+        }
+        shown.push_str(line);
+        last += 1;
+    }
+    if shown.is_empty() && skipped < total {
+        // One line that is too long: its beginning.
+        let line = text.lines().nth(skipped).unwrap_or_default();
+        shown = line.chars().take(TEXT / 4).collect();
+        shown.push('…');
+        last += 1;
+    }
+    (shown, last, total)
 }
 
 fn failed(path: &str, what: &'static str, error: io::Error) -> FileError {
@@ -181,6 +225,11 @@ mod tests {
         let absolute = root.join("a/b.txt");
         assert_eq!(workspace.read(absolute.to_str().unwrap()).unwrap(), b"x");
         assert_eq!(workspace.list("/").unwrap().len(), 1);
+        for path in ["", ".", "/"] {
+            assert_eq!(workspace.place(path).unwrap().as_os_str(), root.as_os_str());
+        }
+        assert!(workspace.has("a/b.txt").unwrap());
+        assert!(!workspace.has("a").unwrap());
         for (path, message) in [
             ("../x", "`../x` is not in the workspace"),
             ("/etc/passwd", "`/etc/passwd` is not in the workspace"),
@@ -201,6 +250,17 @@ mod tests {
             Err(FileError::ReadOnly)
         ));
         assert_eq!(workspace.read("a/b.txt").unwrap(), b"x");
+    }
+
+    #[test]
+    fn lines_are_counted_from_one() {
+        let text = "a\nb\nc\n";
+        assert_eq!(lines_of(text, 1, 9), (text.to_owned(), 3, 3));
+        assert_eq!(lines_of(text, 2, 1), ("b\n".to_owned(), 2, 3));
+        assert_eq!(lines_of(text, 9, 1), (String::new(), 8, 3));
+        let long = "x".repeat(TEXT + 1);
+        let (shown, last, total) = lines_of(&long, 1, 9);
+        assert_eq!((shown.chars().count(), last, total), (TEXT / 4 + 1, 1, 1));
     }
 
     #[test]

@@ -12,13 +12,11 @@ use super::super::change::Change;
 use super::super::resources::file_uri;
 use super::super::state::McpServer;
 use super::{Arguments, Failed, said};
-use crate::app::executor::{FileError, FileKind};
+use crate::app::executor::{FileError, FileKind, lines_of};
 use crate::app::files::EntryKind;
 
 /// Lines of a file unless told otherwise.
 const LINES: usize = 1000;
-/// Bytes of text at a time.
-const TEXT: usize = 100_000;
 /// Bytes of a file that is no text and goes into a result.
 const BYTES: usize = 4 << 20;
 
@@ -112,7 +110,7 @@ pub(super) async fn read(
     Ok(match kind {
         FileKind::Text => {
             let text = String::from_utf8_lossy(&bytes);
-            let (text, last, total) = window(&text, line.unwrap_or(1), lines.unwrap_or(LINES));
+            let (text, last, total) = lines_of(&text, line.unwrap_or(1), lines.unwrap_or(LINES));
             let first = line.unwrap_or(1).max(1);
             let fields = json!({ "text": text, "line": first, "total_lines": total });
             let note = if first > 1 || last < total {
@@ -131,29 +129,6 @@ pub(super) async fn read(
             "blob": STANDARD.encode(&bytes),
         }}]}),
     })
-}
-
-/// Some lines of a text, the last one, and how many there are.
-fn window(text: &str, first: usize, most: usize) -> (String, usize, usize) {
-    let total = text.lines().count();
-    let skipped = first.max(1) - 1;
-    let mut shown = String::new();
-    let mut last = skipped;
-    for line in text.split_inclusive('\n').skip(skipped).take(most) {
-        if shown.len() + line.len() > TEXT {
-            break;
-        }
-        shown.push_str(line);
-        last += 1;
-    }
-    if shown.is_empty() && skipped < total {
-        // One line that is too long: its beginning.
-        let line = text.lines().nth(skipped).unwrap_or_default();
-        shown = line.chars().take(TEXT / 4).collect();
-        shown.push('…');
-        last += 1;
-    }
-    (shown, last, total)
 }
 
 pub(super) async fn write(
@@ -189,20 +164,4 @@ async fn blocking<T: Send + 'static>(
     let done = tokio::task::spawn_blocking(work).await;
     let done = done.map_err(|error| Failed::new(error.to_string()))?;
     done.map_err(|error| Failed::new(error.to_string()).or_hint(error.hint()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_counted_from_one() {
-        let text = "a\nb\nc\n";
-        assert_eq!(window(text, 1, 9), (text.to_owned(), 3, 3));
-        assert_eq!(window(text, 2, 1), ("b\n".to_owned(), 2, 3));
-        assert_eq!(window(text, 9, 1), (String::new(), 8, 3));
-        let long = "x".repeat(TEXT + 1);
-        let (shown, last, total) = window(&long, 1, 9);
-        assert_eq!((shown.chars().count(), last, total), (TEXT / 4 + 1, 1, 1));
-    }
 }

@@ -7,25 +7,12 @@ use serde_json::{Value, json};
 
 use super::super::resources::{cell_uri, notebook_uri, output_uri};
 use super::super::state::McpServer;
-use crate::agent::TurnEnd;
 use crate::app::executor::{CellResult, ProgramSession, TurnOutcome};
 
 /// Bytes of text of a cell that is looked at for its pictures.
 const TEXT: usize = 20_000;
 /// Pictures of an answer.
 const PICTURES: usize = 8;
-
-/// How a run ended, in one word.
-fn status(outcome: &TurnOutcome) -> String {
-    match (&outcome.status, &outcome.end) {
-        (Some(status), _) if outcome.timed_out && status != "ok" && status != "error" => {
-            "timed out".to_owned()
-        }
-        (Some(status), _) => status.clone(),
-        (None, Some(TurnEnd::Interrupted)) => "interrupted".to_owned(),
-        (None, _) => "not run".to_owned(),
-    }
-}
 
 /// What a run gives.
 pub(super) fn of_cell(
@@ -34,37 +21,8 @@ pub(super) fn of_cell(
     cell: Option<&str>,
     result: CellResult,
 ) -> Value {
-    let status = status(outcome);
-    let mut text = result.text;
-    let mut add = |line: &str| {
-        if !line.is_empty() {
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            text.push_str(line);
-        }
-    };
-    for note in session.notes.iter().chain(&outcome.notices) {
-        // Where nothing ran, they say why.
-        add(&match cell {
-            Some(_) => format!("[{note}]"),
-            None => format!("error: {note}"),
-        });
-    }
-    match &outcome.end {
-        Some(TurnEnd::KernelFailed { message }) => {
-            add(&format!("error: the code did not run: {message}"));
-        }
-        None => {
-            add(
-                "error: the session ended while the code ran; call again and it goes on, without its variables",
-            );
-        }
-        Some(_) if status == "timed out" => {
-            add("[timeout_s says how long code may run]");
-        }
-        Some(_) => {}
-    }
+    let status = outcome.word();
+    let text = session.told(outcome, result.text, cell.is_some());
     let mut content = vec![json!({ "type": "text", "text": text })];
     content.extend(images(&result.images));
     if let Some(cell) = cell {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::super::state::McpServer;
 use super::{Arguments, Failed, default_session, said};
 use crate::agent::query::{FrameWindow, QueryError, QueryReason, Rows, VariableInfo};
-use crate::app::executor::ProgramSession;
+use crate::app::executor::Looked;
 
 /// Rows of a window unless told otherwise.
 const ROWS: u64 = 50;
@@ -60,9 +60,7 @@ pub(super) async fn list(
     let session = server.executor().running(&session)?;
     let found = session.live.asides.variables(language.as_deref()).await;
     let list = found.map_err(Failed::from)?;
-    let (mut variables, more) = (list.variables, list.more);
-    let more = more + variables.len().saturating_sub(VARIABLES);
-    variables.truncate(VARIABLES);
+    let (variables, more) = list.first(VARIABLES);
     let mut text = String::new();
     for it in &variables {
         let (extent, head) = (extent(it), short(&it.preview));
@@ -74,7 +72,7 @@ pub(super) async fn list(
     if variables.is_empty() {
         text.push_str("there are no variables yet");
     }
-    let fields: Vec<Value> = variables.iter().map(fields_of).collect();
+    let fields: Vec<Value> = variables.iter().map(VariableInfo::fields).collect();
     Ok(said(text, json!({ "variables": fields, "more": more })))
 }
 
@@ -91,38 +89,19 @@ pub(super) async fn read(
         descending: wanted.descending,
         filter: wanted.filter,
     };
-    match session.live.asides.window(&wanted.name, &rows).await {
-        Ok(window) => Ok(said(table(&window), json!(window))),
-        // The variable has no rows.
-        Err(error) if matches!(error.reason, QueryReason::NoFrame | QueryReason::NoKernel) => {
-            beginning(&session, &wanted.name).await
-        }
+    match session.look_at(&wanted.name, &rows).await {
+        Ok(Looked::Rows(window)) => Ok(said(table(&window), json!(window))),
+        Ok(Looked::Beginning(it)) => Ok(said(
+            format!(
+                "{}{}: {}\n[run code to see more of it]",
+                it.kind,
+                extent(&it),
+                it.preview
+            ),
+            it.fields(),
+        )),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Of a variable that is no table.
-async fn beginning(session: &ProgramSession, name: &str) -> Result<Value, Failed> {
-    let variables = session.live.asides.variables(None).await;
-    let variables = variables.map_err(Failed::from)?;
-    let found = variables.variables.into_iter().find(|it| it.name == name);
-    let it = found.ok_or_else(|| {
-        Failed::new(format!("there is no variable `{name}`"))
-            .hint("`list_variables` says which there are")
-    })?;
-    Ok(said(
-        format!(
-            "{}{}: {}\n[run code to see more of it]",
-            it.kind,
-            extent(&it),
-            it.preview
-        ),
-        fields_of(&it),
-    ))
-}
-
-fn fields_of(it: &VariableInfo) -> Value {
-    json!({ "name": it.name, "type": it.kind, "shape": it.extent(), "bytes": it.bytes, "preview": it.preview })
 }
 
 /// Its shape in brackets.

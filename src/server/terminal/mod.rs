@@ -1,0 +1,169 @@
+//! A terminal server of Open WebUI at `/terminal` (`docs/open-webui.md`): the document of tools that Open Terminal has, with a
+//! `run_code` whose variables stay. What runs is `app::executor`'s; here are only the shapes.
+
+mod code;
+mod document;
+mod files;
+pub(super) mod state;
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde_json::{Value, json};
+
+use super::operation::{Add, operation};
+use super::problem::Problem;
+use super::state::Shared;
+use crate::agent::query::QueryError;
+use crate::app::executor::{ExecutorError, FileError};
+
+/// Under which others see what these programs do.
+const BY: &str = "open-webui";
+
+/// Adds the routes.
+pub(super) fn routes(add: &mut Add<'_>) {
+    let read = |summary| operation("get", summary);
+    add(
+        "/terminal/openapi.json",
+        get(document::document),
+        vec![read("Open WebUI: the tools")],
+    );
+    add(
+        "/terminal/health",
+        get(health),
+        vec![read("Open WebUI: whether it lives")],
+    );
+    add(
+        "/terminal/api/config",
+        get(config),
+        vec![read("Open WebUI: what is there")],
+    );
+    add(
+        "/terminal/system",
+        get(system),
+        vec![read("Open WebUI: what a model should know")],
+    );
+    add(
+        "/terminal/run_code",
+        post(code::run),
+        vec![operation("post", "Open WebUI: run code").body::<code::RunCode>()],
+    );
+    add(
+        "/terminal/variables",
+        get(code::variables),
+        vec![read("Open WebUI: variables of the chat").query::<code::Whose>()],
+    );
+    add(
+        "/terminal/variables/read",
+        get(code::variable),
+        vec![read("Open WebUI: rows of a table").query::<code::Which>()],
+    );
+    add(
+        "/terminal/files/cwd",
+        get(files::cwd),
+        vec![read("Open WebUI: the directory of all files")],
+    );
+    add(
+        "/terminal/files/list",
+        get(files::list),
+        vec![read("Open WebUI: what is in a directory").query::<files::Where>()],
+    );
+    add(
+        "/terminal/files/read",
+        get(files::read),
+        vec![read("Open WebUI: lines of a text, or a picture").query::<files::Part>()],
+    );
+    add(
+        "/terminal/files/display",
+        get(files::display),
+        vec![read("Open WebUI: whether a file can be shown").query::<files::Which>()],
+    );
+    add(
+        "/terminal/files/view",
+        get(files::view),
+        vec![
+            read("Open WebUI: the bytes of a file")
+                .query::<files::Which>()
+                .bytes("*/*"),
+        ],
+    );
+    add(
+        "/terminal/files/write",
+        post(files::write),
+        vec![operation("post", "Open WebUI: write a file").body::<files::Written>()],
+    );
+}
+
+async fn health() -> Json<Value> {
+    Json(json!({ "status": "ok" }))
+}
+
+async fn config() -> Json<Value> {
+    Json(json!({ "features": { "terminal": false, "notebooks": false, "system": true } }))
+}
+
+async fn system(State(shared): State<Arc<Shared>>) -> Json<Value> {
+    let root = shared.terminal.executor.directory().display();
+    let prompt = format!(
+        "You have a live code interpreter. `run_code` runs code in a kernel of this chat: variables, imports and loaded data \
+         stay for the next call, so load data once and go on in small steps. Code works in the directory {root}; there is no \
+         other place for files. In Python `!command` runs a shell command. A plot that is displayed is saved as a file, which \
+         `files` names: call `display_file` with its path so that the user sees it, and `read_file` to look at it yourself. \
+         `list_variables` and `read_variable` look at data without running code."
+    );
+    Json(json!({ "prompt": prompt }))
+}
+
+/// The session of a chat: one of its own for each user and chat, so that nobody comes into another's by guessing.
+fn session_of(headers: &HeaderMap) -> String {
+    let of = |names: [&str; 2]| {
+        let mut values = names
+            .iter()
+            .filter_map(|name| headers.get(*name)?.to_str().ok());
+        values.find(|value| !value.is_empty())
+    };
+    let user = of(["x-user-id", "x-openwebui-user-id"]);
+    let chat = of(["x-session-id", "x-openwebui-chat-id"]);
+    state::name_of(user, chat)
+}
+
+/// A [`Problem`] in Open Terminal's form.
+struct Refused(Problem);
+
+/// What a handler answers.
+type Answer = Result<Response, Refused>;
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let (status, detail) = self.0.into_words();
+        (status, Json(json!({ "detail": detail }))).into_response()
+    }
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
+    }
+}
+
+impl From<ExecutorError> for Refused {
+    fn from(error: ExecutorError) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<QueryError> for Refused {
+    fn from(error: QueryError) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<FileError> for Refused {
+    fn from(error: FileError) -> Self {
+        Self(error.into())
+    }
+}

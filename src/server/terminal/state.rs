@@ -1,0 +1,69 @@
+//! What the server keeps for Open WebUI: sessions by chat.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::app::SessionSettings;
+use crate::app::executor::{DEFAULT, Executor};
+use crate::app::registry::Registry;
+
+/// Bytes of a name's digest.
+const DIGEST: usize = 12;
+
+/// The server's part of it.
+pub(in crate::server) struct TerminalState {
+    pub(super) executor: Executor,
+}
+
+impl TerminalState {
+    pub(in crate::server) fn new(
+        registry: &Registry,
+        settings: &SessionSettings,
+        root: &Path,
+    ) -> Self {
+        Self {
+            executor: Executor::new(registry.clone(), settings.clone(), root.to_owned()),
+        }
+    }
+}
+
+/// What the session of a user's chat is called.
+pub(super) fn name_of(user: Option<&str>, chat: Option<&str>) -> String {
+    if user.is_none() && chat.is_none() {
+        return DEFAULT.to_owned();
+    }
+    let mut digest = Sha256::new();
+    for part in [user, chat] {
+        let part = part.unwrap_or_default();
+        digest.update(part.len().to_le_bytes());
+        digest.update(part);
+    }
+    let mut name = "chat-".to_owned();
+    for byte in digest.finalize().iter().take(DIGEST) {
+        let _ = write!(name, "{byte:02x}");
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_user_and_chat_has_a_session() {
+        let name = name_of(Some("a"), Some("b"));
+        assert_eq!(name.len(), 5 + 2 * DIGEST);
+        assert_eq!(name, name_of(Some("a"), Some("b")));
+        for (user, chat) in [
+            (Some("ab"), None),
+            (None, Some("ab")),
+            (Some("b"), Some("a")),
+        ] {
+            assert_ne!(name, name_of(user, chat));
+        }
+        assert_ne!(name_of(Some("a"), None), name_of(None, Some("a")));
+        assert_eq!(name_of(None, None), DEFAULT);
+    }
+}
