@@ -64,7 +64,7 @@ pub enum Trust {
 }
 
 /// The file `name` for work in `dir`: its own, or that of the nearest directory above up to the root of its
-/// repository. `None` if there is none, or none that says anything.
+/// repository. `None` if no file is there, or if it says nothing.
 ///
 /// # Errors
 /// [`ProjectError`].

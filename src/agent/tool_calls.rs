@@ -1,6 +1,6 @@
 //! Calls of tools from code in a kernel: whether the cell that runs may make them, and a record of each for the audit log.
 //!
-//! A session and whoever carries the calls out share a [`ToolCalls`]. The session gives a [`ToolPermit`] for each run of a cell,
+//! A session and the task that carries the calls out share a [`ToolCalls`]. The session gives a [`ToolPermit`] for each run of a cell,
 //! by what was found in its code when it was decided whether it runs; the permit ends with the run. Nobody waits here:
 //! a session that runs cells again answers no questions meanwhile.
 //!

@@ -81,7 +81,7 @@ pub struct Container {
 /// Why something could not be done with a container.
 #[derive(Debug, thiserror::Error)]
 pub enum ContainerError {
-    /// There is none, or its time is over.
+    /// It is not there, or its time is over.
     #[error("there is no container `{0}`: it was deleted, or nobody used it for too long")]
     Unknown(String),
     /// It has no such file.

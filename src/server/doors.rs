@@ -71,7 +71,7 @@ async fn with_login(request: Request) -> (Request, Option<String>) {
         return (request, None);
     }
     let (parts, body) = request.into_parts();
-    // One that is too large is none.
+    // A body that is too large has no key.
     let body = axum::body::to_bytes(body, LOGIN)
         .await
         .unwrap_or(Bytes::new());

@@ -154,7 +154,7 @@ fn changed(change: &Change, has_entry: bool) -> Value {
     event
 }
 
-/// Protobuf's JSON of an entry; whoever made it is the user of the sandbox.
+/// Protobuf's JSON of an entry; the user of the sandbox made it.
 fn shown(entry: &Entry) -> Value {
     let (letter, kind) = match entry.kind {
         EntryType::Directory => ('d', "FILE_TYPE_DIRECTORY"),
