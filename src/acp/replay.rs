@@ -1,4 +1,4 @@
-//! A session that goes on, as its client sees what was said before: cells in order, as they ended.
+//! Shows the client of a resumed session its earlier cells, in order and as they ended.
 
 use std::path::Path;
 

@@ -172,7 +172,7 @@ impl Containers {
         Ok(container)
     }
 
-    /// The container `id`; asking for it is a use.
+    /// The container `id`. Each call counts as a use and moves its expiry.
     ///
     /// # Errors
     /// [`ContainerError`].

@@ -255,6 +255,23 @@ fn image_starts(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x89PNG\r\n")
 }
 
+/// A session that was asked, and its model, which does not see and runs `code`.
+async fn blind(code: &str) -> (Session, std::sync::Arc<ScriptedProvider>) {
+    let info = ModelInfo {
+        name: "scripted/blind".to_owned(),
+        vision: false,
+        ..ModelInfo::default()
+    };
+    let model = ScriptedProvider::new(info, [call(code), Reply::text("Done.")]);
+    let model = std::sync::Arc::new(model);
+    let provider = std::sync::Arc::clone(&model);
+    let mut session = start_with(ipykernel(), Approval::Never, [], |options, _| {
+        options.provider = Some(provider);
+    });
+    session.submit("go").await;
+    (session, model)
+}
+
 /// What is drawn with matplotlib and what stands on it is told to a model that does not see, and stands in the notebook as the
 /// picture's text.
 #[tokio::test]
@@ -263,18 +280,7 @@ async fn a_model_that_does_not_see_is_told_what_a_plot_shows() {
         plt.bar(['Oslo', 'Bergen', 'Graz'], [763, 2250, 812.5])\n\
         plt.title('Rain\\x1b[31m'); plt.xlabel('city'); plt.ylabel('mm'); plt.show()\n\
         pd.Series([3, 1, 2], index=[2001, 2002, 2003], name='frogs').plot(legend=True); plt.show()";
-    let info = ModelInfo {
-        name: "scripted/blind".to_owned(),
-        vision: false,
-        ..ModelInfo::default()
-    };
-    let model = ScriptedProvider::new(info, [call(plot), Reply::text("Done.")]);
-    let model = std::sync::Arc::new(model);
-    let provider = std::sync::Arc::clone(&model);
-    let mut blind = start_with(ipykernel(), Approval::Never, [], |options, _| {
-        options.provider = Some(provider);
-    });
-    blind.submit("go").await;
+    let (mut blind, model) = blind(plot).await;
     assert_eq!(blind.turn().await.1, TurnEnd::Done);
     let Some(Message::ToolResult { parts, .. }) = model.prompts()[1].messages.last().cloned()
     else {
@@ -313,18 +319,7 @@ async fn a_model_that_does_not_see_gets_words_and_a_bomb_is_no_picture() {
         "{}",
         seen[0]
     );
-    let info = ModelInfo {
-        name: "scripted/blind".to_owned(),
-        vision: false,
-        ..ModelInfo::default()
-    };
-    let model = ScriptedProvider::new(info, [call(plot), Reply::text("Done.")]);
-    let model = std::sync::Arc::new(model);
-    let provider = std::sync::Arc::clone(&model);
-    let mut blind = start_with(ipykernel(), Approval::Never, [], |options, _| {
-        options.provider = Some(provider);
-    });
-    blind.submit("go").await;
+    let (mut blind, model) = blind(plot).await;
     let (events, end) = blind.turn().await;
     assert_eq!(end, TurnEnd::Done);
     let prompts = model.prompts();

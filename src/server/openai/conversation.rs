@@ -47,7 +47,7 @@ pub(super) enum Step {
     Again,
 }
 
-/// Asks. A session that `knows_history` is not told again what was said before.
+/// Asks. A session that `knows_history` does not get the earlier messages again.
 pub(super) async fn ask(
     containers: &Containers,
     container: &str,

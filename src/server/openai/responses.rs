@@ -65,7 +65,7 @@ pub(super) async fn create(State(shared): State<Arc<Shared>>, Body(body): Body<V
     Ok(stream(messages, task, Framing::Named))
 }
 
-/// Where it runs, and whether the session there knows what was said before.
+/// Where it runs, and whether the session there has the earlier messages.
 async fn container_of(shared: &Shared, wanted: &mut Wanted) -> Result<(String, bool), Refused> {
     let openai = &shared.openai;
     let previous = match &wanted.previous {
