@@ -788,6 +788,9 @@ pub(crate) fn as_somebody_else(user: u32, filters: &[&str], tests: usize) {
         .args(["--reuid", &user, "--regid", &user, "--clear-groups"])
         .arg(program_of_tests)
         .args(filters)
+        // One after another: their processes count together where no control group can be made, and an attempt makes as
+        // many as there may be.
+        .arg("--test-threads=1")
         .current_dir(dir.path())
         .env("SPONDE_TEST_PROGRAM", sponde)
         .env("SPONDE_TEST_TOOLS", tools())
