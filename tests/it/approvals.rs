@@ -136,6 +136,39 @@ async fn what_was_allowed_is_allowed_when_the_session_goes_on() {
     assert!(!screen.all.contains(QUESTION), "{}", screen.all);
 }
 
+/// What a person's cell imported is known, also when the session goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn names_of_earlier_cells_are_known_when_the_session_goes_on() {
+    let mock = model_that_runs("tidy('out')").await;
+    let sponde = Sponde::new().with_model(&mock);
+    std::fs::create_dir(sponde.path("out")).unwrap();
+    let begin = ["--model", "gpt-4o", "-k", "python3", "--keep-kernel"];
+    let steps = json!([
+        ["wait", PROMPT],
+        ["type", "!from shutil import rmtree as tidy\n"],
+        ["wait", PROMPT],
+        ["type", "\u{4}"],
+    ]);
+    let goes_on = json!([
+        ["wait", PROMPT],
+        ["type", "go\n"],
+        ["wait", "line 1: deletes files (tidy('out'))"],
+        ["wait", QUESTION],
+        ["type", "n\n"],
+        ["wait", PROMPT],
+        ["type", "\u{4}"],
+    ]);
+    tokio::task::block_in_place(|| {
+        assert_eq!(play(&sponde, &begin, &steps).code, 0);
+        let screen = play(&sponde, &["resume", "--model", "gpt-4o"], &goes_on);
+        assert_eq!(screen.code, 0, "{}", screen.all);
+        let reaped = sponde.run(&["kernels", "reap", "--kept"]);
+        assert_eq!(reaped.code, Some(0));
+    });
+    mock.stop().await;
+    assert!(sponde.path("out").exists());
+}
+
 /// What a rule forbids does not run, no matter who says yes; the model hears why and does it another way.
 #[tokio::test(flavor = "multi_thread")]
 async fn forbidden_code_never_runs_and_the_model_hears_why() {

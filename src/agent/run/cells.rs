@@ -41,8 +41,9 @@ pub(super) struct Cells {
     pub(super) output_files: OutputFiles,
     pub(super) pictures: PictureFiles,
     pub(super) plots: PlotSources,
-    /// What the cells of the model have imported.
+    /// What cells have imported, and the cell up to which they were read for it.
     pub(super) memory: Memory,
+    pub(super) read: Option<String>,
     /// Which tools the cell that was approved last may call.
     pub(super) permitted: Permitted,
     /// Whether the code that was analysed last calls tools.
@@ -73,6 +74,7 @@ impl Cells {
             pictures: PictureFiles::beside(&options.notebook),
             plots: PlotSources::default(),
             memory: Memory::default(),
+            read: None,
             permitted: Permitted::default(),
             calls_tools: false,
             began,

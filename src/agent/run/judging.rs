@@ -21,6 +21,9 @@ const WITHIN: Duration = Duration::from_secs(5);
 /// Analyses that may go on although nobody waits for them any more: parsers cannot be stopped.
 const MOST_LEFT: usize = 2;
 
+/// Earlier cells that are read for what they import.
+const MOST_EARLIER: usize = 500;
+
 /// Analyses that are going on.
 static GOING_ON: AtomicUsize = AtomicUsize::new(0);
 
@@ -52,6 +55,7 @@ impl Session {
             return given_up(code);
         }
         let policy = self.turn.policy().clone();
+        let earlier = self.unread();
         let mut memory = std::mem::take(&mut self.cells.memory);
         let before = memory.clone();
         let began = self.cells.began;
@@ -60,6 +64,9 @@ impl Session {
         let analysis = tokio::task::spawn_blocking(move || {
             let is_old = |path: &Path| was_there(path, began);
             let site = policy.site(&is_old);
+            for (code, language) in earlier {
+                analyse(&code, &language, &site, &mut memory);
+            }
             let found = analyse(&code_of_it, &language, &site, &mut memory);
             GOING_ON.fetch_sub(1, Ordering::Relaxed);
             (found, memory)
@@ -71,6 +78,23 @@ impl Session {
             self.cells.memory = before;
             given_up(code)
         }
+    }
+
+    /// The cells whose imports are not remembered yet, with their languages: those of a session that goes on, of a notebook
+    /// that was opened, of a person. They are handed out once, so that hostile ones delay one answer only.
+    fn unread(&mut self) -> Vec<(String, String)> {
+        let cells = self.transcript.cells();
+        let read = self.cells.read.as_deref();
+        let read = read.and_then(|last| self.transcript.position(last));
+        let begin = read.map_or(0, |last| last + 1);
+        let begin = begin.max(cells.len().saturating_sub(MOST_EARLIER));
+        let code = cells.iter().skip(begin).filter_map(|cell| {
+            let language = cell.code()?.language.clone();
+            Some((cell.source.clone(), language.unwrap_or_else(|| self.language())))
+        });
+        let unread = code.collect();
+        self.cells.read = cells.last().map(|last| last.id.clone());
+        unread
     }
 
     /// The same for the code that a decision brings.
