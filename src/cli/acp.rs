@@ -24,17 +24,7 @@ pub(super) async fn acp(args: AcpArgs, context: &Context) -> Result<Exit, Failur
         max_sessions,
         session_args,
     } = args;
-    if session_args.notebook.is_some() || session_args.existing.is_some() || session_args.replay {
-        return Err(Failure::usage(
-            "--notebook, --existing and --replay are for one session, and an editor opens many",
-        ));
-    }
-    if !session_args.files.is_empty() {
-        return Err(
-            Failure::usage("--file is for one session, and an editor opens many")
-                .hint("add files to a question in the editor"),
-        );
-    }
+    session_args.of_many("an editor opens many", "choose a session and add files to a question in the editor")?;
     match command {
         Some(AcpCommand::Config { client }) => {
             let program = protocol_config::own_program()?;

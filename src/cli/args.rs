@@ -228,6 +228,18 @@ pub struct SessionArgs {
 }
 
 impl SessionArgs {
+    /// Refuses what says something of one session, where there are many: `who` has them, and `instead` says what to do.
+    pub(super) fn of_many(&self, who: &str, instead: &str) -> Result<(), Failure> {
+        let refused = if self.notebook.is_some() || self.existing.is_some() || self.replay {
+            "--notebook, --existing and --replay are"
+        } else if !self.files.is_empty() {
+            "--file is"
+        } else {
+            return Ok(());
+        };
+        Err(Failure::usage(format!("{refused} for one session, and {who}")).hint(instead))
+    }
+
     /// As the app takes it. `attended` if a person is at the terminal.
     pub(super) fn settings(self, attended: bool, lifetime: Lifetime) -> SessionSettings {
         SessionSettings {

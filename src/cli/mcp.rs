@@ -28,17 +28,7 @@ pub(super) async fn mcp(args: McpArgs, context: &Context) -> Result<Exit, Failur
         max_sessions,
         session_args,
     } = args;
-    if session_args.notebook.is_some() || session_args.existing.is_some() || session_args.replay {
-        return Err(Failure::usage(
-            "--notebook, --existing and --replay are for one session, and a client opens many",
-        ));
-    }
-    if !session_args.files.is_empty() {
-        return Err(
-            Failure::usage("--file is for one session, and a client opens many")
-                .hint("a client reads the files of the workspace (--root)"),
-        );
-    }
+    session_args.of_many("a client opens many", "a client names its sessions, and reads the files of the workspace (--root)")?;
     let root = match root {
         Some(root) => root,
         None => current_dir(context)?,

@@ -28,18 +28,7 @@ pub(super) async fn serve(args: ServeArgs, context: &Context) -> Result<Exit, Fa
         end_with_stdin,
         session_args,
     } = args;
-    if session_args.notebook.is_some() || session_args.existing.is_some() || session_args.replay {
-        return Err(Failure::usage(
-            "--notebook, --existing and --replay are for one session, and a server has many",
-        )
-        .hint("a client names the notebook of its session"));
-    }
-    if !session_args.files.is_empty() {
-        return Err(
-            Failure::usage("--file is for one session, and a server has many")
-                .hint("a client names the files of its session"),
-        );
-    }
+    session_args.of_many("a server has many", "a client names the notebook and the files of its session")?;
     let settings = ServerSettings {
         listen,
         keys,
