@@ -56,6 +56,23 @@ async fn passes(file: &str) {
     mock.stop().await;
 }
 
+/// The package says `py.typed`: its types hold by mypy's strict rules, and its style by ruff's (python/pyproject.toml).
+#[test]
+fn types_are_strict() {
+    let sponde = Sponde::new();
+    for arguments in [["mypy", "--no-incremental", "sponde"], ["ruff", "check", "sponde"]] {
+        let [module, arguments @ ..] = arguments;
+        let mut command = client(&sponde, &python());
+        command.args(["-m", module]).args(arguments);
+        if module == "ruff" {
+            command.arg("--no-cache");
+        }
+        let output = command.output().unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{module}: {shown}");
+    }
+}
+
 #[tokio::test]
 async fn sessions() {
     passes("tests/test_session.py").await;
