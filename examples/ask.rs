@@ -19,7 +19,7 @@ use sponde::paths::{Environment, Paths};
 #[tokio::main(flavor = "multi_thread", worker_threads = 1)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The first process of a sandbox is the program that started it.
-    if let Some(confined) = sandbox::answer(std::env::args_os().skip(1)) {
+    if let Some(confined) = sandbox::answer(std::env::args_os().skip(1), std::env::vars_os()) {
         confined?;
         return Ok(());
     }

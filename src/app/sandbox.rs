@@ -56,16 +56,19 @@ impl SandboxSettings {
     }
 }
 
-/// If the `arguments` of a program say that it is the first process of a sandbox: it is that until its kernel ends. A
+/// If the `arguments` of a program with these environment `variables` say that it is the first process of a sandbox: it is that until its kernel ends. A
 /// program that starts sessions calls this first of all.
 ///
 /// # Errors
 /// Why the kernel could not be confined; nothing has run then.
-pub fn answer(mut arguments: impl Iterator<Item = OsString>) -> Option<Result<bool, String>> {
+pub fn answer(
+    mut arguments: impl Iterator<Item = OsString>,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Option<Result<bool, String>> {
     if arguments.next()? != CONFINE {
         return None;
     }
-    Some(confine(arguments).map(|code| code == 0))
+    Some(confine(arguments, variables).map(|code| code == 0))
 }
 
 /// Whose code it is, which says how it is confined unless somebody says otherwise.

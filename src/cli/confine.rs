@@ -12,7 +12,8 @@ use crate::kernel::{LevelChoice, Network};
 
 /// If this process was started to confine a kernel: does so, and says how it ended.
 pub(super) fn answer() -> Option<Exit> {
-    Some(match sandbox::answer(std::env::args_os().skip(1))? {
+    let answered = sandbox::answer(std::env::args_os().skip(1), std::env::vars_os());
+    Some(match answered? {
         Ok(true) => Exit::Done,
         Ok(false) => Exit::Failed,
         Err(reason) => {

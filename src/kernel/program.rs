@@ -37,9 +37,8 @@ pub fn command_beside(
             Ok(command)
         }
         Sandbox::Confined(confinement) => {
-            let mut command = sandbox::confined(confinement, kernel, argv, env, cwd, input)?;
-            command.envs(more.iter().cloned());
-            Ok(command)
+            let env = (env, more.to_vec());
+            sandbox::confined(confinement, kernel, argv, env, cwd, input)
         }
     }
 }

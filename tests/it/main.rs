@@ -28,6 +28,7 @@ mod context;
 mod conversation;
 mod danger;
 mod drawn;
+mod environment;
 mod eval;
 mod files;
 mod first_start;

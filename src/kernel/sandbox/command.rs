@@ -10,6 +10,7 @@ use super::guest;
 use super::net::Network;
 use super::open::{check, environment, reach};
 use super::policy::Confinement;
+use super::sealed::sealed;
 use super::seccomp::Internet;
 use super::tier::{CageKind, Tier};
 use crate::kernel::KernelSource;
@@ -31,8 +32,8 @@ pub enum CommandInput {
 #[error("the command could not be confined: {0}")]
 pub struct CommandError(String);
 
-/// `argv` in `cwd`, which is below the directory of `confinement`'s guest, with what `kernel` sees. `env` is all of its
-/// environment.
+/// `argv` in `cwd`, which is below the directory of `confinement`'s guest, with what `kernel` sees. `env` is its
+/// environment, as far as it has a meaning in there, and `more` are variables that it gets as they are.
 ///
 /// # Errors
 /// The tier cannot do it.
@@ -40,7 +41,7 @@ pub(in crate::kernel) fn confined(
     confinement: &Confinement,
     kernel: &KernelSource,
     argv: &[String],
-    env: Vec<(String, String)>,
+    (env, more): (Vec<(String, String)>, Vec<(String, String)>),
     cwd: &Path,
     input: CommandInput,
 ) -> Result<Command, CommandError> {
@@ -105,6 +106,8 @@ pub(in crate::kernel) fn confined(
             return Err(refused(format!("{name} runs kernels only")));
         }
     };
-    command.env_clear().envs(env);
+    command
+        .env_clear()
+        .envs(sealed(env.into_iter().chain(more), &confinement.tier));
     Ok(command)
 }

@@ -19,6 +19,7 @@ use super::bridge::Bridge;
 use super::landlock::{self, Reach};
 use super::limits::{Limits, processes_of_this_user};
 use super::net::inside;
+use super::sealed::unsealed;
 use super::seccomp::{self, Internet};
 
 /// The first argument by which our program knows that this is wanted of it.
@@ -56,17 +57,23 @@ impl Order {
     }
 }
 
-/// Carries out what stands behind [`CONFINE`] and returns the exit status, if the process is still this one then.
+/// Carries out what stands behind [`CONFINE`], with the environment of this process, and returns the exit status, if the process is still this one then.
 ///
 /// # Errors
 /// What was refused, in words; nothing was started.
-pub fn confine(mut arguments: impl Iterator<Item = OsString>) -> Result<u8, String> {
+pub fn confine(
+    mut arguments: impl Iterator<Item = OsString>,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<u8, String> {
     let order = arguments.next().ok_or("there is no order")?;
     let order: Order =
         serde_json::from_slice(order.as_encoded_bytes()).map_err(|error| error.to_string())?;
     let program = arguments.next().ok_or("there is no command")?;
     let mut command = Command::new(&program);
-    command.args(arguments);
+    command
+        .args(arguments)
+        .env_clear()
+        .envs(unsealed(variables));
     let others = match &order.how {
         // In namespaces of their own users have only what is started there.
         How::First { .. } | How::Within => 0,

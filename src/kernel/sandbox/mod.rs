@@ -25,6 +25,7 @@ mod net;
 mod open;
 mod policy;
 pub mod probe;
+mod sealed;
 mod seatbelt;
 mod seccomp;
 mod tier;

@@ -11,6 +11,7 @@ use super::gvisor;
 use super::landlock::Reach;
 use super::net::{Gate, Network};
 use super::policy::Confinement;
+use super::sealed::sealed;
 use super::seatbelt;
 use super::seccomp::Internet;
 use super::tier::{CageKind, Tier};
@@ -60,7 +61,7 @@ const PARENT_INSIDE: &str = "1";
 pub(in crate::kernel) struct Confined {
     /// Program and arguments.
     pub(in crate::kernel) command: Vec<String>,
-    /// Its whole environment.
+    /// Its whole environment, sealed.
     pub(in crate::kernel) env: Vec<(String, String)>,
     /// What it makes around the kernel, which is not our child then.
     pub(in crate::kernel) cage: Option<CageKind>,
@@ -130,6 +131,7 @@ pub(in crate::kernel) fn open(
         collects: true,
         has_terminal: false,
     };
+    let env = sealed(env, &confinement.tier);
     let command = fence(confinement, view, &inside, files, (command, &env))?;
     Ok(Confined {
         command,
