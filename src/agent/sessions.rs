@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::store::{Holder, JournalFile, Lock, OpenError, journal_path};
 use crate::agent::audit::AuditFiles;
 use crate::jupyter::nbformat::{CellType, Notebook, random_cell_id};
+use crate::kernel::remove_tree;
 use crate::session::journal::{self, Begin, Entry, Summary};
 
 /// Bytes of a journal's end that are looked at first.
@@ -234,7 +235,7 @@ pub fn remove(dir: &Path, state: &Path, found: &Found) -> Result<u64, OpenError>
     let gone = |path: &Path| {
         let bytes = size_of(path);
         let removed = if path.is_dir() {
-            std::fs::remove_dir_all(path)
+            remove_tree(path)
         } else {
             std::fs::remove_file(path)
         };

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::executor::{Executor, ExecutorError, Opening, ProgramSession};
 use crate::app::files as disk;
 use crate::kernel::folder::resolved;
+use crate::kernel::remove_tree;
 use crate::task;
 pub use files::{ContainerFile, FileSource, MadeFiles};
 pub use names::ContainerNames;
@@ -263,7 +264,7 @@ impl Containers {
         let id = id.to_owned();
         self.on_disk(move |shared| {
             let dir = shared.root.join(&id);
-            std::fs::remove_dir_all(dir).map_err(failed("deleted"))
+            remove_tree(&dir).map_err(failed("deleted"))
         })
         .await
     }

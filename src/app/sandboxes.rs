@@ -27,6 +27,7 @@ use tokio::sync::Semaphore;
 
 use super::{Context, SessionSettings};
 use crate::error::Failure;
+use crate::kernel::remove_tree;
 use crate::task;
 pub use context::{CodeContext, ContextError};
 pub use execution::{CodeRun, RunEvent};
@@ -431,7 +432,7 @@ fn remove_stale(dir: &Path) {
 
 fn remove(dir: &Path) {
     // Links are removed and not followed.
-    if let Err(error) = std::fs::remove_dir_all(dir)
+    if let Err(error) = remove_tree(dir)
         && error.kind() != std::io::ErrorKind::NotFound
     {
         tracing::warn!(dir = %dir.display(), %error, "a sandbox's directory could not be removed");

@@ -24,7 +24,10 @@ pub(super) async fn acp(args: AcpArgs, context: &Context) -> Result<Exit, Failur
         max_sessions,
         session_args,
     } = args;
-    session_args.of_many("an editor opens many", "choose a session and add files to a question in the editor")?;
+    session_args.of_many(
+        "an editor opens many",
+        "choose a session and add files to a question in the editor",
+    )?;
     match command {
         Some(AcpCommand::Config { client }) => {
             let program = protocol_config::own_program()?;

@@ -28,7 +28,10 @@ pub(super) async fn mcp(args: McpArgs, context: &Context) -> Result<Exit, Failur
         max_sessions,
         session_args,
     } = args;
-    session_args.of_many("a client opens many", "a client names its sessions, and reads the files of the workspace (--root)")?;
+    session_args.of_many(
+        "a client opens many",
+        "a client names its sessions, and reads the files of the workspace (--root)",
+    )?;
     let root = match root {
         Some(root) => root,
         None => current_dir(context)?,

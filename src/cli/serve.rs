@@ -28,7 +28,10 @@ pub(super) async fn serve(args: ServeArgs, context: &Context) -> Result<Exit, Fa
         end_with_stdin,
         session_args,
     } = args;
-    session_args.of_many("a server has many", "a client names the notebook and the files of its session")?;
+    session_args.of_many(
+        "a server has many",
+        "a client names the notebook and the files of its session",
+    )?;
     let settings = ServerSettings {
         listen,
         keys,

@@ -14,6 +14,7 @@ use rustix::fs::{Mode, OFlags};
 use super::KernelError;
 use super::file_names::{OWNER, PREFIX};
 use super::reap::{self, Owner, Running};
+use super::remove::remove_tree;
 use super::sandbox::{Confinement, Gate, Network};
 use crate::jupyter::connection::{ConnectionInfo, Transport};
 
@@ -80,7 +81,7 @@ impl Drop for PrivateDir {
     fn drop(&mut self) {
         // Nothing of the person's is in there; what cannot be removed is reaped later.
         if !*self.kept.get_mut() {
-            let _ = std::fs::remove_dir_all(&self.path);
+            let _ = remove_tree(&self.path);
         }
     }
 }
@@ -302,7 +303,7 @@ impl KernelFiles {
         };
         // Where the guards of the process before us listened.
         let guards = files.guard_dir();
-        std::fs::remove_dir_all(&guards)
+        remove_tree(&guards)
             .and_then(|()| private_dir(&guards))
             .map_err(|error| format!("`{}`: {error}", guards.display()))?;
         Ok((files, process, around))
@@ -342,7 +343,7 @@ impl Drop for KernelFiles {
         if self.ours {
             let _ = std::fs::remove_file(&self.connection_file);
         }
-        let _ = std::fs::remove_dir_all(&self.guards);
+        let _ = remove_tree(&self.guards);
     }
 }
 
@@ -371,7 +372,7 @@ impl SocketDir {
 
 impl Drop for SocketDir {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = remove_tree(&self.0);
     }
 }
 

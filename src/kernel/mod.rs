@@ -33,6 +33,7 @@ pub mod quirks;
 mod ready;
 pub mod reap;
 pub mod redact;
+mod remove;
 pub mod requests;
 mod routing;
 pub mod sandbox;
@@ -63,6 +64,7 @@ pub use program::command_beside;
 pub use proxy::hub::{Hub, HubActivity, HubClient, HubOwner, HubSender, OwnerRequest, Queued};
 pub use proxy::{Proxy, ProxyAsk, ProxyEnd, ProxyError};
 pub use redact::Redactor;
+pub use remove::remove_tree;
 pub use requests::{Completeness, Completions, Usage, Variable};
 pub use sandbox::{
     AllowList, CommandError, CommandInput, Confinement, Connection, ConnectionEnd, Connections,

@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
 use super::file_names::{OWNER, PREFIX, is_connection_file};
+use super::remove::remove_tree;
 
 /// Whose a socket directory is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -256,7 +257,7 @@ fn remove(dir: &Path, owner: Owner, reaped: &mut Reaped) {
     {
         reaped.removed.push(owner.connection_file);
     }
-    if std::fs::remove_dir_all(dir).is_ok() {
+    if remove_tree(dir).is_ok() {
         reaped.removed.push(dir.to_owned());
     }
 }

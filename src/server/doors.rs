@@ -4,6 +4,7 @@
 //! owner's to refuse. Nothing of one tenant's server is reached from another's.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -18,6 +19,8 @@ use super::{e2b, jupyter};
 
 /// Bytes of the body of a login.
 const LOGIN: usize = 4096;
+/// How long it may take to arrive.
+const LOGIN_WITHIN: Duration = Duration::from_secs(10);
 
 /// One server.
 pub(super) struct Door {
@@ -71,10 +74,9 @@ async fn with_login(request: Request) -> (Request, Option<String>) {
         return (request, None);
     }
     let (parts, body) = request.into_parts();
-    // A body that is too large has no key.
-    let body = axum::body::to_bytes(body, LOGIN)
-        .await
-        .unwrap_or(Bytes::new());
+    // A body that is too large, or does not come, has no key.
+    let body = tokio::time::timeout(LOGIN_WITHIN, axum::body::to_bytes(body, LOGIN)).await;
+    let body = body.ok().and_then(Result::ok).unwrap_or(Bytes::new());
     let key = serde_json::from_slice::<Login>(&body)
         .ok()
         .map(|it| it.token);

@@ -90,7 +90,10 @@ impl Session {
         let begin = begin.max(cells.len().saturating_sub(MOST_EARLIER));
         let code = cells.iter().skip(begin).filter_map(|cell| {
             let language = cell.code()?.language.clone();
-            Some((cell.source.clone(), language.unwrap_or_else(|| self.language())))
+            Some((
+                cell.source.clone(),
+                language.unwrap_or_else(|| self.language()),
+            ))
         });
         let unread = code.collect();
         self.cells.read = cells.last().map(|last| last.id.clone());

@@ -1,5 +1,6 @@
 //! Copies of files by what is in them: the same content is kept once, however many files and moments have it.
 
+use crate::kernel::remove_tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -94,7 +95,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.dir);
+        let _ = remove_tree(&self.dir);
     }
 }
 

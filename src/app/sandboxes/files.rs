@@ -12,6 +12,7 @@ use std::time::SystemTime;
 use super::machine::{Machine, Place};
 use crate::app::files::Writing;
 use crate::kernel::folder::{self, Folder};
+use crate::kernel::remove_tree;
 
 /// Entries of a listing.
 const ENTRIES: usize = 10_000;
@@ -214,7 +215,7 @@ impl Files {
         };
         let file = at.file();
         let removed = match std::fs::symlink_metadata(&file) {
-            Ok(found) if found.is_dir() => std::fs::remove_dir_all(&file),
+            Ok(found) if found.is_dir() => remove_tree(&file),
             Ok(_) => std::fs::remove_file(&file),
             Err(error) => Err(error),
         };

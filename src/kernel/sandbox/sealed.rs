@@ -50,6 +50,9 @@ mod tests {
         let all = sealed.into_iter().chain(others);
         let back: Vec<_> = unsealed(all.map(|(name, value)| (name.into(), value.into()))).collect();
         let expected = [("LD_PRELOAD", "x.so"), ("PATH", "/bin")];
-        assert_eq!(back, expected.map(|(name, value)| (name.into(), value.into())));
+        assert_eq!(
+            back,
+            expected.map(|(name, value)| (name.into(), value.into()))
+        );
     }
 }

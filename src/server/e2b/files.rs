@@ -26,6 +26,8 @@ use crate::server::extract::Query;
 const LARGEST: u64 = 16 << 30;
 /// Bytes that are sent at once.
 const PIECE: usize = 64 << 10;
+/// Bytes of a packed upload that are unpacked at once.
+const PACKED: usize = 1 << 10;
 /// How long the next piece of an upload may take.
 const WITHIN: Duration = Duration::from_secs(30);
 /// Files of one request.
@@ -129,35 +131,68 @@ async fn write(
 ) -> Result<Entry, E2bFailure> {
     let mut pieces = std::pin::pin!(pieces);
     let begun = move |it: &ProgramSandbox| Ok(it.files().upload(&path, metadata)?);
-    let mut upload = blocking(sandbox, begun).await?;
-    let mut unpacking = is_packed.then(|| GzDecoder::new(Vec::new()));
-    let mut written = 0;
+    let mut arriving = Arriving {
+        upload: blocking(sandbox, begun).await?,
+        unpacking: is_packed.then(|| GzDecoder::new(Vec::new())),
+        written: 0,
+    };
     loop {
         let piece = tokio::time::timeout(WITHIN, pieces.next()).await;
-        let piece = piece.map_err(|_| late())?.transpose()?;
-        let is_last = piece.is_none();
-        let piece = match (&mut unpacking, piece) {
-            (None, piece) => piece.unwrap_or_default(),
-            (Some(unpacking), piece) => {
-                let unpacked = match piece {
-                    Some(piece) => unpacking.write_all(&piece),
-                    None => unpacking.try_finish(),
-                };
-                unpacked.map_err(|error| invalid(format!("not packed by gzip: {error}")))?;
-                Bytes::from(std::mem::take(unpacking.get_mut()))
-            }
+        let Some(piece) = piece.map_err(|_| late())?.transpose()? else {
+            return on_disk(move || arriving.end()).await;
         };
-        written += piece.len() as u64;
-        if written > LARGEST {
+        arriving = on_disk(move || arriving.with(&piece)).await?;
+    }
+}
+
+/// A file that is being sent.
+struct Arriving {
+    upload: Upload,
+    unpacking: Option<GzDecoder<Vec<u8>>>,
+    written: u64,
+}
+
+impl Arriving {
+    /// With more of what is sent.
+    fn with(mut self, piece: &[u8]) -> Result<Self, E2bFailure> {
+        if self.unpacking.is_none() {
+            return self.written(piece);
+        }
+        // A little may become a thousand times as much.
+        for part in piece.chunks(PACKED) {
+            self = self.unpacked(|unpacking| unpacking.write_all(part))?;
+        }
+        Ok(self)
+    }
+
+    fn end(self) -> Result<Entry, E2bFailure> {
+        let all = self.unpacked(GzDecoder::try_finish)?;
+        Ok(all.upload.end()?)
+    }
+
+    /// With what comes of it when `step` unpacks something.
+    fn unpacked(
+        mut self,
+        step: impl FnOnce(&mut GzDecoder<Vec<u8>>) -> std::io::Result<()>,
+    ) -> Result<Self, E2bFailure> {
+        let Some(unpacking) = &mut self.unpacking else {
+            return Ok(self);
+        };
+        step(unpacking).map_err(|error| invalid(format!("not packed by gzip: {error}")))?;
+        let plain = std::mem::take(unpacking.get_mut());
+        self.written(&plain)
+    }
+
+    fn written(mut self, plain: &[u8]) -> Result<Self, E2bFailure> {
+        self.written += plain.len() as u64;
+        if self.written > LARGEST {
             return Err(E2bFailure::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 format!("a file has at most {LARGEST} bytes"),
             ));
         }
-        upload = on_disk(move || Ok(upload.write(&piece)?)).await?;
-        if is_last {
-            return on_disk(move || Ok(Upload::end(upload)?)).await;
-        }
+        self.upload = self.upload.write(plain)?;
+        Ok(self)
     }
 }
 

@@ -60,7 +60,10 @@ async fn passes(file: &str) {
 #[test]
 fn types_are_strict() {
     let sponde = Sponde::new();
-    for arguments in [["mypy", "--no-incremental", "sponde"], ["ruff", "check", "sponde"]] {
+    for arguments in [
+        ["mypy", "--no-incremental", "sponde"],
+        ["ruff", "check", "sponde"],
+    ] {
         let [module, arguments @ ..] = arguments;
         let mut command = client(&sponde, &python());
         command.args(["-m", module]).args(arguments);

@@ -130,8 +130,29 @@ async fn tenants_attack_each_other_and_nothing_comes_of_it() {
         .bare(Method::GET, "/api/sessions")
         .bearer_auth("sponde-wrong");
     assert_eq!(answer(wrong).await.0, 401);
+    a_login_that_does_not_come(&server);
     let ended = server.end();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
+
+/// Whoever holds a connection open without saying who they are is sent away.
+fn a_login_that_does_not_come(server: &Server<'_>) {
+    use std::io::{Read as _, Write as _};
+    let host = server.base.strip_prefix("http://").unwrap();
+    let mut slow = std::net::TcpStream::connect(host).unwrap();
+    let head =
+        "POST /api/login HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 400\r\n";
+    write!(
+        slow,
+        "{head}Host: {host}\r\nOrigin: {}\r\n\r\n{{",
+        server.base
+    )
+    .unwrap();
+    let limit = std::time::Duration::from_mins(2);
+    slow.set_read_timeout(Some(limit)).unwrap();
+    let mut told = String::new();
+    tokio::task::block_in_place(|| slow.read_to_string(&mut told)).unwrap();
+    assert!(told.starts_with("HTTP/1.1 4"), "{told}");
 }
 
 /// Ids, known from elsewhere, in every operation; and what lists without any.
