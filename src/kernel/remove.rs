@@ -173,7 +173,7 @@ mod tests {
             deepest = open(&deepest, "d").unwrap();
         }
         for shut in ["a/b", "a"] {
-            let none = std::fs::Permissions::from_mode(0);
+            let none = std::fs::Permissions::from_mode(0o0);
             std::fs::set_permissions(tree.join(shut), none).unwrap();
         }
         remove_tree(&tree).unwrap();

@@ -32,6 +32,9 @@ pub enum CommandInput {
 #[error("the command could not be confined: {0}")]
 pub struct CommandError(String);
 
+/// Names and values.
+type Variables = Vec<(String, String)>;
+
 /// `argv` in `cwd`, which is below the directory of `confinement`'s guest, with what `kernel` sees. `env` is its
 /// environment, as far as it has a meaning in there, and `more` are variables that it gets as they are.
 ///
@@ -41,7 +44,7 @@ pub(in crate::kernel) fn confined(
     confinement: &Confinement,
     kernel: &KernelSource,
     argv: &[String],
-    (env, more): (Vec<(String, String)>, Vec<(String, String)>),
+    (env, more): (Variables, Variables),
     cwd: &Path,
     input: CommandInput,
 ) -> Result<Command, CommandError> {
