@@ -1,4 +1,4 @@
-//! Connections that a sandbox refused: reported in the running cells, to the person and the model.
+//! Connections that a sandbox refused: reported in the running cells, to the user and the model.
 
 use std::future::Future;
 

@@ -1,6 +1,6 @@
-//! The checks, each a few cells and what they showed in words.
+//! The checks: each runs a few cells and describes the outcome.
 //!
-//! The words are the same in every run with the same kernel, so that tests can compare them; what varies is in the
+//! The description is the same in every run with the same kernel, so that tests can compare it; what varies is in the
 //! detail.
 
 use std::time::Duration;
@@ -12,21 +12,21 @@ use super::snippets::{Snippets, UNICODE};
 use super::{Finding, Grade};
 use crate::kernel::{Kernel, OutputEvent, Verdict};
 
-/// How long a cell may take that should take no time.
+/// Timeout of a cell that should take no time.
 const SHORT: Duration = Duration::from_secs(30);
 /// The same for 20,000 lines; bash_kernel sends each as a message.
 const LONG: Duration = Duration::from_mins(2);
 /// How long a cell may take to print its first line.
 const FIRST_LINE: Duration = Duration::from_secs(5);
-/// From its first line to its loop.
+/// Time between its first line and its loop.
 const INTO_THE_LOOP: Duration = Duration::from_millis(500);
 /// How long a cell may take to end after an interrupt.
 const STOP: Duration = Duration::from_secs(10);
 /// How often a cell is interrupted.
 const INTERRUPTS: u32 = 2;
-/// How long a cell may wait for a person that is not there until we call it a hang.
+/// How long a cell may wait for input that nobody gives before we call it a hang.
 const NOBODY: Duration = Duration::from_secs(10);
-/// How long a kernel may live on after code that kills it.
+/// How long a kernel may live after code that kills it.
 const DEATH: Duration = Duration::from_secs(15);
 
 /// How many lines are printed.
@@ -54,7 +54,7 @@ fn bad(ran: &Ran, what: &str) -> Option<Finding> {
     })
 }
 
-/// Variables live on between cells.
+/// Variables persist between cells.
 pub(super) async fn state(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     let set = run(kernel, code.set.as_ref()?, Answer::Nobody, SHORT).await;
     if !set.is_ok() {
@@ -136,7 +136,7 @@ pub(super) async fn png(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     }
 }
 
-/// 20,000 lines arrive, or it is said that some did not.
+/// 20,000 lines arrive, or a loss is reported.
 pub(super) async fn lines(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     let ran = run(kernel, code.lines.as_ref()?, Answer::Nobody, LONG).await;
     let text = ran.text();
@@ -169,11 +169,11 @@ pub(super) async fn interrupt(kernel: &Kernel, code: &Snippets) -> Option<Findin
         Ok(execution) => execution,
         Err(error) => return finding(Grade::Bad, error.to_string()),
     };
-    // Some show what was printed only at the end; then it runs by now.
+    // Some kernels show printed text only at the end; then the loop runs by now.
     if let Ok(false) = timeout(FIRST_LINE, ran.until_printed(&mut execution, "go")).await {
         return bad(&ran, "the loop ended");
     }
-    // What prints `go` is not yet the loop.
+    // The line that prints `go` precedes the loop.
     tokio::time::sleep(INTO_THE_LOOP).await;
     let mut stopped = false;
     for _ in 0..INTERRUPTS {
@@ -211,7 +211,7 @@ pub(super) async fn interrupt(kernel: &Kernel, code: &Snippets) -> Option<Findin
     }
 }
 
-/// A kernel that was killed is noticed, and starts again.
+/// A killed kernel is noticed and restarts.
 pub(super) async fn kill(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     let ran = run(kernel, code.kill.as_ref()?, Answer::Nobody, DEATH).await;
     match &ran.verdict {
@@ -228,7 +228,7 @@ pub(super) async fn kill(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     }
 }
 
-/// Code that ends its own process, as the language does it.
+/// Code that ends its own process, in the language's own way.
 pub(super) async fn exit(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     run(kernel, code.set.as_ref()?, Answer::Nobody, SHORT).await;
     let ran = run(kernel, code.exit.as_ref()?, Answer::Nobody, DEATH).await;
@@ -256,7 +256,7 @@ pub(super) async fn exit(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     }
 }
 
-/// Variables are lost although the kernel lives.
+/// Variables are lost although the kernel is alive.
 fn lost(ran: &Ran, end: &str) -> Option<Finding> {
     if ran.lost {
         finding(
@@ -299,7 +299,7 @@ pub(super) async fn restart(kernel: &Kernel, code: &Snippets) -> Option<Finding>
     finding(grade, again)
 }
 
-/// A question is asked, and the answer arrives.
+/// An input request is made, and the answer arrives.
 pub(super) async fn input(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     let ran = run(kernel, code.input.as_ref()?, Answer::With("Ada"), SHORT).await;
     let answered = ran.text().contains("hello Ada");
@@ -335,7 +335,7 @@ fn not_asked(ran: &Ran) -> Option<Finding> {
     }
 }
 
-/// A question when nobody is there fails at once.
+/// An input request that nobody can answer fails at once.
 pub(super) async fn nobody(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     let ran = run(kernel, code.input.as_ref()?, Answer::Nobody, NOBODY).await;
     match &ran.verdict {
@@ -348,7 +348,7 @@ pub(super) async fn nobody(kernel: &Kernel, code: &Snippets) -> Option<Finding> 
     }
 }
 
-/// Text of all planes arrives as it was.
+/// Text from all Unicode planes arrives unchanged.
 pub(super) async fn unicode(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     let ran = run(kernel, code.unicode.as_ref()?, Answer::Nobody, SHORT).await;
     if ran.text().contains(UNICODE) {
@@ -358,7 +358,7 @@ pub(super) async fn unicode(kernel: &Kernel, code: &Snippets) -> Option<Finding>
     }
 }
 
-/// Nothing does nothing.
+/// An empty cell does nothing.
 pub(super) async fn empty(kernel: &Kernel, _: &Snippets) -> Option<Finding> {
     let ran = run(kernel, "", Answer::Nobody, SHORT).await;
     if ran.is_ok() && ran.text().is_empty() && ran.outputs.is_empty() {
