@@ -42,7 +42,7 @@ pub(super) enum Stdin {
     Asked,
     /// Nobody can answer: it will be refused.
     Closed,
-    /// It was refused with this text, and the code was interrupted this often.
+    /// It was refused with this text, in this many attempts so far.
     Refused { why: String, times: u32 },
 }
 
