@@ -44,7 +44,6 @@ pub struct UndoOptions {
 
 impl UndoOptions {
     /// The defaults, with a private directory below `parent`. Directories left there by killed sessions are removed.
-    /// removed.
     pub fn below(parent: &Path) -> Self {
         for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
             let name = entry.file_name().into_string().unwrap_or_default();
