@@ -21,7 +21,6 @@ pub fn format(name: &str) -> Option<&'static str> {
 ///
 /// # Errors
 /// [`QueryError`]; a partial file is removed.
-/// [`QueryError`]; nothing is left then.
 pub async fn save(
     asides: &Asides,
     name: &str,

@@ -105,7 +105,7 @@ impl fmt::Display for Rule {
 pub struct Settings {
     /// When to ask; `None` is the default for the sandbox.
     pub policy: Option<Approval>,
-    /// Rules in order; the first match decides.
+    /// Rules in order: the first match decides, but a match that forbids always wins.
     pub rules: Vec<Rule>,
 }
 

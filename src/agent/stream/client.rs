@@ -70,6 +70,7 @@ enum Asked {
 
 impl Queries {
     /// Saves a table of the Python kernel as a file and returns its size in bytes. Only in the session's own process.
+    ///
     /// # Errors
     /// [`QueryError`].
     pub async fn save(&self, name: &str, rows: &Rows, file: &Path) -> Result<u64, QueryError> {
