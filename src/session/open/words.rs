@@ -1,4 +1,4 @@
-//! Changes that others made to a notebook, in words for the model.
+//! Describes changes by others to a notebook, for the model.
 
 use std::fmt::Write as _;
 
@@ -6,12 +6,12 @@ use super::Change;
 use crate::session::outputs::floor_boundary;
 use crate::session::transcript::{Author, CellKind, Transcript};
 
-/// Code of a changed cell that the model is told, in bytes.
+/// Bytes of a changed cell's code that the model is shown.
 const TOLD: usize = 2000;
-/// Changes that are told one by one.
+/// Maximum changes listed one by one.
 const CHANGES: usize = 20;
 
-/// What the model is told when others changed the notebook; empty if nobody did.
+/// What to tell the model about others' changes; empty if there are none.
 pub fn words(changes: &[Change], transcript: &Transcript) -> String {
     if changes.is_empty() {
         return String::new();
@@ -69,7 +69,7 @@ pub fn words(changes: &[Change], transcript: &Transcript) -> String {
     words
 }
 
-/// How many of each, in words.
+/// The number of changes of each kind, in words.
 pub fn summary(changes: &[Change]) -> String {
     let count = |test: fn(&Change) -> bool| changes.iter().filter(|change| test(change)).count();
     let parts = [
