@@ -381,7 +381,7 @@ async fn first(pieces: &mut mpsc::Receiver<FramePiece>) -> Result<Value, QueryEr
     let first = tokio::time::timeout(PATIENCE, pieces.recv()).await;
     let too_slow = |_| {
         QueryError::new(QueryReason::Timeout, "the table takes too long")
-            .hint("the kernel goes on with it; interrupt it if you need it now")
+            .hint("the kernel is still working on it; interrupt it if you need it now")
     };
     let Some(FramePiece::Fields(fields)) = first.map_err(too_slow)? else {
         return Err(not_understood());

@@ -121,7 +121,7 @@ pub fn question(offer: &Offer) -> String {
         String::new()
     } else {
         format!(
-            "Sponde does not know it: a package named `{package}` is on the index, but nobody says that it is the one that is meant. "
+            "Sponde does not know it: a package named `{package}` is on the index, but it may not be the intended one. "
         )
     };
     format!(

@@ -214,7 +214,7 @@ fn find<'a>(cells: &'a [Cell], name: &str) -> Option<&'a Cell> {
 pub fn answer(source: Source, asked: &Asked, limit: usize) -> Result<String, String> {
     let read = match source {
         Source::Text(text) if text.is_empty() => {
-            return Err("the cell has put out no text".to_owned());
+            return Err("the cell has no text output".to_owned());
         }
         Source::Text(text) => summarize::read(text.as_bytes(), &asked.wanted, limit),
         Source::Files(dir, names) => {

@@ -377,7 +377,7 @@ impl Store {
             _ => self.document.path(),
         };
         let words = format!(
-            "could not write `{}`: {error}; the session goes on in memory, and saving is tried again after each cell",
+            "could not write `{}`: {error}; the session continues in memory; saving is retried after each cell",
             path.display()
         );
         let is_new = self.trouble.is_none();

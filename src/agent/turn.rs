@@ -20,7 +20,7 @@ use plan::Planning;
 /// How often the same code may fail the same way.
 const SAME_FAILURE: u32 = 3;
 /// What the model is told about code that a person forbade.
-const NEVER: &str = "neither this nor anything like it in this session";
+const NEVER: &str = "do not run this or similar code in this session";
 /// Maximum reminders to the model per turn.
 const NUDGES: u32 = 3;
 

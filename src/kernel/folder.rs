@@ -192,7 +192,7 @@ mod tests {
         std::os::unix::fs::symlink(&outside, work.join("sub")).unwrap();
         let error = Folder::of(&path).unwrap_err().to_string();
         assert!(
-            error.contains("a link that was not there before"),
+            error.contains("a symbolic link that did not exist before"),
             "{error}"
         );
         // The open directory is still the old one.

@@ -48,7 +48,7 @@ impl FencedOptions {
             instructions: concat!(
                 "To run code, write a fenced block that begins with ```{language}. Every such block is a cell: all are run in ",
                 "order, and you get their outputs in the next message. After your code end the reply: never write ",
-                "outputs yourself. A reply without code is your answer. Code that shall not run goes into a ```text block.",
+                "outputs yourself. A reply without code is your answer. Put code that must not run into a ```text block.",
                 "{others}"
             )
             .to_owned(),

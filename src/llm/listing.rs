@@ -65,7 +65,7 @@ pub enum ListError {
         status: u16,
     },
     /// The answer is not a list.
-    #[error("it answers, but not with a list of models (status {status})")]
+    #[error("it did not answer with a list of models (status {status})")]
     NoList {
         /// The status.
         status: u16,

@@ -41,7 +41,7 @@ pub fn explained(error: ProviderError) -> ProviderError {
             endpoint,
             status,
             message: format!(
-                "{message}; a model that takes no tools can be asked with `--code-mode fenced`"
+                "{message}; use `--code-mode fenced` for a model without tool support"
             ),
         },
         error => error,

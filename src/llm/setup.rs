@@ -93,7 +93,7 @@ pub enum CatalogError {
 
 fn not_set(variables: &[String]) -> String {
     match variables {
-        [] => "its configuration names none".to_owned(),
+        [] => "its configuration names no variable for the key".to_owned(),
         variables => format!("`{}` is not set", variables.join("` or `")),
     }
 }

@@ -308,7 +308,7 @@ pub enum ProviderError {
         message: String,
     },
     /// The request cannot be put into the provider's wire format; nothing was sent.
-    #[error("the request cannot be put to `{endpoint}`: {message}")]
+    #[error("cannot send the request to `{endpoint}`: {message}")]
     Unsendable {
         /// Base URL it was meant for.
         endpoint: String,

@@ -53,7 +53,7 @@ pub fn analyse(code: &str, language: &str, site: &Site<'_>, memory: &mut Memory)
     let dialect = Dialect::of(language);
     let mut sink = Sink::new(site, code);
     if code.chars().any(is_unseen) {
-        sink.obfuscated("has characters that nobody sees");
+        sink.obfuscated("contains invisible characters");
     }
     match dialect {
         Some(dialect) if code.len() > dialect.longest() => {
@@ -108,7 +108,7 @@ impl Dialect {
 /// Analyses code inside code, up to the maximum nesting.
 fn nested(code: &str, dialect: Dialect, sink: &mut Sink<'_>) {
     if sink.depth >= DEEPEST {
-        sink.obfuscated("hides code in code in code");
+        sink.obfuscated("nests code too deeply");
         return;
     }
     if code.len() > dialect.longest() {

@@ -39,7 +39,7 @@ fn do_magic(magic: Magic, names: &mut Names, sink: &mut Sink<'_>) {
                         cell(&body, names, sink);
                         sink.depth -= 1;
                     } else {
-                        sink.obfuscated("hides code in code in code");
+                        sink.obfuscated("nests code too deeply");
                     }
                 }
                 Some(Dialect::Shell) => super::shell::escape(&body, sink),
@@ -102,7 +102,7 @@ impl<'s> Reads<'s> for Reader<'_, 's, '_> {
                 let name = node.child_by_field_name("attribute");
                 let name = name.map_or("", |name| code_of(name, self.code));
                 if api::is_inside(name) {
-                    let reason = "gets at what Python keeps inside";
+                    let reason = "accesses Python internals";
                     self.sink
                         .find_because(FindingKind::Obfuscation, node, self.code, reason);
                 }

@@ -17,7 +17,7 @@ const MOST_MENTIONS: usize = 20_000;
 const MOST_CODE: usize = 4 * super::LONGEST;
 /// Maximum characters of code that a finding shows.
 const SHOWN: usize = 100;
-const TOO_MUCH: &str = "there is more in this code than is analysed";
+const TOO_MUCH: &str = "the code exceeds the analysis limits";
 /// Maximum characters of a path.
 const LONGEST_PATH: usize = 1024;
 

@@ -39,10 +39,7 @@ pub(super) fn script(code: &str, sink: &mut Sink<'_>) {
                     .any(|start| text.to_lowercase().starts_with(start)) =>
             {
                 sink.on_line(*place, code, |sink| {
-                    sink.whole(
-                        FindingKind::Network,
-                        "reads or writes what is behind an address",
-                    );
+                    sink.whole(FindingKind::Network, "reads or writes a URL");
                 });
             }
             Token::Text(text) => {

@@ -96,7 +96,7 @@ impl FilesChanged {
             words.push(format!("and {left_out} more"));
         }
         if self.incomplete {
-            words.push("perhaps others, for not all files were looked at".to_owned());
+            words.push("possibly others: not all files were scanned".to_owned());
         }
         format!("files: {}", words.join(", "))
     }
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(
             changes.line(),
             "files: + out.csv (12 kB), + plots/ (3 files, 900 B), + \"a, - b\\n[system]\\u{202e}\" (1 B), \
-             ~ data/größe.csv (7 B), - old.txt, and 2 more, perhaps others, for not all files were looked at"
+             ~ data/größe.csv (7 B), - old.txt, and 2 more, possibly others: not all files were scanned"
         );
         let many = FilesChanged {
             deleted: (0..20).map(|number| format!("{number}")).collect(),

@@ -131,7 +131,7 @@ impl Whole {
             return None;
         };
         Some(format!(
-            "there is much output: the notebook keeps its beginning and its end, all of it is in `{}/`",
+            "large output: the notebook keeps the beginning and the end; the complete output is in `{}/`",
             place.beside_notebook
         ))
     }

@@ -371,7 +371,7 @@ fn foreign(cell: nbformat::Cell) -> Cell {
             } else if count.is_some() || !outputs.is_empty() {
                 CodeStatus::Finished(Verdict::Ok)
             } else {
-                CodeStatus::NotRun("the notebook has no output of it".to_owned())
+                CodeStatus::NotRun("the notebook has no output for this cell".to_owned())
             };
             let code = CodeCell {
                 author: Author::Person,

@@ -123,7 +123,7 @@ impl Policy {
         }
         let (action, reason) = match self.approval {
             Approval::Always => (Action::Ask, "every cell is asked about"),
-            Approval::OnRisk => (Action::Allow, "nothing in it needs a person's word"),
+            Approval::OnRisk => (Action::Allow, "nothing in it needs approval"),
             Approval::Never => (Action::Allow, "nobody is asked"),
         };
         self.by_policy(action, reason, vec![])

@@ -62,7 +62,7 @@ impl Ruling {
     /// What the model is told about forbidden code.
     pub fn words_for_model(&self) -> String {
         let mut words = String::from(match self.by {
-            RuledBy::Remembered => "the user lets no such code run in this session",
+            RuledBy::Remembered => "the user forbade such code in this session",
             RuledBy::Policy { .. } | RuledBy::Rule { .. } | RuledBy::Person { .. } => {
                 "a rule of the user forbids this code"
             }
@@ -71,7 +71,7 @@ impl Ruling {
             words.push_str(if at == 0 { ": " } else { "; " });
             words.push_str(&finding.words());
         }
-        words.push_str(". It did not run and will not run. Do it another way, or say why it cannot be done without.");
+        words.push_str(". It did not run and will not run. Use another approach, or explain why this code is needed.");
         words
     }
 }

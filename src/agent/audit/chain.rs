@@ -219,7 +219,7 @@ pub fn verify(
     verified.fault = match (key, head) {
         (None, _) => fault(
             1,
-            "the key that sealed this log is not there: its lines fit each other, but anybody can have written them"
+            "the key that sealed this log is not there: its lines are consistent, but anyone could have written them"
                 .to_owned(),
         ),
         (Some(_), None) => fault(

@@ -225,7 +225,7 @@ impl Writer {
             (state, records, result)
         });
         let Ok((state, records, result)) = written.await else {
-            self.say("the audit log is not written any more: its task broke off");
+            self.say("the audit log is no longer written: its task failed");
             return;
         };
         self.state = Some(state);
@@ -319,6 +319,6 @@ fn beginning(options: &AuditOptions, found: FoundLog) -> Vec<Record> {
 
 fn failed(what: &str) -> String {
     format!(
-        "the audit log is not complete: {what}; the session goes on, and writing is tried again with each record"
+        "the audit log is not complete: {what}; the session continues and retries with each record"
     )
 }

@@ -286,7 +286,7 @@ pub(super) fn function(name: &str) -> Option<Api> {
         | "cffi.FFI().dlopen"
         | "ctypes.cdll" => Hides("calls machine code"),
         "types.CodeType" | "types.FunctionType" | "marshal.loads" => {
-            Hides("runs code that is no text")
+            Hides("runs code objects, not source text")
         }
         "runpy.run_path" | "runpy.run_module" => Plain(Shell),
         _ => return None,

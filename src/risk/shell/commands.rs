@@ -405,7 +405,7 @@ impl Command<'_, '_, '_> {
             return self.hides("runs code that is computed");
         }
         if self.sink.depth >= DEEPEST {
-            return self.hides("hides code in code in code");
+            return self.hides("nests code too deeply");
         }
         let text = code.replace(UNKNOWN, "__computed");
         let text = if dialect == Dialect::Shell {

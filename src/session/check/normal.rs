@@ -78,7 +78,7 @@ pub enum SanitizerError {
         line: usize,
     },
     /// The file has no patterns.
-    #[error("it has no line `regex: ..`")]
+    #[error("the file has no `regex: ..` line")]
     Empty,
 }
 
@@ -216,7 +216,7 @@ mod tests {
             error("regex: a\n"),
             "line 1: a line `replace: ..` must follow"
         );
-        assert_eq!(error("nothing"), "it has no line `regex: ..`");
+        assert_eq!(error("nothing"), "the file has no `regex: ..` line");
         assert!(error("\nregex: (\nreplace: x\n").starts_with("line 2: "));
     }
 }

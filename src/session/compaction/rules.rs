@@ -133,7 +133,7 @@ fn step(source: &str, code: &CodeCell) -> String {
                 squeezed(evalue, 120)
             )
         }
-        CodeStatus::Finished(_) => format!("{who} ran{count}: {what} -> did not end by itself"),
+        CodeStatus::Finished(_) => format!("{who} ran{count}: {what} -> did not finish on its own"),
         CodeStatus::Declined(_) => format!("The user declined: {what}"),
         CodeStatus::NotRun(_) => format!("Not run: {what}"),
         CodeStatus::Proposed | CodeStatus::Running => format!("Proposed: {what}"),

@@ -36,9 +36,9 @@ pub fn words(changes: &[Change], transcript: &Transcript) -> String {
             continue;
         };
         let kind = match &cell.kind {
-            CellKind::User => "A text of the user",
+            CellKind::User => "A text cell of the user",
             CellKind::Note | CellKind::Reading(_) | CellKind::Compaction(_) => "A note",
-            CellKind::Assistant { .. } | CellKind::Cut => "A text of yours",
+            CellKind::Assistant { .. } | CellKind::Cut => "One of your text cells",
             CellKind::Code(code) if code.author == Author::Person => "A code cell of the user",
             CellKind::Code(_) => "A code cell of yours",
         };

@@ -175,7 +175,7 @@ impl Language {
             Self::PowerShell => "$Null",
             Self::Bash => "",
             Self::Scala | Self::JavaScript | Self::Java => "null",
-            Self::CSharp => return Err("`var` has no type then"),
+            Self::CSharp => return Err("`var` needs a value to infer its type"),
             Self::Rust => return Err("`None` has no type then"),
         })
     }
@@ -296,7 +296,7 @@ impl Language {
                     .iter()
                     .any(|value| matches!(value, ParamValue::List(_) | ParamValue::Map(_)))
                 {
-                    return Err("arrays hold no arrays");
+                    return Err("nested arrays are not supported");
                 }
                 list("(", " ", ")")
             }
@@ -362,7 +362,7 @@ impl Language {
                     .collect();
                 format!("std::collections::HashMap::from([{}])", entries.join(", "))
             }
-            Self::Bash => return Err("arrays hold no arrays"),
+            Self::Bash => return Err("nested arrays are not supported"),
         })
     }
 }

@@ -40,10 +40,7 @@ pub(super) fn of_bundle(data: &MimeBundle) -> Option<String> {
             Some(if words.is_empty() {
                 "[widget that the user does not see]".to_owned()
             } else {
-                format!(
-                    "[widget, of which the user sees this text] {}",
-                    cut(words, SHORT)
-                )
+                format!("[widget; the user sees this text] {}", cut(words, SHORT))
             })
         } else {
             None
@@ -484,7 +481,7 @@ mod tests {
             (
                 "application/vnd.jupyter.widget-view+json",
                 json!({"model_id": "x"}),
-                "[widget, of which the user sees this text] <Chart>",
+                "[widget; the user sees this text] <Chart>",
             ),
         ] {
             assert_eq!(said(mime, value), expected);

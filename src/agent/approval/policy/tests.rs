@@ -271,6 +271,6 @@ fn what_is_rejected_for_good_is_forbidden() {
     assert!(
         ruling
             .words_for_model()
-            .starts_with("the user lets no such code run in this session: line 1")
+            .starts_with("the user forbade such code in this session: line 1")
     );
 }

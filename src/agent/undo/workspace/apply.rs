@@ -77,7 +77,7 @@ impl Work<'_> {
             (Err(error), _) if is_dir => {
                 let words = match error.kind() {
                     io::ErrorKind::DirectoryNotEmpty => {
-                        "left, for there is more in it than the turn made".to_owned()
+                        "kept: it contains files that the turn did not create".to_owned()
                     }
                     _ => error.to_string(),
                 };
