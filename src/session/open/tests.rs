@@ -299,8 +299,8 @@ fn what_others_did_is_named_and_stays() {
     );
     assert_eq!(
         words(&changes, &transcript),
-        "The user changed the notebook outside of this conversation. What stands above is how it is now; code that was \
-         changed has not run in this kernel since.\n\
+        "The user changed the notebook outside of this conversation. The cells above are the current version; changed \
+         code has not been rerun in this kernel.\n\
          - A code cell was added. It is now:\nmine()\n\
          - A text cell was added. It is now:\nwhy?\n\
          - A code cell of yours was changed. It is now:\nrun(\"best\")\n\

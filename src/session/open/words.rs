@@ -16,8 +16,8 @@ pub fn words(changes: &[Change], transcript: &Transcript) -> String {
     if changes.is_empty() {
         return String::new();
     }
-    let mut words = "The user changed the notebook outside of this conversation. What stands above is how it is now; code \
-                     that was changed has not run in this kernel since."
+    let mut words = "The user changed the notebook outside of this conversation. The cells above are the current \
+                     version; changed code has not been rerun in this kernel."
         .to_owned();
     let mut deleted = 0;
     for change in changes.iter().take(CHANGES) {

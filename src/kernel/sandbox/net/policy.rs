@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(
             ways(&["rebound.org"], "rebound.org").await,
             refused(
-                "it leads to 169.254.169.254, a link-local address, where clouds keep credentials; who wants that allows \
+                "it resolves to 169.254.169.254, a link-local address, where clouds keep credentials; to permit that, allow \
                  `rebound.org=169.254.169.254`"
             )
         );
