@@ -74,6 +74,11 @@ const ELSEWHERE: [(&str, &str); 4] = [
     ("https://cdn.plot.ly/plotly-", "plotly"),
 ];
 
+/// Behind an address in quotes: which bytes are wanted.
+const INTEGRITY: &str = "\" integrity=\"";
+/// And behind that, up to the quote: a frame has no origin that could ask for them so.
+const ANONYMOUS: &str = " crossorigin=\"anonymous";
+
 /// HTML that loads these libraries from us: its frame reaches nobody else.
 fn with_own_libraries(html: &str) -> String {
     let mut html = html.to_owned();
@@ -85,10 +90,11 @@ fn with_own_libraries(html: &str) -> String {
             let end = rest.find(|c| !is_in_url(c)).unwrap_or(rest.len());
             // Plotly says which bytes it wants: ours are of another version.
             let after = rest.get(end..).unwrap_or_default();
-            let bytes = after
-                .strip_prefix("\" integrity=\"")
-                .and_then(|it| it.find('"'));
-            let end = end + bytes.map_or(0, |length| "\" integrity=\"".len() + length);
+            let kept = after
+                .strip_prefix(INTEGRITY)
+                .and_then(|it| it.split_once('"'));
+            let kept = kept.and_then(|(_, it)| it.strip_prefix(ANONYMOUS));
+            let end = kept.map_or(end, |kept| rest.len() - kept.len());
             html.replace_range(at..at + end, &format!("/assets/{file}"));
         }
     }
@@ -122,10 +128,18 @@ fn script_json(value: &Value) -> String {
         .replace('\u{2029}', "\\u2029")
 }
 
+/// Runs before anything of the output. WebRTC reaches the network whatever a policy says, also from a frame in the frame:
+/// there is neither.
+const CLOSED: &str = "<script>(()=>{for(const name of['RTCPeerConnection','webkitRTCPeerConnection'])Object.defineProperty(window,name,{value:undefined});\
+    const inner='iframe,frame,object,embed';\
+    const close=(all)=>{for(const{addedNodes}of all)for(const it of addedNodes)if(it.nodeType===1){if(it.matches(inner))it.remove();for(const one of it.querySelectorAll(inner))one.remove()}};\
+    const watch=(root)=>new MutationObserver(close).observe(root,{childList:true,subtree:true});watch(document);\
+    const attach=Element.prototype.attachShadow;Element.prototype.attachShadow=function(how){const root=attach.call(this,how);watch(root);return root}})()</script>";
+
 /// A document that tells the page how high it is.
 fn page(body: &str) -> String {
     format!(
-        "<!doctype html><html><head><meta charset=\"utf-8\"><style>body{{margin:0;font-family:sans-serif}}</style>\
+        "<!doctype html><html><head><meta charset=\"utf-8\">{CLOSED}<style>body{{margin:0;font-family:sans-serif}}</style>\
          <script>(()=>{{const tell=()=>parent.postMessage({{sponde:'height',height:document.body.scrollHeight}},'*');\
          addEventListener('load',tell);addEventListener('DOMContentLoaded',()=>new ResizeObserver(tell).observe(document.body))}})()</script></head>\
          <body>{body}</body></html>"
@@ -184,7 +198,7 @@ mod tests {
         assert_eq!(
             with_own_libraries(html),
             "a: \"/assets/vendor/vega-lite.min.js\", b: '/assets/vendor/vega.min.js', \
-             <script src=\"/assets/vendor/plotly-cartesian.min.js\" crossorigin=\"anonymous\"></script> \
+             <script src=\"/assets/vendor/plotly-cartesian.min.js\"></script> \
              https://cdn.jsdelivr.net/npm/other@1"
         );
     }

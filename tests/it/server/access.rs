@@ -218,6 +218,18 @@ async fn a_client_cannot_widen_what_the_server_was_started_with() {
     server.end();
 }
 
+/// The status of an answer, and what comes of it at once: a stream has no end.
+async fn begun(request: reqwest::RequestBuilder) -> (u16, String) {
+    let mut response = request.send().await.unwrap();
+    let mut bytes = Vec::new();
+    let soon = std::time::Duration::from_secs(1);
+    while let Ok(Ok(Some(more))) = tokio::time::timeout(soon, response.chunk()).await {
+        bytes.extend(more);
+    }
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    (response.status().as_u16(), text)
+}
+
 /// With the token: no name in any path leads out of the server's directory, however it is written, nor through a link.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_name_in_a_path_leads_out() {
@@ -233,7 +245,7 @@ async fn no_name_in_a_path_leads_out() {
     let (_, document) = server.get("/openapi.json").await;
     let passwords = std::fs::read_to_string("/etc/passwd").unwrap();
     let first = passwords.lines().next().unwrap();
-    let mut asked = 0;
+    let (mut asked, mut wrong) = (0, Vec::new());
     for (path, item) in document["paths"].as_object().unwrap() {
         if !path.contains('{') {
             continue;
@@ -271,8 +283,7 @@ async fn no_name_in_a_path_leads_out() {
                         Method::POST | Method::PUT | Method::PATCH => request.json(&json!({})),
                         _ => request,
                     };
-                    let (status, told) = answer(request).await;
-                    let told = told.to_string();
+                    let (status, told) = begun(request).await;
                     asked += 1;
                     assert!(
                         !told.contains(secret) && !told.contains(first),
@@ -280,20 +291,17 @@ async fn no_name_in_a_path_leads_out() {
                     );
                     let is_refused =
                         matches!(status, 400 | 401 | 403 | 404 | 405 | 409 | 410 | 415 | 422);
-                    // A link is replaced or removed itself; what is in the directory is listed; and the client's own library
-                    // takes `..` out of the path, which leads to other routes.
-                    let is_harmless = name == "link"
-                        || name == ".."
-                        || filled == session
-                        || filled.starts_with(&format!("{session}/"));
-                    assert!(
-                        is_refused || is_harmless,
-                        "{method} {filled}: {status} {told}"
-                    );
+                    // A link itself is replaced or removed; the client's library takes `..` out of a path, which leads to other
+                    // routes; and what has only the session's name in it is the session's.
+                    let is_harmless = matches!(name, "link" | "..") || !filled.contains(name);
+                    if !is_refused && !is_harmless {
+                        wrong.push(format!("{method} {filled}: {status} {told}"));
+                    }
                 }
             }
         }
     }
+    assert_eq!(wrong, Vec::<String>::new());
     assert!(asked > 500, "{asked}");
     let kept = std::fs::read_to_string(outside.path().join("secret")).unwrap();
     assert_eq!(kept, secret);

@@ -14,7 +14,7 @@ async fn a_large_frame_is_looked_into_a_window_at_a_time() {
     let code = "import pandas as pd, numpy as np, polars as pl\n\
         df = pd.DataFrame({'n': np.arange(1_000_000), 'half': np.arange(1_000_000) / 2, 'c': ['x', 'Yy'] * 500_000})\n\
         odd = pd.DataFrame({'a': [2**60, None, 'text', 1.5], 'd': pd.to_datetime(['2020-01-01', None, '2021-02-03', '2022-01-01'])}, index=['i', 'j', 'k', 'l'])\n\
-        small = pl.DataFrame({'a': [3, 1, None], 't': ['q', 'w', '<b>']})\nword = 'hello'\nprint('made')";
+        small = pl.DataFrame({'a': [3, 1, None], 't': ['q', 'w', '<b>']})\nword = 'hello'\nplain = pd.DataFrame({'a': [3, 1, None], 't': ['q', 'w', '<b>']})\nprint('made')";
     server.run(&session, code).await;
     let (_, variables) = server.get(&format!("{session}/variables")).await;
     let variables = variables.as_array().unwrap();
@@ -159,7 +159,7 @@ async fn a_large_frame_is_looked_into_a_window_at_a_time() {
     );
     let parquet = parquet.send().await.unwrap().bytes().await.unwrap();
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
-    let xlsx = server.request(Method::GET, &format!("{frames}/small/export?format=xlsx"));
+    let xlsx = server.request(Method::GET, &format!("{frames}/plain/export?format=xlsx"));
     let xlsx = xlsx.send().await.unwrap().bytes().await.unwrap();
     assert!(xlsx.starts_with(b"PK\x03\x04"));
     // Both are what pandas reads.
