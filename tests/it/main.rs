@@ -82,6 +82,7 @@ mod sees;
 mod server;
 mod sessions;
 mod shown;
+mod soak;
 mod sql;
 mod stdin;
 mod subscribers;
