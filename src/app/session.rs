@@ -210,7 +210,7 @@ pub async fn start(
         installs,
         output_budget,
         limits,
-        temperature: None,
+        temperature: context.config.temperature,
         undo: goes_on.then(|| undo_options(context)),
         spare: has_model && settings.attended && can_have_spare,
     });
