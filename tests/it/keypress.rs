@@ -142,3 +142,52 @@ async fn a_key_leaves_nothing_behind() {
     mock.stop().await;
     assert!(!screen.all.contains("> es"), "{}", screen.all);
 }
+
+/// `a` runs it, and code like it runs without a question.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_a_asks_no_more() {
+    let mock = model_that_runs(&[ONE, TWO]).await;
+    let screen = chat(
+        &mock,
+        &json!([
+            ["wait", PROMPT],
+            ["type", "go\r"],
+            ["wait", QUESTION],
+            ["type", "a"],
+            ["wait", "always\r\n"],
+            ["wait", "from now on you are asked about risky code only"],
+            ["wait", "one\r\n"],
+            ["wait", "two\r\n"],
+            ["wait", "That was it."],
+            ["wait", PROMPT],
+            ["type", "/approve\r"],
+            ["wait", "that may do what the sandbox does not stop"],
+            ["wait", PROMPT],
+            ["type", "\u{4}"],
+        ]),
+    );
+    mock.stop().await;
+    assert_eq!(screen.all.matches("Run it?").count(), 1, "{}", screen.all);
+}
+
+/// `/interrupt` at the question ends the turn.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_is_a_command_at_the_question() {
+    let mock = model_that_runs(&[ONE]).await;
+    let screen = chat(
+        &mock,
+        &json!([
+            ["wait", PROMPT],
+            ["type", "go\r"],
+            ["wait", QUESTION],
+            ["type", "/"],
+            ["wait", "instead:"],
+            ["type", "interrupt\r"],
+            ["wait", "interrupted"],
+            ["wait", PROMPT],
+            ["type", "\u{4}"],
+        ]),
+    );
+    mock.stop().await;
+    assert!(!screen.all.contains("one\r\n\u{1b}"), "{}", screen.all);
+}

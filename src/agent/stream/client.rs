@@ -13,6 +13,7 @@ use crate::agent::asides::Asides;
 use crate::agent::event::Command;
 use crate::agent::frame_file;
 use crate::agent::query::{Query, QueryAnswer, QueryError, QueryReason, Rows};
+use crate::session::numbered::CellPlace;
 
 /// How long the process of a session may take to answer a query: longer than it waits for its kernels.
 const ANSWER_WITHIN: Duration = Duration::from_secs(70);
@@ -171,13 +172,13 @@ impl Client {
         })
     }
 
-    /// The place of a cell in the session, from 1; `None` where that is not known.
-    pub async fn number_of(&mut self, cell: &str) -> Option<usize> {
+    /// The place of a cell in the session; `None` where that is not known.
+    pub async fn place_of(&mut self, cell: &str) -> Option<CellPlace> {
         let query = Query::Position {
             cell: cell.to_owned(),
         };
         match self.ask(query).await {
-            Ok(QueryAnswer::Position { number }) => number,
+            Ok(QueryAnswer::Position { place }) => place,
             Ok(_) | Err(_) => None,
         }
     }

@@ -9,6 +9,7 @@ use crate::agent::query::{Query, QueryAnswer, QueryError};
 use crate::agent::stream::snapshot::TurnPhase;
 use crate::session::CellStatus;
 use crate::session::limits::OutputFolderPath;
+use crate::session::numbered::CellPlace;
 use crate::session::sql;
 use crate::session::transcript::Author;
 use crate::session::{CodeStatus, Edit, Transcript};
@@ -124,9 +125,9 @@ impl View {
         }
     }
 
-    /// The place of a cell in the session, from 1, where that is known.
-    pub async fn number_of(&mut self, cell: &str) -> Option<usize> {
-        self.client.number_of(cell).await
+    /// The place of a cell in the session, where that is known.
+    pub async fn place_of(&mut self, cell: &str) -> Option<CellPlace> {
+        self.client.place_of(cell).await
     }
 
     /// Asks the session beside its cells; what it sends meanwhile is received later.
