@@ -98,7 +98,11 @@ impl Texts {
     /// Each part of the renderer by itself, which prints nothing.
     fn parts(&self) -> Value {
         let lines = || self.words.split_inclusive('\n');
-        let fenced = || ["```python\n"].into_iter().chain(self.code.split_inclusive('\n'));
+        let fenced = || {
+            ["```python\n"]
+                .into_iter()
+                .chain(self.code.split_inclusive('\n'))
+        };
         let (words, code, printed) = (self.words.len(), self.code.len(), self.printed.len());
         json!({
             "words": speed(words, || measure::words(lines(), COLUMNS)),

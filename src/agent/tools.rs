@@ -414,7 +414,11 @@ mod tests {
             (r#"{"language": null, "code": "x"#, None),
             (r#"{"language": 7, "code": "x"#, None),
         ] {
-            assert_eq!(partial(arguments).language.as_deref(), language, "{arguments}");
+            assert_eq!(
+                partial(arguments).language.as_deref(),
+                language,
+                "{arguments}"
+            );
         }
     }
 }

@@ -64,10 +64,7 @@ pub(super) fn show(transcript: &Transcript, notebook: &Path, renderer: &mut Rend
                     renderer.show(event);
                 }
             }
-            CellKind::Note
-            | CellKind::Cut
-            | CellKind::Reading(_)
-            | CellKind::Compaction(_) => {}
+            CellKind::Note | CellKind::Cut | CellKind::Reading(_) | CellKind::Compaction(_) => {}
         }
     }
 }

@@ -63,10 +63,16 @@ pub(super) async fn go_on(
     let mut settings = args.settings(interactive, Lifetime::Conversation);
     if opened.is_none() {
         session::check_replay(&settings)?;
-        missing::provide(&settings, context).await?;
+        tokio::select! {
+            provided = missing::provide(&settings, context) => provided?,
+            Some(_) = signals.recv() => return Ok(given_up()),
+        }
     }
     if interactive {
-        settings.agreed = project::ask(&settings, context).await;
+        settings.agreed = tokio::select! {
+            agreed = project::ask(&settings, context) => agreed,
+            Some(_) = signals.recv() => return Ok(given_up()),
+        };
     }
     let session = tokio::select! {
         started = session::start(&settings, opened, context) => started?,
@@ -134,6 +140,12 @@ pub(super) async fn go_on(
     // The next one listens itself.
     drop((signals, listening));
     Box::pin(next::go_on(again, next, &id, context)).await
+}
+
+/// Ctrl-C at a question before there is a session: the line of the question ends.
+pub(super) fn given_up() -> Exit {
+    eprint("\n");
+    Exit::Interrupted
 }
 
 /// Under which others see what this terminal does.
@@ -345,7 +357,8 @@ impl Front {
     /// Does what is about the session as it is kept. Returns the code that it leads to.
     async fn with_session(&mut self, wish: SessionWish) -> Option<Command> {
         let (session, view) = (&self.session, &mut self.view);
-        let runs = |code: Result<_, _>| code.map(|(code, language)| Command::Run { code, language });
+        let runs =
+            |code: Result<_, _>| code.map(|(code, language)| Command::Run { code, language });
         let told = match wish {
             SessionWish::Show(number) => {
                 let cell = ThisSession::cell(view, number).await;
@@ -358,12 +371,10 @@ impl Front {
             SessionWish::Files => ThisSession::files(view).await,
             SessionWish::Save(file) => session.save(&file),
             SessionWish::Fork(at) => session.fork(at.as_deref()),
-            SessionWish::Again(number) => {
-                match runs(ThisSession::code(view, Some(number)).await) {
-                    Ok(command) => return Some(command),
-                    Err(words) => Err(words),
-                }
-            }
+            SessionWish::Again(number) => match runs(ThisSession::code(view, Some(number)).await) {
+                Ok(command) => return Some(command),
+                Err(words) => Err(words),
+            },
             SessionWish::Edit(number) => match runs(ThisSession::edited(view, number).await) {
                 Ok(command) => return Some(command),
                 Err(words) => Err(words),

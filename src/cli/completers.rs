@@ -60,7 +60,9 @@ pub(super) fn kernels() -> ArgValueCompleter {
 
 /// Completes a model: what is configured or installed, and what servers on this machine have.
 pub(super) fn models() -> ArgValueCompleter {
-    ArgValueCompleter::new(|typed: &OsStr| candidates(typed, &|_| listed_models().unwrap_or_default()))
+    ArgValueCompleter::new(|typed: &OsStr| {
+        candidates(typed, &|_| listed_models().unwrap_or_default())
+    })
 }
 
 fn listed_models() -> Option<Vec<String>> {

@@ -59,7 +59,10 @@ fn told(words: &str, session: Option<&(String, PathBuf)>, log: Option<&Path>) ->
     if let Some((id, notebook)) = session {
         // Only what was written down is there for sure: the notebook follows at the end of a turn.
         let notebook = notebook.display();
-        let _ = writeln!(text, "  what was done is kept; {notebook} has it once the session goes on\n");
+        let _ = writeln!(
+            text,
+            "  what was done is kept; {notebook} has it once the session goes on\n"
+        );
         let _ = writeln!(text, "hint: go on with `sponde resume {id}`");
     }
     if let Some(log) = log {

@@ -140,7 +140,10 @@ pub(in crate::cli) fn said(
     }
     if let Some(rest) = text.strip_prefix("%%") {
         if let Some(command) = rest.strip_prefix(char::is_whitespace) {
-            return LineMeaning::Control(Control::Wrong(format!("`%% {0}` is `$ {0}` here", command.trim())));
+            return LineMeaning::Control(Control::Wrong(format!(
+                "`%% {0}` is `$ {0}` here",
+                command.trim()
+            )));
         }
         let (language, code) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         return run(
@@ -216,7 +219,9 @@ fn number(text: &str) -> Result<Option<usize>, ()> {
 
 fn run(code: String, language: Option<String>, form: &str) -> LineMeaning {
     if code.trim().is_empty() || language.as_deref() == Some("") {
-        return LineMeaning::Control(Control::Wrong(format!("there is no code to run: write {form}")));
+        return LineMeaning::Control(Control::Wrong(format!(
+            "there is no code to run: write {form}"
+        )));
     }
     LineMeaning::Command(Command::Run { code, language })
 }
@@ -368,7 +373,10 @@ mod tests {
             ("/undo 2", LineMeaning::Past(Wish::Undo(UndoTo::Turns(2)))),
             ("/model", LineMeaning::Model(None)),
             ("/approve", LineMeaning::Control(Control::Approve(None))),
-            ("/approve ask", LineMeaning::Control(Control::Approve(Some(Approval::Always)))),
+            (
+                "/approve ask",
+                LineMeaning::Control(Control::Approve(Some(Approval::Always))),
+            ),
             (
                 "/approve always",
                 LineMeaning::Control(Control::Approve(Some(Approval::Always))),
@@ -404,9 +412,18 @@ mod tests {
             ("/run 4", LineMeaning::Session(SessionWish::Again(4))),
             ("/run x = 4", ran("x = 4", "python")),
             ("/files", LineMeaning::Session(SessionWish::Files)),
-            ("/save a b.md", LineMeaning::Session(SessionWish::Save("a b.md".into()))),
-            ("/export x.html", LineMeaning::Session(SessionWish::Save("x.html".into()))),
-            ("/fork 3", LineMeaning::Session(SessionWish::Fork(Some("3".to_owned())))),
+            (
+                "/save a b.md",
+                LineMeaning::Session(SessionWish::Save("a b.md".into())),
+            ),
+            (
+                "/export x.html",
+                LineMeaning::Session(SessionWish::Save("x.html".into())),
+            ),
+            (
+                "/fork 3",
+                LineMeaning::Session(SessionWish::Fork(Some("3".to_owned()))),
+            ),
             (
                 "/plan clean it",
                 LineMeaning::Command(Command::Plan {
@@ -458,7 +475,10 @@ mod tests {
             "%% x",
             "%%bash",
         ] {
-            assert!(matches!(means(line), LineMeaning::Control(Control::Wrong(_))), "{line}");
+            assert!(
+                matches!(means(line), LineMeaning::Control(Control::Wrong(_))),
+                "{line}"
+            );
         }
     }
 
@@ -477,11 +497,17 @@ mod tests {
         for (old, new) in RENAMED {
             let words = format!("`%{old}` is {new} here");
             for line in [format!("%{old}"), format!("%{old} x")] {
-                assert_eq!(means(&line), LineMeaning::Control(Control::Wrong(words.clone())));
+                assert_eq!(
+                    means(&line),
+                    LineMeaning::Control(Control::Wrong(words.clone()))
+                );
             }
             // It is a command that there is.
             for name in new.split(|c: char| c != '/' && !c.is_ascii_alphabetic()) {
-                assert!(!name.starts_with('/') || commands().contains(&name), "{name}");
+                assert!(
+                    !name.starts_with('/') || commands().contains(&name),
+                    "{name}"
+                );
             }
         }
     }

@@ -120,8 +120,13 @@ pub fn main() -> Exit {
     logging::start(cli.verbose, &redactor, state);
     crash::watch(&redactor, state);
     hide_memory();
-    let outcome = context(cli.profile.as_deref(), paths, redactor, notices::to_terminal())
-        .and_then(|context| dispatch(cli, &context));
+    let outcome = context(
+        cli.profile.as_deref(),
+        paths,
+        redactor,
+        notices::to_terminal(),
+    )
+    .and_then(|context| dispatch(cli, &context));
     match outcome {
         Ok(exit) => exit,
         Err(failure) => {

@@ -102,7 +102,13 @@ impl Renderer {
     /// Shows one event.
     pub(super) fn show(&mut self, event: &EventKind) {
         if !Self::leaves_open(event) {
-            let is_over = matches!(event, EventKind::CodeFinished { .. });
+            // Its files are told between its last output and its end.
+            let is_over = matches!(
+                event,
+                EventKind::PicturesSaved { .. }
+                    | EventKind::FilesChanged { .. }
+                    | EventKind::CodeFinished { .. }
+            );
             self.settle(is_over);
         }
         self.tell(event);

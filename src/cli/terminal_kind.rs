@@ -43,8 +43,18 @@ const KNOWN: [Known; 12] = {
     use Graphics::{Iterm2, Kitty, None};
     use Mark::{Program, Term, Variable, Version};
     [
-        (&[Term("xterm-kitty"), Variable("KITTY_WINDOW_ID")], Kitty, true, true),
-        (&[Term("xterm-ghostty"), Program("ghostty")], Kitty, true, true),
+        (
+            &[Term("xterm-kitty"), Variable("KITTY_WINDOW_ID")],
+            Kitty,
+            true,
+            true,
+        ),
+        (
+            &[Term("xterm-ghostty"), Program("ghostty")],
+            Kitty,
+            true,
+            true,
+        ),
         (&[Program("iTerm.app")], Iterm2, true, true),
         (&[Term("wezterm"), Program("WezTerm")], Iterm2, true, true),
         (&[Program("mintty")], Iterm2, false, false),
@@ -130,10 +140,19 @@ mod tests {
         let nothing = (Graphics::None, false, false, false);
         for (variables, expected) in [
             (&["TERM=xterm-kitty"][..], all(Graphics::Kitty)),
-            (&["TERM=xterm-256color", "KITTY_WINDOW_ID=1"], all(Graphics::Kitty)),
+            (
+                &["TERM=xterm-256color", "KITTY_WINDOW_ID=1"],
+                all(Graphics::Kitty),
+            ),
             (&["TERM=xterm-ghostty"], all(Graphics::Kitty)),
-            (&["TERM=xterm-256color", "TERM_PROGRAM=iTerm.app"], all(Graphics::Iterm2)),
-            (&["TERM=xterm-256color", "TERM_PROGRAM=WezTerm"], all(Graphics::Iterm2)),
+            (
+                &["TERM=xterm-256color", "TERM_PROGRAM=iTerm.app"],
+                all(Graphics::Iterm2),
+            ),
+            (
+                &["TERM=xterm-256color", "TERM_PROGRAM=WezTerm"],
+                all(Graphics::Iterm2),
+            ),
             (
                 &["TERM=xterm-256color", "TERM_PROGRAM=mintty"],
                 (Graphics::Iterm2, false, false, true),
@@ -146,7 +165,10 @@ mod tests {
             (&["TERM=xterm-256color", "KONSOLE_VERSION=230805"], links),
             (&["TERM=xterm-256color", "WT_SESSION=x"], links),
             (&["TERM=xterm-256color"], title),
-            (&["TERM=tmux-256color", "TERM_PROGRAM=WezTerm", "TMUX=x"], title),
+            (
+                &["TERM=tmux-256color", "TERM_PROGRAM=WezTerm", "TMUX=x"],
+                title,
+            ),
             (&["TERM=screen", "STY=x", "KITTY_WINDOW_ID=1"], title),
             (&["TERM=linux"], nothing),
             (&["TERM=vt220"], nothing),
@@ -154,7 +176,8 @@ mod tests {
         ] {
             let kind = TerminalKind::of(&|name| {
                 let mut all = variables.iter().filter_map(|it| it.split_once('='));
-                all.find(|(own, _)| *own == name).map(|(_, value)| value.to_owned())
+                all.find(|(own, _)| *own == name)
+                    .map(|(_, value)| value.to_owned())
             });
             let found = (kind.graphics, kind.links, kind.notifications, kind.title);
             assert_eq!(found, expected, "{variables:?}");

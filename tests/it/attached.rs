@@ -174,6 +174,6 @@ async fn an_attached_terminal_can_interrupt() {
     mock.stop().await;
     for screen in screens {
         assert_eq!((screen.code, screen.as_always), (0, true), "{}", screen.all);
-        assert!(!screen.all.contains("\u{1b}[Jnever"), "{}", screen.all);
+        assert!(!screen.all.contains("\u{1b}[0m\r\nnever"), "{}", screen.all);
     }
 }

@@ -29,7 +29,9 @@ async fn model(calls: &[&str]) -> Aimock {
         .enumerate()
         .map(|(turn, it)| json!({"match": {"turnIndex": turn}, "response": {"blocks": [call(it)]}}))
         .collect();
-    turns.push(json!({"match": {"turnIndex": calls.len()}, "response": {"content": "That was it."}}));
+    turns.push(
+        json!({"match": {"turnIndex": calls.len()}, "response": {"content": "That was it."}}),
+    );
     Aimock::start(&json!(turns)).await
 }
 
@@ -43,10 +45,12 @@ fn rules(screen: &Screen) -> Vec<String> {
 /// With `N s` in the place of seconds.
 fn timeless(line: &str) -> String {
     let title = line.trim_matches('─').trim();
-    let parts = title.split(" · ").map(|part| match part.strip_suffix(" s") {
-        Some(_) => "N s",
-        None => part,
-    });
+    let parts = title
+        .split(" · ")
+        .map(|part| match part.strip_suffix(" s") {
+            Some(_) => "N s",
+            None => part,
+        });
     parts.collect::<Vec<_>>().join(" · ")
 }
 
@@ -58,7 +62,16 @@ async fn code_and_outputs_say_their_language_in_a_chat_as_in_ask() {
         r#"{"code": "echo three", "language": "bash"}"#,
     ])
     .await;
-    let kernels = ["--model", "gpt-4o", "--approval", "never", "-k", "python3", "-k", "bash"];
+    let kernels = [
+        "--model",
+        "gpt-4o",
+        "--approval",
+        "never",
+        "-k",
+        "python3",
+        "-k",
+        "bash",
+    ];
     let expected = [
         "bash",
         "output 3 · bash · N s",
@@ -104,14 +117,16 @@ fn r_prints_as_wide_as_the_terminal() {
         let steps = json!([
             ["size", format!("24x{columns}")],
             ["wait", PROMPT],
-            ["type", "!1:30 + 100\r"],
-            ["wait", "130"],
+            ["type", "!1:20 + 100\r"],
+            ["wait", "120"],
             ["wait", PROMPT],
             ["type", "\u{4}"],
         ]);
         let screen = play_on(XTERM, &sponde, &["--model", "m", "-k", "r"], &steps);
         let shown = Drawn::of(&screen).lines();
-        let printed = shown.iter().filter(|line| line.trim_start().starts_with('['));
+        let printed = shown
+            .iter()
+            .filter(|line| line.trim_start().starts_with('['));
         assert_eq!(printed.count(), lines, "{shown:#?}");
         assert_eq!(rules(&screen), ["output 2 · R"]);
     }
@@ -121,11 +136,18 @@ fn r_prints_as_wide_as_the_terminal() {
 #[tokio::test(flavor = "multi_thread")]
 async fn recorded_cells_say_what_became_of_them() {
     let code = |code: &str| json!({ "code": code }).to_string();
-    let plot = "import matplotlib.pyplot as plt\nplt.figure(figsize=(1, 1)); plt.plot([1, 2]); plt.show()";
+    let plot =
+        "import matplotlib.pyplot as plt\nplt.figure(figsize=(1, 1)); plt.plot([1, 2]); plt.show()";
     let slow = "import time; time.sleep(1.2)\nopen('made.txt', 'w').write('1')";
-    let mock = model(&[&code("print('no' * 2)"), &code(plot), &code(slow), &code("while True: pass")]).await;
+    let mock = model(&[
+        &code("print('no' * 2)"),
+        &code(plot),
+        &code(slow),
+        &code("while True: pass"),
+    ])
+    .await;
     let sponde = Sponde::new().with_model(&mock);
-    sponde.configure("approval = \"always\"\ncell-timeout = 4\n");
+    sponde.configure("approval = \"always\"\n");
     let chat = ["--model", "gpt-4o", "--notebook", "out.ipynb"];
     let first = json!([
         ["size", "40x100"],
@@ -143,7 +165,10 @@ async fn recorded_cells_say_what_became_of_them() {
         ["type", "y"],
         ["wait", QUESTION],
         ["type", "y"],
-        ["wait", "That was it."],
+        ["wait", "running · 0 s"],
+        ["pause", "0.3"],
+        ["type", "\u{3}"],
+        ["wait", "interrupted"],
         ["wait", PROMPT],
         ["type", "%%misbehave echo own\r"],
         ["wait", "\nown"],
@@ -193,13 +218,22 @@ async fn recorded_cells_say_what_became_of_them() {
             "files: + made.txt (1 B)",
             "> %%misbehave echo own",
         ] {
-            assert!(lines.iter().any(|it| it == expected), "{expected}: {lines:#?}");
+            assert!(
+                lines.iter().any(|it| it == expected),
+                "{expected}: {lines:#?}"
+            );
         }
         let rules = rules(screen);
         for rule in ["output 5 · python", "output 6 · python · N s"] {
-            assert!(rules.iter().any(|it| it.starts_with(rule)), "{rule}: {rules:#?}");
+            assert!(
+                rules.iter().any(|it| it.starts_with(rule)),
+                "{rule}: {rules:#?}"
+            );
         }
-        assert!(lines.iter().any(|it| it.contains("KeyboardInterrupt")), "{lines:#?}");
+        assert!(
+            lines.iter().any(|it| it.contains("KeyboardInterrupt")),
+            "{lines:#?}"
+        );
         assert!(!screen.all.contains("cell 3: no output"), "{}", screen.all);
     }
 }

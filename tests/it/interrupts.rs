@@ -58,7 +58,7 @@ fn stop(
     screen
 }
 
-const NEXT: (&str, &str) = ("!print('next', 6 * 7)", "\u{1b}[Jnext 42\r\n");
+const NEXT: (&str, &str) = ("!print('next', 6 * 7)", "\u{1b}[0m\r\nnext 42\r\n");
 
 fn with_kernels() -> Sponde {
     let prefix = tools().join("kernels/python");
@@ -140,12 +140,12 @@ fn in_bash_and_r() {
         (
             "bash",
             "!sleep 600",
-            ("!echo next $((6 * 7))", "\u{1b}[Jnext 42\r\n"),
+            ("!echo next $((6 * 7))", "\u{1b}[0m\r\nnext 42\r\n"),
         ),
         (
             "r",
             "!Sys.sleep(600)",
-            ("!cat('next', 6 * 7, '\\n')", "\u{1b}[Jnext 42"),
+            ("!cat('next', 6 * 7, '\\n')", "\u{1b}[0m\r\nnext 42"),
         ),
     ] {
         let sponde = with_kernels();
@@ -193,7 +193,10 @@ fn code_that_does_not_listen_is_said_so() {
             ["pause", "0.3"],
             ["type", "\u{3}"],
             ["wait", "stopping · 0 s · Ctrl-C again restarts the kernel"],
-            ["wait", "not stopped yet: compiled code runs until it returns"],
+            [
+                "wait",
+                "not stopped yet: compiled code runs until it returns"
+            ],
             [
                 "wait",
                 "still running; Ctrl-C twice in a row restarts the kernel"
@@ -203,7 +206,7 @@ fn code_that_does_not_listen_is_said_so() {
             ["type", "\u{3}"],
             ["wait", PROMPT],
             ["type", "!print('next', 6 * 7)\r"],
-            ["wait", "\u{1b}[Jnext 42\r\n"],
+            ["wait", "\u{1b}[0m\r\nnext 42\r\n"],
             ["wait", PROMPT],
             ["type", "\u{4}"],
         ]),

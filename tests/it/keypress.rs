@@ -66,7 +66,7 @@ async fn a_key_is_an_answer() {
             ["type", "print one\r"],
             ["wait", QUESTION],
             ["type", "y"],
-            ["wait", "\u{1b}[Jone\r\n"],
+            ["wait", "\u{1b}[0m\r\none\r\n"],
             ["wait", "That was it."],
             ["wait", PROMPT],
             ["type", "\u{4}"],
@@ -74,7 +74,11 @@ async fn a_key_is_an_answer() {
     );
     let asked = asked(&mock).await;
     mock.stop().await;
-    assert!(!screen.all.contains("\u{1b}[Jtwo\r\n"), "{}", screen.all);
+    assert!(
+        !screen.all.contains("\u{1b}[0m\r\ntwo\r\n"),
+        "{}",
+        screen.all
+    );
     assert!(asked.contains("Explain this code first"), "{asked}");
     assert!(asked.contains("print one"), "{asked}");
 }
@@ -101,14 +105,14 @@ async fn words_are_no_keys() {
             ["wait", PROMPT],
             ["type", "!echo al"],
             ["type", "ive\r"],
-            ["wait", "\u{1b}[Jalive\r\n"],
+            ["wait", "\u{1b}[0m\r\nalive\r\n"],
             ["wait", PROMPT],
             ["type", "\u{4}"],
         ]),
     );
     let asked = asked(&mock).await;
     mock.stop().await;
-    for ran in ["\u{1b}[Jone\r\n", "\u{1b}[Jtwo\r\n"] {
+    for ran in ["\u{1b}[0m\r\none\r\n", "\u{1b}[0m\r\ntwo\r\n"] {
         assert!(!screen.all.contains(ran), "{}", screen.all);
     }
     assert!(asked.contains("yellow is better"), "{asked}");
@@ -133,7 +137,7 @@ async fn a_key_leaves_nothing_behind() {
             ["type", "y"],
             ["wait", "yes\r\n"],
             ["type", "es\r"],
-            ["wait", "\u{1b}[Jone\r\n"],
+            ["wait", "\u{1b}[0m\r\none\r\n"],
             ["wait", "That was it."],
             ["wait", PROMPT],
             ["type", "\u{4}"],

@@ -115,7 +115,13 @@ fn any_output_opens_by_the_number_in_its_header() {
         .collect();
     assert_eq!(
         files,
-        ["plot-1.png", "cell-3.html", "page-2.html", "cell-5.html", "cell-6.html"]
+        [
+            "plot-1.png",
+            "cell-3.html",
+            "plot-2.html",
+            "cell-5.html",
+            "cell-6.html"
+        ]
     );
     for (name, words, many) in [
         ("cell-3.html", "<td>Oslo</td>", 1),

@@ -23,7 +23,11 @@ fn a_program_that_is_too_large_is_not_released() {
     let sponde = Sponde::new();
     let program = sponde.path("sponde");
     let built = sponde.command(&[]).get_program().to_owned();
-    let stripped = Command::new("strip").arg("-o").arg(&program).arg(&built).status();
+    let stripped = Command::new("strip")
+        .arg("-o")
+        .arg(&program)
+        .arg(&built)
+        .status();
     assert!(stripped.unwrap().success());
     let bytes = std::fs::metadata(&program).unwrap().len();
     let failed = |output: &Output| {
@@ -37,7 +41,10 @@ fn a_program_that_is_too_large_is_not_released() {
     // Everything else is checked by then.
     let large = release(&sponde, &program, ["1000000000", "1000"]);
     let words = failed(&large);
-    assert!(words.ends_with(" bytes, and is to have less than 1000"), "{words}");
+    assert!(
+        words.ends_with(" bytes, and is to have less than 1000"),
+        "{words}"
+    );
     assert!(words.contains(".tar.gz has "), "{words}");
     let told = String::from_utf8_lossy(&large.stdout);
     let begin = format!("program: {bytes} bytes unpacked (less than 1000000000), needs glibc 2.");

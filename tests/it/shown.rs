@@ -319,7 +319,8 @@ async fn printed_tables_are_as_wide_as_the_terminal() {
 /// A frame as a result is a table as wide as the terminal, which names the columns that have no room.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wide_result_fits_the_terminal() {
-    let code = "import pandas as pd\npd.DataFrame({f'column_{n}': [n * 1000, n] for n in range(14)})";
+    let code =
+        "import pandas as pd\npd.DataFrame({f'column_{n}': [n * 1000, n] for n in range(14)})";
     let names = |range: std::ops::Range<usize>| {
         let names: Vec<String> = range.map(|n| format!("column_{n}")).collect();
         names
@@ -331,9 +332,16 @@ async fn a_wide_result_fits_the_terminal() {
         let screen = tokio::task::block_in_place(|| play_on(XTERM, &sponde, &ASK, &steps));
         mock.stop().await;
         assert_eq!(screen.code, 0, "{}", screen.all);
-        let drawn = Drawn::of(&screen).lines();
+        let drawn: Vec<String> = Drawn::of(&screen)
+            .rows()
+            .into_iter()
+            .map(|row| row.text)
+            .collect();
         let shown = output(&drawn);
-        assert!(shown.iter().all(|line| line.chars().count() <= columns), "{shown:#?}");
+        assert!(
+            shown.iter().all(|line| line.chars().count() <= columns),
+            "{shown:#?}"
+        );
         let head: Vec<&str> = shown[0].split_whitespace().collect();
         assert_eq!(head, names(0..head.len()), "{shown:#?}");
         let rest = names(head.len()..14);
@@ -342,9 +350,15 @@ async fn a_wide_result_fits_the_terminal() {
         } else {
             let more = format!("and {} more columns: {}", rest.len(), rest.join(", "));
             let told = shown[3..].join(" ");
-            assert!(told.starts_with(more.get(..50).unwrap()), "{more}: {shown:#?}");
+            assert!(
+                told.starts_with(more.get(..50).unwrap()),
+                "{more}: {shown:#?}"
+            );
         }
-        assert!(shown[1].starts_with('0') && shown[2].starts_with('1'), "{shown:#?}");
+        assert!(
+            shown[1].starts_with('0') && shown[2].starts_with('1'),
+            "{shown:#?}"
+        );
     }
 }
 
@@ -355,5 +369,8 @@ async fn formulas_are_shown_as_text() {
                 display({'text/latex': '$a_1$', 'text/plain': 'a1'}, raw=True)";
     let screen = on_terminal(XTERM, code, &[]).await;
     let rows = rows(&screen.all);
-    assert_eq!(output(&rows), ["$E = mc^2$", "$\\displaystyle \\frac{1}{2}$", "a1"]);
+    assert_eq!(
+        output(&rows),
+        ["$E = mc^2$", "$\\displaystyle \\frac{1}{2}$", "a1"]
+    );
 }

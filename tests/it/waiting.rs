@@ -47,14 +47,22 @@ async fn a_line_that_stops_says_how_long_and_what_stops_it() {
         // Nothing of it stays, and what it stood below is whole.
         let stays = |line: &&String| line.contains(|c| FRAMES.contains(c));
         assert_eq!(lines.iter().find(stays), None, "{lines:#?}");
-        let begin = lines.iter().position(|it| it.starts_with("The rain")).unwrap();
+        let begin = lines
+            .iter()
+            .position(|it| it.starts_with("The rain"))
+            .unwrap();
         let said: Vec<&str> = lines[begin..]
             .iter()
-            .take_while(|line| !line.is_empty())
+            .take_while(|line| !line.starts_with("── "))
             .map(String::as_str)
             .collect();
         assert_eq!(said.join(" "), words, "{lines:#?}");
-        for line in ["total = 40 + 2", "print('it is', total)", "it is 42", "Done."] {
+        for line in [
+            "total = 40 + 2",
+            "print('it is', total)",
+            "it is 42",
+            "Done.",
+        ] {
             assert!(lines.iter().any(|it| it == line), "{line}: {lines:#?}");
         }
     }
@@ -65,7 +73,7 @@ async fn a_line_that_stops_says_how_long_and_what_stops_it() {
 #[test]
 fn nothing_that_stays_is_erased() {
     let sponde = Sponde::new().with("OPENAI_BASE_URL", NOBODY);
-    let code = "!import time; print('first')\\\rfor n in range(12): print('\\rstep', n, end=''); time.sleep(.15)";
+    let code = "!import time; print('first'); [(print('\\rstep', n, end=''), time.sleep(.15)) for n in range(12)] and None";
     let screen = play_on(
         XTERM,
         &sponde,
@@ -73,23 +81,38 @@ fn nothing_that_stays_is_erased() {
         &json!([
             ["size", "24x80"],
             ["wait", PROMPT],
-            ["type", format!("{code}\r\r")],
+            ["type", format!("{code}\r")],
             ["wait", "step 11"],
             ["wait", PROMPT],
             ["type", "\u{4}"],
         ]),
     );
     assert_eq!((screen.code, screen.as_always), (0, true), "{}", screen.all);
-    let (_, running) = screen.all.split_once("⠋ running").unwrap();
-    let (running, _) = running.rsplit_once("step 11").unwrap();
-    let drawn = running.matches("first").count();
-    assert!(drawn > 3, "{running:?}");
-    // Between two drawings the end of the screen is erased below them, and the lines are written over.
-    for piece in running.split("first").skip(1) {
-        let (before, _) = piece.split_once("\u{1b}[J").unwrap_or((piece, ""));
-        assert!(before.contains("step"), "{piece:?}");
+    let (_, drawn) = screen
+        .all
+        .split_once("─\u{1b}[0m\u{1b}[K\r\nfirst")
+        .unwrap();
+    let (drawn, _) = drawn.rsplit_once("step 11").unwrap();
+    assert!(drawn.matches("first").count() > 3, "{drawn:?}");
+    // Up, and over what is there; what was below is erased when all of it is written.
+    for piece in drawn
+        .split("\u{1b}[2A")
+        .chain(drawn.split("\u{1b}[3A"))
+        .skip(1)
+    {
+        let erases = piece.find("\u{1b}[J").unwrap_or(piece.len());
+        let written = piece.find("first").unwrap_or(0);
+        assert!(written < erases, "{piece:?} in {drawn:?}");
     }
-    for erased in ["\u{1b}[J\u{1b}[J", "\u{1b}[J\r⠙ running", "\u{1b}[K\r⠙ running"] {
-        assert!(!running.contains(erased), "{erased:?} in {running:?}");
+    for frame in FRAMES.chars() {
+        for erased in [
+            "\u{1b}[J",
+            "\u{1b}[J\u{1b}[2m",
+            "\u{1b}[K\r",
+            "\u{1b}[K\r\u{1b}[2m",
+        ] {
+            let flickers = format!("\r{erased}{frame}");
+            assert!(!drawn.contains(&flickers), "{flickers:?} in {drawn:?}");
+        }
     }
 }

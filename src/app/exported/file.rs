@@ -68,7 +68,11 @@ pub fn cell_page(
     let mut notebook = notebook::parse(&bytes, &shown, &context.notify)?;
     notebook.cells.retain(|cell| cell.id == id);
     let beside = from.parent().unwrap_or(Path::new(""));
-    let page = || export::html(&notebook, name, Options::default(), &|path| picture(beside, path));
+    let page = || {
+        export::html(&notebook, name, Options::default(), &|path| {
+            picture(beside, path)
+        })
+    };
     Ok((!notebook.cells.is_empty()).then(page))
 }
 

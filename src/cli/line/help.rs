@@ -70,6 +70,9 @@ mod tests {
         }
         let names = commands();
         assert_eq!(names.len(), 29, "{names:?}");
-        assert!(names.contains(&"/export") && !names.contains(&"/sandbox/md"), "{names:?}");
+        assert!(
+            names.contains(&"/export") && !names.contains(&"/sandbox/md"),
+            "{names:?}"
+        );
     }
 }

@@ -151,7 +151,11 @@ fn commands(before: &str) -> Vec<Pair> {
         display: name.to_owned(),
         replacement: format!("{name} "),
     };
-    known_commands().into_iter().filter(is_one).map(pair).collect()
+    known_commands()
+        .into_iter()
+        .filter(is_one)
+        .map(pair)
+        .collect()
 }
 
 /// In code only what is quoted can be a file.

@@ -125,7 +125,10 @@ impl Renderer {
         let number = place.map_or_else(String::new, |place| format!(" {}", place.number));
         let time = self.ran_for().filter(|_| is_over);
         let mut title = format!("output{number}");
-        for more in [Some(language).filter(|it| !it.is_empty()), time].into_iter().flatten() {
+        for more in [Some(language).filter(|it| !it.is_empty()), time]
+            .into_iter()
+            .flatten()
+        {
             title.push_str(" · ");
             title.push_str(&more);
         }
@@ -135,7 +138,9 @@ impl Renderer {
     /// How long the cell has run, if that is worth a word.
     fn ran_for(&self) -> Option<String> {
         let running = &self.cells.running;
-        let passed = running.took.or(running.begun.map(|begun| begun.elapsed()))?;
+        let passed = running
+            .took
+            .or(running.begun.map(|begun| begun.elapsed()))?;
         let is_told = passed >= Duration::from_secs(1) && self.can.is_terminal;
         is_told.then(|| human::seconds(passed))
     }
@@ -182,19 +187,22 @@ impl Renderer {
 
     /// No more will come of the output that is being shown: prints it for good. `is_over` if the cell has ended.
     pub(super) fn settle(&mut self, is_over: bool) {
+        if let Some(open) = self.cells.open.take() {
+            let rows = open.output.rows(HEAD, TAIL);
+            let rows = rows.get(open.printed..).unwrap_or_default();
+            self.print_rows(&open.id, rows, is_over);
+        }
         self.erase();
         self.cells.live.drawn.clear();
-        let Some(open) = self.cells.open.take() else {
-            return;
-        };
-        let rows = open.output.rows(HEAD, TAIL);
-        let rows = rows.get(open.printed..).unwrap_or_default();
-        self.print_rows(&open.id, rows, is_over);
     }
 
     /// When output that is held back is to be printed with [`Renderer::print_settled`].
     pub(super) fn settles_at(&self) -> Option<Instant> {
-        let open = self.cells.open.as_ref().filter(|_| !self.can.moves_cursor)?;
+        let open = self
+            .cells
+            .open
+            .as_ref()
+            .filter(|_| !self.can.moves_cursor)?;
         (open.output.settled() > open.printed).then_some(open.begun + SETTLED_AFTER)
     }
 
@@ -221,31 +229,45 @@ impl Renderer {
         self.cells.open = Some(open);
     }
 
+    /// Prints rows for good. What was drawn of them is written over, and not erased first.
     fn print_rows(&mut self, cell: &str, rows: &[Row<'_>], is_over: bool) {
         if rows.is_empty() {
             return;
         }
+        let was_drawn = self.cells.live.is_shown;
+        if !was_drawn {
+            self.end_line();
+        }
+        let mut text = Settled::new(was_drawn);
         let section = Section::Output(cell.to_owned());
-        self.cells.running.is_time_told |= is_over && self.section != section;
-        let title = self.output_title(is_over);
-        self.open(section, &title);
+        if self.section != section {
+            self.cells.running.is_time_told |= is_over;
+            text.line(&rule(&self.output_title(is_over), self.can.colours));
+            self.section = section;
+        }
         for row in rows {
             match row {
-                Row::Line(line) => self.err(&format!("{line}\n")),
-                Row::Picture(picture) => {
-                    let drawn = drawn(picture, self.can.protocol).to_owned();
-                    self.err(&drawn);
-                }
+                Row::Line(line) => text.line(line),
+                Row::Picture(picture) => text.picture(drawn(picture, self.can.protocol)),
                 Row::Hidden(lines) => {
                     let place = match self.number().filter(|_| self.chat) {
                         Some(number) => format!("/show {number} shows them"),
                         None => "in the notebook".to_owned(),
                     };
-                    let words = format!("… {lines} more lines, {place}\n");
-                    let words = paint(DIM, &words, self.can.colours);
-                    self.err(&words);
+                    let words = format!("… {lines} more lines, {place}");
+                    text.line(&paint(DIM, &words, self.can.colours));
                 }
             }
+        }
+        if was_drawn {
+            let up = self.go_up();
+            self.cells.live.is_shown = false;
+            self.busy.shown = Shown::Nowhere;
+            write_now(&(up + &text.finish()));
+            self.cursor = Cursor::default();
+            self.busy.printed();
+        } else {
+            self.err(&text.finish());
         }
     }
 
@@ -281,7 +303,6 @@ impl Renderer {
             text.push_str(line);
             text.push_str("\u{1b}[K\n");
         }
-        text.push_str("\u{1b}[J");
         self.cursor = Cursor::default();
         let status = self.status_line();
         self.busy.shown = match status {
@@ -289,6 +310,7 @@ impl Renderer {
             None => Shown::Nowhere,
         };
         text.push_str(&status.unwrap_or_default());
+        text.push_str("\u{1b}[J");
         write_now(&text);
         self.cells.live.is_shown = true;
         self.cells.live.columns = columns();
@@ -354,6 +376,43 @@ impl Renderer {
             lines.insert(0, words);
         }
         lines
+    }
+}
+
+/// Rows that are printed for good, perhaps over others.
+struct Settled {
+    text: String,
+    /// Below the rows so far stands what they are written over.
+    writes_over: bool,
+}
+
+impl Settled {
+    fn new(writes_over: bool) -> Self {
+        Self {
+            text: String::new(),
+            writes_over,
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text
+            .push_str(if self.writes_over { "\u{1b}[K\n" } else { "\n" });
+    }
+
+    /// Several rows, behind whose ends nothing is known to be.
+    fn picture(&mut self, drawn: &str) {
+        if std::mem::take(&mut self.writes_over) {
+            self.text.push_str("\u{1b}[J");
+        }
+        self.text.push_str(drawn);
+    }
+
+    fn finish(mut self) -> String {
+        if self.writes_over {
+            self.text.push_str("\u{1b}[J");
+        }
+        self.text
     }
 }
 

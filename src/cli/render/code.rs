@@ -178,7 +178,9 @@ impl Renderer {
     /// It is this cell's turn.
     fn code_due(&mut self, cell: &str) {
         let of = self.cells.reply.proposals.len();
-        let Some(at) = self.cells.reply.at(cell) else { return };
+        let Some(at) = self.cells.reply.at(cell) else {
+            return;
+        };
         let Some(proposal) = self.cells.reply.proposals.get_mut(at) else {
             return;
         };
@@ -199,5 +201,4 @@ impl Renderer {
         let code = tinted(source, language, self.can.colours);
         self.err(&code);
     }
-
 }

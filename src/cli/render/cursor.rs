@@ -85,7 +85,11 @@ mod tests {
             for piece in text.split_inclusive(' ') {
                 cursor.after(piece, 10);
             }
-            assert_eq!((cursor.column, cursor.can_return()), (column, can_return), "{text:?}");
+            assert_eq!(
+                (cursor.column, cursor.can_return()),
+                (column, can_return),
+                "{text:?}"
+            );
         }
     }
 }

@@ -151,7 +151,10 @@ async fn a_block_cut_at_the_limit_stays_broken() {
     let (told, _) = ask(prompt(vec![user("q")]), reply).await;
     assert_eq!(
         (told.2, told.3),
-        (vec![call(r#"{"code": "x = 1\ny"#)], StopReason::Length)
+        (
+            vec![call(r#"{"language": "python", "code": "x = 1\ny"#)],
+            StopReason::Length
+        )
     );
 }
 
