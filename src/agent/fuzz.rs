@@ -1,12 +1,12 @@
-//! Arguments of a model's call, for the fuzzer: the code that is shown while it is written is the beginning of what runs.
+//! Fuzzes a call's arguments: the code shown while it streams is the beginning of the code that runs.
 
 use super::tools::{RUN_CODE, parse, partial};
 
-/// The bytes are arguments.
+/// The bytes are the arguments.
 pub(crate) fn arguments(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let whole = parse(RUN_CODE, &text, &[]);
-    // What is shown is quadratic to check.
+    // Checking every prefix takes quadratic time.
     let ends = (0..=text.len()).filter(|&end| text.is_char_boundary(end));
     let step = 1 + text.len() / 256;
     let mut seen = String::new();

@@ -1,6 +1,6 @@
-//! The cells of a session by their numbers, for a person who asks for one of them, and the files that they have changed.
+//! A session's cells by number, and the files that they changed.
 //!
-//! A cell's number is its place in the session, from 1: `sponde sessions show` and `sponde fork --at` mean the same.
+//! A cell's number is its position in the session, from 1, in `sponde sessions show` and `sponde fork --at` alike.
 
 use std::collections::BTreeMap;
 
@@ -56,10 +56,10 @@ impl CellPlace {
     }
 }
 
-/// The cell of that number; without one, the latest that is code.
+/// The cell with this number; without a number, the latest code cell.
 ///
 /// # Errors
-/// No cell has that number, in words.
+/// A message if no cell has that number.
 pub fn cell(transcript: &Transcript, number: Option<usize>) -> Result<NumberedCell, String> {
     let cells = transcript.cells();
     let is_code = |cell: &Cell| matches!(cell.kind, CellKind::Code(_));
@@ -99,7 +99,7 @@ pub fn cell(transcript: &Transcript, number: Option<usize>) -> Result<NumberedCe
     })
 }
 
-/// An output as text, with its line end.
+/// An output as text, ending in a newline.
 fn text_of(output: &Output) -> String {
     let mut text = match output {
         Output::Stream { text, .. } => return text.clone(),
@@ -148,7 +148,7 @@ pub enum ChangeKind {
     Deleted,
 }
 
-/// What the session has done to the files of its workspace, as far as it is known, by name.
+/// Known changes of the session to its workspace files, sorted by name.
 pub fn changed_files(transcript: &Transcript) -> Vec<FileChange> {
     let mut all: BTreeMap<&str, (ChangeKind, Option<&ChangedFile>)> = BTreeMap::new();
     let codes = transcript.cells().iter().filter_map(Cell::code);
@@ -163,7 +163,7 @@ pub fn changed_files(transcript: &Transcript) -> Vec<FileChange> {
             all.get(path).is_some_and(|(found, _)| *found == change)
         };
         for file in created {
-            // What was deleted and made anew is another one.
+            // A file that was deleted and created again counts as changed.
             let change = if is(&all, &file.path, ChangeKind::Deleted) {
                 ChangeKind::Changed
             } else {

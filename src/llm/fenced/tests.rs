@@ -70,7 +70,7 @@ fn streamed(text: &str, reason: StopReason) -> Vec<Step> {
         .collect()
 }
 
-/// Words, reasoning, calls as name and arguments, how it ended.
+/// Text, reasoning, calls as name and arguments, stop reason, usage.
 type Told = (String, String, Vec<(String, String)>, StopReason, Usage);
 
 async fn ask(prompt: Prompt, steps: Vec<Step>) -> (Told, Prompt) {
@@ -176,7 +176,7 @@ async fn a_made_up_output_ends_the_request() {
         "```python\nprint(1)\n```\nOutput:\n1\n\nIt is 1.",
         StopReason::Done,
     );
-    // Anyone who waits for more waits for ever.
+    // The script hangs here, so reading further would never return.
     let at = steps.len() - 1;
     steps.insert(at, Step::Hang);
     let (told, _) = ask(prompt(vec![user("q")]), steps).await;
