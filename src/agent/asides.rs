@@ -21,7 +21,7 @@ use super::stream::SessionHandle;
 use super::{listing, reading};
 use crate::jupyter::mime::MimeBundle;
 use crate::kernel::{FramePart, FramePiece, FrameRequest, Kernel, KernelState};
-use crate::session::numbered;
+use crate::session::numbered::{self, CellPlace};
 use crate::task;
 
 /// Time limit for an answer; the kernel finishes what it began.
@@ -89,9 +89,9 @@ impl Asides {
                 QueryAnswer::Cell(cell)
             }
             Query::Position { cell } => {
-                let found = self.handle.look(move |all| numbered::number_of(all, &cell));
+                let found = self.handle.look(move |all| CellPlace::of(all, &cell));
                 QueryAnswer::Position {
-                    number: found.await?,
+                    place: found.await?,
                 }
             }
             Query::ChangedFiles => QueryAnswer::ChangedFiles {

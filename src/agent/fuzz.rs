@@ -1,6 +1,6 @@
 //! Fuzzes a call's arguments: the code shown while it streams is the beginning of the code that runs.
 
-use super::tools::{RUN_CODE, parse, partial_code};
+use super::tools::{RUN_CODE, parse, partial};
 
 /// The bytes are the arguments.
 pub(crate) fn arguments(data: &[u8]) {
@@ -11,7 +11,7 @@ pub(crate) fn arguments(data: &[u8]) {
     let step = 1 + text.len() / 256;
     let mut seen = String::new();
     for end in ends.step_by(step).chain([text.len()]) {
-        let partial = partial_code(text.get(..end).unwrap_or_default());
+        let partial = partial(text.get(..end).unwrap_or_default()).code;
         assert!(partial.len() <= end);
         assert!(partial.starts_with(&seen), "{seen:?}, then {partial:?}");
         seen = partial;

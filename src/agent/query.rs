@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::jupyter::mime::MimeBundle;
 use crate::kernel::{Completeness, Completions, Variable};
-use crate::session::numbered::{FileChange, NumberedCell};
+use crate::session::numbered::{CellPlace, FileChange, NumberedCell};
 pub use error::{QueryError, QueryReason};
 pub use status::{ContextUse, SessionStatus};
 
@@ -165,8 +165,8 @@ pub enum QueryAnswer {
     Cell(NumberedCell),
     /// To [`Query::Position`].
     Position {
-        /// From 1; null if there is no such cell.
-        number: Option<usize>,
+        /// Null if there is no such cell.
+        place: Option<CellPlace>,
     },
     /// To [`Query::ChangedFiles`].
     ChangedFiles {

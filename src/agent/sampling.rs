@@ -64,7 +64,12 @@ pub(super) enum Progress {
     /// More reasoning.
     Reasoning(String),
     /// More code for the call's future cell.
-    Code { cell: String, text: String },
+    Code {
+        cell: String,
+        text: String,
+        /// The language, as the model names it, where it has by now.
+        language: Option<String>,
+    },
     /// Data that the provider needs back.
     Native(Native),
     /// Nothing to show.
@@ -114,7 +119,7 @@ impl Sampling {
             Delta::CallArguments { index, fragment } => {
                 let call = self.call(index, new_id);
                 call.arguments.push_str(&fragment);
-                let code = tools::partial_code(&call.arguments);
+                let tools::Partial { code, language } = tools::partial(&call.arguments);
                 match code.strip_prefix(&call.shown) {
                     Some(new) if !new.is_empty() => {
                         let text = new.to_owned();
@@ -122,6 +127,7 @@ impl Sampling {
                         Progress::Code {
                             cell: call.cell.clone(),
                             text,
+                            language,
                         }
                     }
                     _ => Progress::Nothing,

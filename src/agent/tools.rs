@@ -68,7 +68,7 @@ pub fn run_code(kernels: &[KernelOffer], sql: SqlOffer) -> ToolSpec {
         "Run a cell of {main} in the persistent Jupyter kernel. Returns what it prints, the last expression's value and \
          plots, which the user sees too."
     );
-    let mut properties = json!({ "code": { "type": "string" } });
+    let mut properties = json!({});
     if languages.len() > 1 {
         let _ = write!(
             description,
@@ -86,6 +86,8 @@ pub fn run_code(kernels: &[KernelOffer], sql: SqlOffer) -> ToolSpec {
             "description": format!("{main} if left out"),
         });
     }
+    // Models write arguments in this order: with the language first, code is shown under its own name from its first line.
+    properties["code"] = json!({ "type": "string" });
     ToolSpec {
         name: RUN_CODE.to_owned(),
         description,
@@ -173,13 +175,26 @@ fn other_language(kernels: &[KernelOffer], index: usize) -> Option<String> {
     other.map(|offer| offer.language.clone())
 }
 
-/// The code in incomplete arguments, as far as it is certain: a prefix of what [`parse`] will return, if it succeeds.
-pub fn partial_code(arguments: &str) -> String {
-    code_value(arguments).map(unescaped).unwrap_or_default()
+/// A call that is still being written, as far as it is certain.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Partial {
+    /// The beginning of the code that [`parse`] will find, if it finds any.
+    pub code: String,
+    /// The language, as the model names it, where that stands before the code.
+    pub language: Option<String>,
 }
 
-/// The text after the opening quote of the value of `code`. Only the call's own field counts, not a nested one.
-fn code_value(arguments: &str) -> Option<&str> {
+/// Reads the beginning of a call's arguments.
+pub fn partial(arguments: &str) -> Partial {
+    let mut language = None;
+    let code = code_value(arguments, &mut language).map(unescaped);
+    let code = code.unwrap_or_default();
+    Partial { code, language }
+}
+
+/// What follows the quote that begins the value of `code`, and the `language` before it. Only the call's own fields are meant,
+/// not those inside of another.
+fn code_value<'a>(arguments: &'a str, language: &mut Option<String>) -> Option<&'a str> {
     let mut rest = arguments.trim_start().strip_prefix('{')?;
     loop {
         let (key, after) = next_value::<String>(rest)?;
@@ -187,7 +202,13 @@ fn code_value(arguments: &str) -> Option<&str> {
         if key == "code" {
             return value.trim_start().strip_prefix('"');
         }
-        let (IgnoredAny, after) = next_value(value)?;
+        let after = if key == "language" {
+            let (named, after) = next_value(value)?;
+            *language = named;
+            after
+        } else {
+            next_value::<IgnoredAny>(value)?.1
+        };
         rest = after.trim_start().strip_prefix(',')?;
     }
 }
@@ -361,7 +382,7 @@ mod tests {
         let code = "a = \"é\"\nprint(\u{1f600})";
         let mut seen = String::new();
         for end in (0..=whole.len()).filter(|&end| whole.is_char_boundary(end)) {
-            let partial = partial_code(&whole[..end]);
+            let partial = partial(&whole[..end]).code;
             assert!(code.starts_with(&partial), "{partial:?}");
             assert!(partial.len() >= seen.len(), "{partial:?} after {seen:?}");
             seen = partial;
@@ -379,7 +400,25 @@ mod tests {
             (r#"{"code": "yes\ud83d no, for this is no character"#, "yes"),
             (r#"{"code": 7, "code": "no"}"#, ""),
         ] {
-            assert_eq!(partial_code(arguments), code, "{arguments}");
+            assert_eq!(partial(arguments).code, code, "{arguments}");
+        }
+    }
+
+    #[test]
+    fn the_language_is_known_where_it_stands_before_the_code() {
+        for (arguments, language) in [
+            (r#"{"language": "R", "code": "x"#, Some("R")),
+            (r#"{"language": "R"#, None),
+            (r#"{"code": "x", "language": "R"}"#, None),
+            (r#"{"a": {"language": "R"}, "code": "x"#, None),
+            (r#"{"language": null, "code": "x"#, None),
+            (r#"{"language": 7, "code": "x"#, None),
+        ] {
+            assert_eq!(
+                partial(arguments).language.as_deref(),
+                language,
+                "{arguments}"
+            );
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::agent::StdinPolicy;
 use crate::agent::approval::Approval;
 use crate::agent::install::InstallPolicy;
 use crate::app::{Lifetime, ModelAt, SessionSettings};
+use crate::cli::completers;
 use crate::error::Failure;
 use crate::llm::mode::CodeMode;
 
@@ -154,7 +155,7 @@ pub enum Command {
 pub struct SessionArgs {
     /// The model, as provider/name (openai/gpt-5.2, anthropic/claude-sonnet-5, ollama/qwen3, local/qwen2.5-coder-1.5b)
     /// or a bare name at OPENAI_BASE_URL.
-    #[arg(short, long, env = "SPONDE_MODEL", value_name = "MODEL")]
+    #[arg(short, long, env = "SPONDE_MODEL", value_name = "MODEL", add = completers::models())]
     pub model: Option<String>,
     /// How the model asks to run code [default: what suits the model] (docs/modes.md).
     #[arg(long, env = "SPONDE_CODE_MODE", value_name = "MODE")]
@@ -162,7 +163,7 @@ pub struct SessionArgs {
     /// The kernel: a name from `sponde kernels`, or the path of a virtual environment or interpreter. The first is
     /// the main one; repeat it for other languages. Without it, python3 is the main kernel and each other installed
     /// language is available.
-    #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL")]
+    #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL", add = completers::kernels())]
     pub kernel: Vec<String>,
     /// Who answers when code asks for input [default: `ask` at a terminal, else `refuse`]. A model answers at most 5
     /// questions of a cell, and never a password prompt.
@@ -335,7 +336,7 @@ pub struct GatewayArgs {
 #[derive(Debug, Args)]
 pub struct ProxyArgs {
     /// The real kernel: a name from `sponde kernels`, or the path of a virtual environment or interpreter.
-    #[arg(short, long, value_name = "KERNEL", default_value = "python3")]
+    #[arg(short, long, value_name = "KERNEL", default_value = "python3", add = completers::kernels())]
     pub kernel: String,
     /// Where the real kernel is, if not here.
     #[command(flatten)]

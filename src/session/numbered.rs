@@ -15,6 +15,8 @@ use crate::jupyter::nbformat::Output;
 /// One cell, whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NumberedCell {
+    /// Its id, which its notebook has too.
+    pub id: String,
     /// Its place in the session, from 1.
     pub number: usize,
     /// Its language; missing of words.
@@ -27,11 +29,31 @@ pub struct NumberedCell {
     pub source: String,
     /// What came out, as text; control sequences are still in it.
     pub output: String,
+    /// The files of its pictures, charts and HTML, relative to the notebook.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pictures: Vec<String>,
 }
 
-/// The number of the cell with this id.
-pub fn number_of(transcript: &Transcript, id: &str) -> Option<usize> {
-    transcript.position(id).map(|at| at + 1)
+/// Where a cell stands in its session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CellPlace {
+    /// From 1.
+    pub number: usize,
+    /// Its language, where that is not the main kernel's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
+}
+
+impl CellPlace {
+    /// That of the cell `id`.
+    pub fn of(transcript: &Transcript, id: &str) -> Option<Self> {
+        let at = transcript.position(id)?;
+        let code = transcript.cells().get(at)?.code();
+        Some(Self {
+            number: at + 1,
+            language: code.and_then(|code| code.language.clone()),
+        })
+    }
 }
 
 /// The cell with this number; without a number, the latest code cell.
@@ -54,21 +76,26 @@ pub fn cell(transcript: &Transcript, number: Option<usize>) -> Result<NumberedCe
     };
     let CellKind::Code(code) = &cell.kind else {
         return Ok(NumberedCell {
+            id: cell.id.clone(),
             number,
             language: None,
             status: None,
             source: cell.source.clone(),
             output: String::new(),
+            pictures: Vec::new(),
         });
     };
     let main = || transcript.kernel().map(|kernel| kernel.language.clone());
     let outputs = code.outputs.to_notebook();
+    let pictures = code.pictures.iter().flatten();
     Ok(NumberedCell {
+        id: cell.id.clone(),
         number,
         language: code.language.clone().or_else(main),
         status: Some(CellStatus::from(&code.status)),
         source: cell.source.clone(),
         output: outputs.iter().map(text_of).collect(),
+        pictures: pictures.map(|it| it.beside_notebook.clone()).collect(),
     })
 }
 
@@ -208,7 +235,11 @@ mod tests {
             let cell = "b".to_owned();
             transcript.apply(Edit::Emit { cell, output }).unwrap();
         }
-        assert_eq!(number_of(&transcript, "b"), Some(3));
+        let place = CellPlace {
+            number: 3,
+            language: Some("bash".to_owned()),
+        };
+        assert_eq!(CellPlace::of(&transcript, "b"), Some(place));
         let shown = cell(&transcript, Some(3)).unwrap();
         assert_eq!(
             (shown.source.as_str(), shown.language.as_deref()),

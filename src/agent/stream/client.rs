@@ -13,6 +13,7 @@ use crate::agent::asides::Asides;
 use crate::agent::event::Command;
 use crate::agent::frame_file;
 use crate::agent::query::{Query, QueryAnswer, QueryError, QueryReason, Rows};
+use crate::session::numbered::CellPlace;
 
 /// Time limit for a query to another process: longer than that process waits for its kernels.
 const ANSWER_WITHIN: Duration = Duration::from_secs(70);
@@ -171,13 +172,13 @@ impl Client {
         })
     }
 
-    /// The cell's number in the session, from 1; `None` if unknown.
-    pub async fn number_of(&mut self, cell: &str) -> Option<usize> {
+    /// The place of a cell in the session; `None` where that is not known.
+    pub async fn place_of(&mut self, cell: &str) -> Option<CellPlace> {
         let query = Query::Position {
             cell: cell.to_owned(),
         };
         match self.ask(query).await {
-            Ok(QueryAnswer::Position { number }) => number,
+            Ok(QueryAnswer::Position { place }) => place,
             Ok(_) | Err(_) => None,
         }
     }

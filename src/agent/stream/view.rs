@@ -10,6 +10,7 @@ use crate::agent::query::{Query, QueryAnswer, QueryError};
 use crate::agent::stream::snapshot::TurnPhase;
 use crate::session::CellStatus;
 use crate::session::limits::OutputFolderPath;
+use crate::session::numbered::CellPlace;
 use crate::session::sql;
 use crate::session::transcript::Author;
 use crate::session::{CodeStatus, Edit, Transcript};
@@ -125,9 +126,9 @@ impl View {
         }
     }
 
-    /// The cell's number in the session, from 1, if known.
-    pub async fn number_of(&mut self, cell: &str) -> Option<usize> {
-        self.client.number_of(cell).await
+    /// The place of a cell in the session, where that is known.
+    pub async fn place_of(&mut self, cell: &str) -> Option<CellPlace> {
+        self.client.place_of(cell).await
     }
 
     /// Sends a query to the session; items that arrive in the meantime are received later.

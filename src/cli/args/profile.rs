@@ -14,6 +14,6 @@ pub struct ProfileArgs {
     #[arg(short, long, value_name = "OUT.ipynb")]
     pub output: Option<PathBuf>,
     /// The kernel [default: python3].
-    #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL")]
+    #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL", add = crate::cli::completers::kernels())]
     pub kernel: Option<String>,
 }

@@ -43,7 +43,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub allow_errors: bool,
     /// The kernel [default: the notebook's own, else one for the script's language, else python3].
-    #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL")]
+    #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL", add = crate::cli::completers::kernels())]
     pub kernel: Option<String>,
     /// Use a running kernel and leave it running: its connection file, a part of its name, or without a value the
     /// newest one.

@@ -25,7 +25,6 @@ pub(super) fn translated(
         thought: Thought::default(),
         reader,
         tool,
-        language: None,
         calls: 0,
         made: false,
         received: 0,
@@ -44,8 +43,6 @@ struct Translation {
     thought: Thought,
     reader: Box<dyn ReadReply>,
     tool: String,
-    /// The language of the current cell.
-    language: Option<String>,
     /// Calls begun, native ones included.
     calls: usize,
     /// Whether some of them were made from text.
@@ -126,8 +123,10 @@ impl Translation {
                 Piece::Begin(language) => {
                     let name = self.tool.clone();
                     self.begin(name);
-                    self.arguments("{\"code\": \"".to_owned());
-                    self.language = language;
+                    let language = language.map_or_else(String::new, |language| {
+                        format!("\"language\": {}, ", serde_json::Value::from(language))
+                    });
+                    self.arguments(format!("{{{language}\"code\": \""));
                 }
                 Piece::Code(code) => {
                     let quoted = serde_json::Value::from(code).to_string();
@@ -135,15 +134,7 @@ impl Translation {
                     let inside = quoted.get(1..quoted.len() - 1).unwrap_or_default();
                     self.arguments(inside.to_owned());
                 }
-                Piece::End => {
-                    let end = match self.language.take() {
-                        Some(language) => {
-                            format!("\", \"language\": {}}}", serde_json::Value::from(language))
-                        }
-                        None => "\"}".to_owned(),
-                    };
-                    self.arguments(end);
-                }
+                Piece::End => self.arguments("\"}".to_owned()),
                 Piece::Call(name, arguments) => {
                     self.begin(name.unwrap_or_else(|| self.tool.clone()));
                     self.arguments(arguments);
