@@ -1,5 +1,5 @@
-//! What a figure was drawn from: the same as a vector graphic, and the data of its lines, bars and points. It comes beside the
-//! picture, in a type of ours, and is kept in files of its own.
+//! What a figure of matplotlib was drawn from: the same as a vector graphic, its chart, and the data of its lines, bars and points.
+//! It comes beside the picture, in a type of ours; graphic and data are kept in files of their own.
 
 use std::fmt::Write as _;
 
@@ -22,6 +22,10 @@ pub const PLOT: &str = "application/vnd.sponde.plot+json";
 pub struct PlotSource {
     /// The figure as a vector graphic, unless it has too many points for one.
     pub svg: Option<String>,
+    /// The figure as typed data (`session::chart`).
+    pub chart: Option<Value>,
+    /// What could not be found of it, and why.
+    pub problems: Vec<String>,
     series: Vec<Series>,
 }
 

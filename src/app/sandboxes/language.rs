@@ -3,6 +3,9 @@
 //! What was there before an execution's own variables is kept in the kernel and set again afterwards.
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use crate::kernel::with_figures;
 
 /// A language that we know this of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +18,7 @@ pub(super) enum Language {
     Other,
 }
 
-const PYTHON: &str = include_str!("python.py");
+static PYTHON: LazyLock<String> = LazyLock::new(|| with_figures(include_str!("python.py")));
 
 /// Variables by name and value.
 type Variables = [(String, String)];
@@ -64,7 +67,7 @@ impl Language {
     /// What a kernel learns at its start.
     pub(super) fn beginning(self) -> Option<&'static str> {
         match self {
-            Self::Python => Some(PYTHON),
+            Self::Python => Some(&PYTHON),
             Self::Script => Some(
                 "if (typeof globalThis.require === 'undefined' && typeof globalThis.Deno !== 'undefined') { \
                  globalThis.require = (await import('node:module')).createRequire(Deno.cwd() + '/'); }",
