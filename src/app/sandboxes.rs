@@ -29,7 +29,7 @@ use super::{Context, SessionSettings};
 use crate::error::Failure;
 use crate::kernel::remove_tree;
 use crate::task;
-pub use context::{CodeContext, ContextError};
+pub use context::{CodeContext, ContextError, ContextInfo};
 pub use execution::{CodeRun, RunEvent};
 pub use files::{Entry, EntryType, FileError, Files, Upload};
 use machine::Machine;
@@ -347,7 +347,7 @@ impl Sandboxes {
                     continue;
                 }
                 if sandbox.pauses() {
-                    sandbox.pause();
+                    sandbox.pause().await;
                     continue;
                 }
                 tracing::info!(id = sandbox.id(), "a sandbox's time is over");

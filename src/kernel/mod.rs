@@ -28,6 +28,7 @@ mod link;
 mod oversize;
 mod pool;
 pub mod probe;
+pub mod processes;
 mod program;
 mod proxy;
 pub mod quirks;

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::problem::Problem;
-use super::containers::{check_files, check_network};
+use super::containers::reach_of;
 use super::ids::random;
 use super::input::Input;
 use super::{Refused, unsupported};
@@ -26,8 +26,8 @@ pub(super) struct Wanted {
 /// Where code runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Where it ran before, or in a new container.
-    Auto,
+    /// Where it ran before, or in a new container, whose code reaches this.
+    Auto(Reach),
     /// In this one.
     Container(String),
 }
@@ -121,8 +121,8 @@ fn refuse(fields: &Map<String, Value>) -> Result<(), Refused> {
 }
 
 /// Where the tools say that code runs.
-fn place_of(tools: Option<&Value>) -> Result<Place, Refused> {
-    let mut place = Place::Auto;
+fn place_of(tools: Option<&Value>, input: &mut Input) -> Result<Place, Refused> {
+    let mut place = Place::Auto(Reach::Permitted);
     for tool in tools.and_then(Value::as_array).into_iter().flatten() {
         let kind = tool.get("type").and_then(Value::as_str).unwrap_or_default();
         if kind != "code_interpreter" {
@@ -138,8 +138,8 @@ fn place_of(tools: Option<&Value>) -> Result<Place, Refused> {
                 }
                 let ids = auto.get("file_ids").and_then(Value::as_array);
                 let ids = ids.into_iter().flatten().filter_map(Value::as_str);
-                check_files(&ids.map(str::to_owned).collect::<Vec<_>>())?;
-                check_network(auto.get("network_policy"))?;
+                input.file_ids.extend(ids.map(str::to_owned));
+                place = Place::Auto(reach_of(auto.get("network_policy"))?);
             }
         }
     }
