@@ -21,6 +21,7 @@ use super::registry::{LiveSession, OpenRequest, Registry, RegistryError};
 use super::{ModelAt, Notice, SessionSettings};
 use crate::agent::stream::Rejection;
 use crate::app::exported::Exported;
+use crate::kernel::Network;
 use crate::session::{CodeCell, Transcript};
 pub use answering::Unattended;
 pub use result::{

@@ -121,11 +121,14 @@ fn members(roots: &[u32]) -> Vec<Process> {
     descend(&all, &mut members, &mut known);
     // A process whose parent has ended belongs to the first one of its namespace.
     let own = namespace("self");
-    let apart = members.iter().filter_map(|it| namespace(&it.id.to_string()));
+    let apart = members
+        .iter()
+        .filter_map(|it| namespace(&it.id.to_string()));
     let apart: HashSet<PathBuf> = apart.filter(|it| Some(it) != own.as_ref()).collect();
     if !apart.is_empty() {
         for process in &all {
-            let is_inside = || namespace(&process.id.to_string()).is_some_and(|it| apart.contains(&it));
+            let is_inside =
+                || namespace(&process.id.to_string()).is_some_and(|it| apart.contains(&it));
             if !known.contains(&process.id) && is_inside() {
                 known.insert(process.id);
                 members.push(*process);

@@ -13,8 +13,7 @@ use crate::kernel::{Kernel, Verdict, with_figures};
 use crate::session::chart;
 use crate::session::plot_data::PlotSource;
 
-static CODE: LazyLock<String> =
-    LazyLock::new(|| with_figures(include_str!("../prompts/plots.py")));
+static CODE: LazyLock<String> = LazyLock::new(|| with_figures(include_str!("../prompts/plots.py")));
 /// How long a kernel may take to learn it.
 const WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 /// What code has in it that draws.

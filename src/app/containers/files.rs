@@ -211,7 +211,10 @@ impl Containers {
         let pictures: Vec<(String, Vec<u8>)> = pictures.into_iter().collect();
         self.on_disk(move |shared| {
             // Two runs at once would take the same name.
-            let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+            let _changing = shared
+                .changing
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             let mut numbers = 1_u64..;
             for (mime, bytes) in pictures {
                 let ending = ending_of(&mime);

@@ -410,7 +410,11 @@ impl ProgramSandbox {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         #[expect(clippy::cast_precision_loss, reason = "a number of processors")]
         let possible = (now - then).as_secs_f64() * processors as f64;
-        let percent = if possible > 0.0 { spent / possible * 100.0 } else { 0.0 };
+        let percent = if possible > 0.0 {
+            spent / possible * 100.0
+        } else {
+            0.0
+        };
         (taken.memory, percent.min(100.0))
     }
 

@@ -1,7 +1,6 @@
 //! Code and contexts: what E2B's code interpreter has at its port.
 
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use axum::Json;

@@ -17,9 +17,7 @@ use super::super::problem::Problem;
 use super::super::state::Shared;
 use super::listing::{Wanted, page};
 use super::{Answer, Refused, unsupported};
-use crate::app::containers::{
-    Container, ContainerFile, FileSource, MINUTES, MOST_MINUTES, Reach,
-};
+use crate::app::containers::{Container, ContainerFile, FileSource, MINUTES, MOST_MINUTES, Reach};
 
 /// What a container is made with.
 #[derive(Debug, Deserialize, JsonSchema)]

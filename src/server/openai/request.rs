@@ -7,6 +7,7 @@ use super::containers::reach_of;
 use super::ids::random;
 use super::input::Input;
 use super::{Refused, unsupported};
+use crate::app::containers::Reach;
 
 /// What a program wants to be answered.
 pub(super) struct Wanted {
@@ -42,10 +43,10 @@ impl Wanted {
         let text = |name: &str| field(name).and_then(Value::as_str).map(str::to_owned);
         let is = |name: &str| field(name).and_then(Value::as_bool);
         refuse(fields)?;
-        let place = place_of(field("tools"))?;
         let empty = Value::from("");
         let input = field("input").unwrap_or(&empty);
         let mut read = Input::of(input)?;
+        let place = place_of(field("tools"), &mut read)?;
         if let Some(instructions) = text("instructions") {
             read.instructions = [instructions, read.instructions]
                 .into_iter()

@@ -245,7 +245,10 @@ impl Channel<'_> {
     }
 
     fn total(&self, rows: &[&Row]) -> Value {
-        let mut numbers: Vec<f64> = rows.iter().filter_map(|row| self.of(row).as_f64()).collect();
+        let mut numbers: Vec<f64> = rows
+            .iter()
+            .filter_map(|row| self.of(row).as_f64())
+            .collect();
         numbers.sort_by(f64::total_cmp);
         let sum: f64 = numbers.iter().sum();
         #[expect(clippy::cast_precision_loss, reason = "the length of a list in memory")]
