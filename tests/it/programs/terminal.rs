@@ -79,7 +79,7 @@ const EXPECTED: &str = r#"{
         "value": "42", "changed": "7", "status": "ready",
         "refused": [400, 404, 404, 403, 400, 401],
         "closed": [{"status": "stopped"}, 404],
-        "file": [["x = 6", 1], ["x + 1", 4], ["1 / 0", 3], ["# end", null]]
+        "file": [["x = 6", 1], ["x + 1", 4], ["1 / 0", 3], ["The end", null]]
     },
     "failed": ["error", {"name": "ZeroDivisionError", "value": "division by zero"}],
     "asks": true,

@@ -63,13 +63,23 @@ pub(super) async fn by_mcp(alice: &Tenant<'_>, bob: &Tenant<'_>) {
     let uris: Vec<&str> = uris.collect();
     assert!(!uris.is_empty(), "{listed}");
     for uri in uris {
-        let read = |tenant, client| mcp(tenant, Some(client), "resources/read", json!({ "uri": uri }));
+        let read = |tenant, client| {
+            mcp(
+                tenant,
+                Some(client),
+                "resources/read",
+                json!({ "uri": uri }),
+            )
+        };
         let (_, _, told) = read(bob, &of_bob).await;
         assert!(!told.contains(SECRET), "{uri}: {told}");
     }
     // What she got at her handshake, with his key.
     let (status, _, told) = list(bob, &of_alice).await;
-    assert!(status == 404 && !told.contains("sponde://"), "{status} {told}");
+    assert!(
+        status == 404 && !told.contains("sponde://"),
+        "{status} {told}"
+    );
 }
 
 /// The names of users and chats are what a client says: behind another key they are others.
@@ -85,7 +95,10 @@ pub(super) async fn by_terminal(alice: &Tenant<'_>, bob: &Tenant<'_>) {
     assert!(told.to_string().contains(SECRET), "{told}");
     let told = run(bob, "x").await;
     assert_eq!(told["raised"]["name"], "NameError", "{told}");
-    for path in ["/terminal/files/read?path=secret.txt", "/terminal/files/view?path=../alice/secret.txt"] {
+    for path in [
+        "/terminal/files/read?path=secret.txt",
+        "/terminal/files/view?path=../alice/secret.txt",
+    ] {
         let (status, told) = bob.get(path).await;
         assert!((400..500).contains(&status), "{path}: {status} {told}");
     }
@@ -99,7 +112,9 @@ pub(super) async fn by_codeapi(alice: &Tenant<'_>, bob: &Tenant<'_>) {
     assert_eq!(status, 200, "{ran}");
     let (session, file) = (&ran["session_id"], &ran["files"][0]["id"]);
     let (session, file) = (session.as_str().unwrap(), file.as_str().unwrap());
-    let (status, told) = alice.get(&format!("/codeapi/download/{session}/{file}")).await;
+    let (status, told) = alice
+        .get(&format!("/codeapi/download/{session}/{file}"))
+        .await;
     assert_eq!((status, told), (200, Value::from(SECRET)));
     for path in [
         format!("/codeapi/download/{session}/{file}"),
@@ -107,7 +122,10 @@ pub(super) async fn by_codeapi(alice: &Tenant<'_>, bob: &Tenant<'_>) {
         format!("/codeapi/sessions/{session}/objects/{file}"),
     ] {
         let (status, told) = bob.get(&path).await;
-        assert!(status == 404 || told == json!([]), "{path}: {status} {told}");
+        assert!(
+            status == 404 || told == json!([]),
+            "{path}: {status} {told}"
+        );
     }
     let brought = json!({
         "lang": "py", "code": "import os; print(os.listdir('/mnt/data'))",
@@ -120,7 +138,9 @@ pub(super) async fn by_codeapi(alice: &Tenant<'_>, bob: &Tenant<'_>) {
 /// Snapshots and signed addresses of E2B's sandboxes.
 pub(super) async fn by_e2b(alice: &Tenant<'_>, bob: &Tenant<'_>) {
     let make = async |tenant: &Tenant<'_>| {
-        let (status, made) = tenant.post("/e2b/sandboxes", &json!({ "templateID": "base" })).await;
+        let (status, made) = tenant
+            .post("/e2b/sandboxes", &json!({ "templateID": "base" }))
+            .await;
         assert_eq!(status, 201, "{made}");
         let text = |key: &str| made[key].as_str().unwrap().to_owned();
         (text("sandboxID"), text("envdAccessToken"))
@@ -139,7 +159,8 @@ pub(super) async fn by_e2b(alice: &Tenant<'_>, bob: &Tenant<'_>) {
         bob.request(Method::POST, "/e2b/sandboxes").json(&from),
         bob.request(Method::DELETE, "/e2b/templates/harvest:default"),
         bob.request(Method::POST, &snapshots).json(&json!({})),
-        bob.request(Method::POST, &format!("/e2b/sandboxes/{of_alice}/fork")).json(&json!({})),
+        bob.request(Method::POST, &format!("/e2b/sandboxes/{of_alice}/fork"))
+            .json(&json!({})),
         bob.request(Method::POST, &format!("/e2b/sandboxes/{of_alice}/pause")),
     ];
     for attempt in attempts {
@@ -149,7 +170,10 @@ pub(super) async fn by_e2b(alice: &Tenant<'_>, bob: &Tenant<'_>) {
     // A signature opens the file that it was made for, of the sandbox whose token made it.
     let signed = |path: &str, of: &str, token: &str| {
         let digest = Sha256::digest(format!("{of}:read:user:{token}"));
-        let signature = STANDARD_NO_PAD.encode(digest).replace('+', "%2B").replace('/', "%2F");
+        let signature = STANDARD_NO_PAD
+            .encode(digest)
+            .replace('+', "%2B")
+            .replace('/', "%2F");
         format!("/files?path={path}&username=user&signature=v1_{signature}")
     };
     let write = alice
@@ -171,13 +195,25 @@ pub(super) async fn by_e2b(alice: &Tenant<'_>, bob: &Tenant<'_>) {
     let right = get(signed("harvest.txt", "harvest.txt", &token), None).await;
     assert_eq!(right, (200, Value::from(SECRET)));
     for (url, named) in [
-        (signed("harvest.txt", "harvest.txt", &his), Some(of_alice.as_str())),
+        (
+            signed("harvest.txt", "harvest.txt", &his),
+            Some(of_alice.as_str()),
+        ),
         (signed("harvest.txt", "other.txt", &token), None),
-        (signed("harvest.txt", "harvest.txt", &token), Some(of_bob.as_str())),
-        (signed("harvest.txt", "harvest.txt", ""), Some(of_alice.as_str())),
+        (
+            signed("harvest.txt", "harvest.txt", &token),
+            Some(of_bob.as_str()),
+        ),
+        (
+            signed("harvest.txt", "harvest.txt", ""),
+            Some(of_alice.as_str()),
+        ),
     ] {
         let (status, told) = get(url, named).await;
-        assert!((400..=502).contains(&status) && !told.to_string().contains(SECRET), "{status} {told}");
+        assert!(
+            (400..=502).contains(&status) && !told.to_string().contains(SECRET),
+            "{status} {told}"
+        );
     }
     for (tenant, id) in [(alice, of_alice), (bob, of_bob)] {
         let ended = tenant.request(Method::DELETE, &format!("/e2b/sandboxes/{id}"));
@@ -198,7 +234,10 @@ pub(super) async fn by_openai(alice: &Tenant<'_>, bob: &Tenant<'_>) {
     let (status, file) = answer(upload).await;
     assert_eq!(status, 200, "{file}");
     let id = file["id"].as_str().unwrap();
-    assert_eq!(alice.get(&format!("/v1/files/{id}/content")).await.1, SECRET);
+    assert_eq!(
+        alice.get(&format!("/v1/files/{id}/content")).await.1,
+        SECRET
+    );
     for path in [format!("/v1/files/{id}"), format!("/v1/files/{id}/content")] {
         assert_eq!(bob.get(&path).await.0, 404, "{path}");
     }
@@ -239,30 +278,50 @@ pub(super) async fn by_names(
 /// What a key is for holds on every wire.
 pub(super) async fn scopes(runs: &Tenant<'_>, reads: &Tenant<'_>) {
     for (path, body) in [
-        ("/mcp", json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" })),
+        (
+            "/mcp",
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }),
+        ),
         ("/e2b/sandboxes", json!({ "templateID": "base" })),
         ("/v1/containers", json!({ "name": "x" })),
-        ("/v1/responses", json!({ "model": "gpt-4o", "input": "hello?" })),
+        (
+            "/v1/responses",
+            json!({ "model": "gpt-4o", "input": "hello?" }),
+        ),
         ("/codeapi/exec", json!({ "lang": "py", "code": "1" })),
         ("/terminal/run_code", json!({ "code": "1" })),
         ("/terminal/notebooks", json!({ "path": "n.ipynb" })),
     ] {
         assert_eq!(reads.post(path, &body).await.0, 403, "{path}");
     }
-    for path in ["/e2b/sandboxes", "/v1/containers", "/v1/files", "/terminal/files/list"] {
+    for path in [
+        "/e2b/sandboxes",
+        "/v1/containers",
+        "/v1/files",
+        "/terminal/files/list",
+    ] {
         assert_eq!(reads.get(path).await.0, 200, "{path}");
     }
     // Who may run code and not ask.
     let (status, told) = runs
-        .post("/v1/responses", &json!({ "model": "gpt-4o", "input": "hello?" }))
+        .post(
+            "/v1/responses",
+            &json!({ "model": "gpt-4o", "input": "hello?" }),
+        )
         .await;
     let words = told.to_string();
-    assert!((400..500).contains(&status) && words.contains("not for asking a model"), "{status} {words}");
+    assert!(
+        (400..500).contains(&status) && words.contains("not for asking a model"),
+        "{status} {words}"
+    );
     let chat = json!({ "model": "gpt-4o", "messages": [{ "role": "user", "content": "hello?" }] });
     let (status, told) = runs.post("/v1/chat/completions", &chat).await;
     assert!((400..500).contains(&status), "{status} {told}");
     let client = shake_hands(runs).await.1.expect("a client");
     let params = json!({ "name": "ask", "arguments": { "question": "hello?" } });
     let (_, _, told) = mcp(runs, Some(&client), "tools/call", params).await;
-    assert!(told.contains("\"isError\":true") || told.contains("\"error\""), "{told}");
+    assert!(
+        told.contains("\"isError\":true") || told.contains("\"error\""),
+        "{told}"
+    );
 }
