@@ -177,7 +177,7 @@ impl Kernel {
             }
         }
         Ok(Usage {
-            memory: about.pid.and_then(resident),
+            memory: about.pid.and_then(super::processes::resident),
             cpu: None,
         })
     }
@@ -301,11 +301,4 @@ pub(super) fn read<T: Default + serde::de::DeserializeOwned>(reply: &Message) ->
         }
         _ => T::default(),
     }
-}
-
-/// Resident memory of a process, in bytes (proc(5), `statm`).
-fn resident(pid: u32) -> Option<u64> {
-    let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
-    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some(pages * u64::try_from(rustix::param::page_size()).ok()?)
 }

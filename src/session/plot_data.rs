@@ -1,5 +1,5 @@
-//! The source of a figure: a vector graphic, and the data of its lines, bars and points. It arrives beside the picture
-//! under a MIME type of Sponde's, and is kept in files of its own.
+//! The source of a figure of matplotlib: a vector graphic, its chart, and the data of its lines, bars and points. It arrives
+//! beside the picture under a MIME type of Sponde's; graphic and data are kept in files of their own.
 
 use std::fmt::Write as _;
 
@@ -22,6 +22,10 @@ pub const PLOT: &str = "application/vnd.sponde.plot+json";
 pub struct PlotSource {
     /// The figure as a vector graphic, unless it has too many points for one.
     pub svg: Option<String>,
+    /// The figure as typed data (`session::chart`).
+    pub chart: Option<Value>,
+    /// What could not be found of it, and why.
+    pub problems: Vec<String>,
     series: Vec<Series>,
 }
 
