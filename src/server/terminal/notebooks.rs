@@ -248,5 +248,6 @@ fn stopped(words: &str) -> Output {
         ename: "Stopped".to_owned(),
         evalue: words.trim().to_owned(),
         traceback: vec![words.trim().to_owned()],
+        extra: serde_json::Map::new(),
     }
 }
