@@ -15,9 +15,11 @@ use crate::session::sql::MAGIC;
 const WITHIN: Duration = Duration::from_secs(20);
 /// Rows of a result that become a data frame.
 const ROWS: u64 = 5_000_000;
+/// How long a SQL cell may run over files and data frames, unless the configuration says otherwise.
+pub const SQL_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// What SQL has in a session.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqlOptions {
     /// Where databases are reached, if there are any.
     pub socket: Option<PathBuf>,
@@ -25,6 +27,19 @@ pub struct SqlOptions {
     pub databases: Vec<String>,
     /// Bytes of memory that DuckDB may take in the kernel before it writes to disk.
     pub memory: Option<u64>,
+    /// How long a query over files and data frames may take.
+    pub seconds: u64,
+}
+
+impl Default for SqlOptions {
+    fn default() -> Self {
+        Self {
+            socket: None,
+            databases: Vec::new(),
+            memory: None,
+            seconds: SQL_TIMEOUT.as_secs(),
+        }
+    }
 }
 
 impl SqlOptions {
@@ -40,7 +55,7 @@ impl SqlOptions {
     }
 
     fn code(&self) -> String {
-        let mut settings = json!({ "databases": self.databases, "rows": ROWS });
+        let mut settings = json!({ "databases": self.databases, "rows": ROWS, "seconds": self.seconds });
         if let Some(socket) = &self.socket {
             settings["socket"] = socket.display().to_string().into();
         }
