@@ -146,6 +146,8 @@ fn defaults() -> Vec<Setting> {
         unset("prompt", "nothing is added to the system prompt"),
         unset("model", "the first that can be asked, see `sponde models`"),
         unset("code-mode", "what suits the model"),
+        unset("temperature", "the provider's; 0 for small models"),
+        unset("seed", "none"),
         unset("stdin", "you, or nobody where nobody is at the terminal"),
         unset("install", "you are asked"),
         unset("kernel", "python3, or the first that is found"),

@@ -118,7 +118,7 @@ impl Asking {
         loop {
             return Some(match unattended.next(&mut self.turn).await? {
                 EventKind::Text { text, .. } => Step::Text(text),
-                EventKind::CodeDelta { cell, text } => Step::CodeDelta { cell, text },
+                EventKind::CodeDelta { cell, text, .. } => Step::CodeDelta { cell, text },
                 EventKind::CodeProposed { cell, source, .. } => Step::Code { cell, source },
                 EventKind::CodeStarted { cell } => Step::Started { cell },
                 EventKind::CodeFinished { cell, status, .. } => {
