@@ -130,7 +130,7 @@ fn the_typescript_client_over_http() {
             "cancelled": true,
             "after": "'interrupted'",
             "again": "'interrupted'",
-            "chart": [["line", [[0.0, 1.0], [1.0, 2.0]]]],
+            "chart": [["line", [[0, 1], [1, 2]]]],
         })
     );
     server.signal(rustix::process::Signal::TERM);
