@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::super::extract::{Json as Body, Path};
 use super::super::jupyter::notebooks::for_client;
@@ -248,6 +248,6 @@ fn stopped(words: &str) -> Output {
         ename: "Stopped".to_owned(),
         evalue: words.trim().to_owned(),
         traceback: vec![words.trim().to_owned()],
-        extra: serde_json::Map::new(),
+        extra: Map::new(),
     }
 }
