@@ -32,6 +32,10 @@ pub struct Config {
     pub model: Option<String>,
     /// How the model asks to run code: `tools`, `json` or `fenced`.
     pub code_mode: Option<CodeMode>,
+    /// Sampling temperature of the model.
+    pub temperature: Option<f64>,
+    /// Seed of the sampling, for servers that take one (OpenAI's chat wire).
+    pub seed: Option<u64>,
     /// Who answers when code asks for input: `ask`, `refuse` or `model`.
     pub stdin: Option<StdinPolicy>,
     /// When Python packages are installed that code needs.
@@ -56,6 +60,8 @@ pub struct Config {
     pub budget: Budget,
     /// Seconds that a cell of the model may run.
     pub cell_timeout: Option<u64>,
+    /// Seconds that a SQL cell may run over files and data frames.
+    pub sql_timeout: Option<u64>,
     /// What is kept of outputs.
     pub limits: Limits,
     /// What a confined kernel may take of the machine.

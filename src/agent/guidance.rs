@@ -51,6 +51,17 @@ pub enum Topic {
     Direction,
     /// Months were printed as numbers.
     Months,
+    /// The kernel knows something about a cell that did not fail.
+    Doubt,
+}
+
+/// What the live kernel says of a cell.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Live {
+    /// What it knows of the error, or of what may be wrong without one.
+    pub fact: Option<String>,
+    /// Its frames and series, after a cell that failed.
+    pub variables: Option<String>,
 }
 
 /// What a cell that the model wants to run is to the turn.
@@ -64,19 +75,26 @@ pub enum Novelty {
     Failed,
 }
 
-/// What to say after a cell; `variables` is the kernel's inventory, if it could be had.
+/// What to say after a cell.
 pub fn after_cell(
     question: &str,
     verdict: &Verdict,
-    variables: Option<&str>,
+    live: &Live,
     cells: &[&Cell],
 ) -> Option<Nudge> {
     if let Verdict::Error { ename, evalue } = verdict {
-        let words = hints::after_error(ename, evalue, variables);
+        let words = hints::after_error(ename, evalue, live);
         return Some(Nudge {
             words,
             choice: ToolChoice::Required,
             topic: Topic::Failure,
+        });
+    }
+    if let Some(fact) = &live.fact {
+        return Some(Nudge {
+            words: format!("{fact} If that changes the answer, write the corrected complete cell."),
+            choice: ToolChoice::Auto,
+            topic: Topic::Doubt,
         });
     }
     let produced = produced(cells);
@@ -336,7 +354,11 @@ mod tests {
             ename: "KeyError".to_owned(),
             evalue: "'x'".to_owned(),
         };
-        let nudge = after_cell("what?", &verdict, Some("df: DataFrame"), &[]).unwrap();
+        let live = Live {
+            fact: None,
+            variables: Some("df: DataFrame".to_owned()),
+        };
+        let nudge = after_cell("what?", &verdict, &live, &[]).unwrap();
         assert_eq!(
             (nudge.choice, nudge.topic),
             (ToolChoice::Required, Topic::Failure)

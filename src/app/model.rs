@@ -96,7 +96,7 @@ pub async fn choose(
         Resolved::Served(mut endpoint) => {
             let client = complete(name, &mut endpoint, setup).await?;
             learn(&endpoint, context);
-            let provider = Arc::new(plain(&endpoint, client));
+            let provider = Arc::new(plain(&endpoint, client, context));
             Ok(Some(code_mode::ready(
                 provider,
                 endpoint.kind,
@@ -146,8 +146,8 @@ pub async fn open(name: &str, context: &Context) -> Result<Target, Failure> {
             let mut seeing = (*endpoint).clone();
             seeing.info.vision = true;
             Ok(Target {
-                provider: Arc::new(plain(&endpoint, client.clone())),
-                seeing: Some(Arc::new(plain(&seeing, client))),
+                provider: Arc::new(plain(&endpoint, client.clone(), context)),
+                seeing: Some(Arc::new(plain(&seeing, client, context))),
                 base_url: endpoint.base_url,
                 own: None,
             })
@@ -245,8 +245,17 @@ async fn complete(
 }
 
 /// A provider for the model, without any help for small ones.
-fn plain(endpoint: &Endpoint, client: Client) -> Retry {
-    retrying(RigProvider::new(endpoint, client, RigOptions::default()))
+fn plain(endpoint: &Endpoint, client: Client, context: &Context) -> Retry {
+    retrying(RigProvider::new(endpoint, client, rig_options(context)))
+}
+
+/// How a model is asked, as far as the configuration says.
+fn rig_options(context: &Context) -> RigOptions {
+    let mut options = RigOptions::default();
+    if let Some(seed) = context.config.seed {
+        options.extra.insert("seed".to_owned(), seed.into());
+    }
+    options
 }
 
 fn retrying(provider: RigProvider) -> Retry {

@@ -146,7 +146,7 @@ pub async fn start(
     }
     let sandbox = databases::visible(databases.as_ref(), sandbox);
     let sandbox = tool_servers::visible(tools.as_ref(), sandbox);
-    let sql = databases::sql(databases.as_ref(), &kernels, &sandbox);
+    let sql = databases::sql(databases.as_ref(), &kernels, &sandbox, context);
     let main = LaunchOptions {
         sandbox,
         oversize: output_folder::oversize(&notebook, &limits),
@@ -210,7 +210,7 @@ pub async fn start(
         installs,
         output_budget,
         limits,
-        temperature: None,
+        temperature: context.config.temperature,
         undo: goes_on.then(|| undo_options(context)),
         spare: has_model && settings.attended && can_have_spare,
     });

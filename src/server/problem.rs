@@ -229,8 +229,12 @@ impl From<ContainerError> for Problem {
         let message = error.to_string();
         let (status, reason) = match error {
             ContainerError::Session(error) => return error.into(),
-            ContainerError::Unknown(_) | ContainerError::UnknownFile { .. } => {
-                (StatusCode::NOT_FOUND, "not_found")
+            ContainerError::Unknown(_)
+            | ContainerError::UnknownFile { .. }
+            | ContainerError::UnknownStored(_) => (StatusCode::NOT_FOUND, "not_found"),
+            ContainerError::TooManyFiles(_) => {
+                return Self::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_files", message)
+                    .hint("delete some with `DELETE /v1/files/{id}`");
             }
             ContainerError::FileName(_) => (StatusCode::BAD_REQUEST, "bad_request"),
             ContainerError::TooMany(_) => {

@@ -14,12 +14,17 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 #: Characters of an output that a model reads.
 SHOWN = 4000
+#: Of all runs but the first, which has 0.
+TEMPERATURE = 0.7
+#: Files of a task that are named one by one.
+MOST_FILES = 20
 #: Seconds of one command.
 COMMAND = 20
 
@@ -49,19 +54,28 @@ def run(options, questions, work):
 # --- Sponde: what it was asked and what came of it is in its notebook.
 
 def sponde(options, questions, work):
-    files = sorted(path.name for path in work.iterdir())
+    # Of many files the folders are told.
+    files = names if len(names := named(work)) <= MOST_FILES else sorted(path.name for path in work.iterdir())
     common = ["--yes", "--max-steps", str(options.max_steps), "--cell-timeout", str(COMMAND), "--notebook", "answer.ipynb"]
     for file in files:
         common += ["--file", file]
     for name in ["model", "code_mode"]:
         if value := getattr(options, name):
             common += [f"--{name.replace('_', '-')}", value]
-    begin = time.monotonic()
+    if options.seed:
+        common += ["--profile", "eval-seed"]
     if len(questions) == 1:
         command, said = [str(options.sponde), "ask", questions[0], *common], None
     else:
         command, said = [str(options.sponde), *common], "".join(" ".join(it.split()) + "\n" for it in questions)
-    process = subprocess.Popen(command, cwd=work, stdin=subprocess.DEVNULL if said is None else subprocess.PIPE,
+    # The person's configuration, with how the model is to be sampled.
+    with sampled(options.seed) as environment:
+        return asked(options, questions, work, command, said, environment)
+
+
+def asked(options, questions, work, command, said, environment):
+    begin = time.monotonic()
+    process = subprocess.Popen(command, cwd=work, env=environment, stdin=subprocess.DEVNULL if said is None else subprocess.PIPE,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     late = False
     try:
@@ -85,6 +99,22 @@ def sponde(options, questions, work):
         if not answer.words:
             answer.failure = "out of time" if late else f"exit {process.returncode}: {last}" if process.returncode else "no answer"
     return answers
+
+
+@contextlib.contextmanager
+def sampled(seed):
+    """The environment for one run: the first is as Sponde is, the others have a temperature and a seed."""
+    if seed == 0:
+        yield None
+        return
+    config = os.environ.get("SPONDE_CONFIG_DIR") or pathlib.Path(os.environ.get("XDG_CONFIG_HOME") or pathlib.Path.home() / ".config") / "sponde"
+    with tempfile.TemporaryDirectory(prefix="sponde-eval-") as copy:
+        copy = pathlib.Path(copy)
+        if pathlib.Path(config).is_dir():
+            shutil.copytree(config, copy, dirs_exist_ok=True)
+        (copy / "profiles").mkdir(exist_ok=True)
+        (copy / "profiles/eval-seed.toml").write_text(f"temperature = {TEMPERATURE}\nseed = {seed}\n")
+        yield dict(os.environ, SPONDE_CONFIG_DIR=str(copy))
 
 
 def of_notebook(notebook):
@@ -119,7 +149,7 @@ class Endpoint:
         self.key, self.limit = os.environ.get(options.api_key_env, "none"), options.limit
 
     def ask(self, messages, answer, seed):
-        body = {"model": self.model, "messages": messages, "temperature": 0 if seed == 0 else 0.7, "seed": seed, "max_tokens": 1500}
+        body = {"model": self.model, "messages": messages, "temperature": TEMPERATURE if seed else 0, "seed": seed, "max_tokens": 1500}
         request = urllib.request.Request(self.url + "/chat/completions", json.dumps(body).encode(),
                                          {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}"})
         with urllib.request.urlopen(request, timeout=self.limit) as response:
@@ -142,7 +172,7 @@ def bash(options, questions, work):
     """A loop with one tool, a shell that remembers nothing but files: what coding agents have."""
     endpoint, answers = Endpoint(options), []
     messages = [{"role": "system", "content": BASH}]
-    names = ", ".join(sorted(path.name for path in work.iterdir()))
+    names = ", ".join(named(work))
     environment = dict(os.environ, PATH=f"{options.python.parent}:{os.environ['PATH']}")
     for number, question in enumerate(questions):
         text = question if number else f"Files here: {names}\n\n{question}"
@@ -191,9 +221,9 @@ NOTOOLS = "You answer questions about data files, whose first lines you are show
 def notools(options, questions, work):
     """Nothing but the model and the first lines of the files."""
     heads = []
-    for path in sorted(work.iterdir()):
-        with path.open(errors="replace") as file:
-            heads.append(f"{path.name}:\n" + clipped("".join(file.readline() for _ in range(40))))
+    for name in named(work)[:MOST_FILES]:
+        with (work / name).open(errors="replace") as file:
+            heads.append(f"{name}:\n" + clipped("".join(file.readline() for _ in range(40))))
     endpoint, answers = Endpoint(options), []
     messages = [{"role": "system", "content": NOTOOLS}]
     for number, question in enumerate(questions):
@@ -209,7 +239,8 @@ def notools(options, questions, work):
 def smolagents(options, questions, work):
     """smolagents' CodeAgent, in a Python that has the package (--python)."""
     order = {"questions": questions, "url": options.base_url, "model": options.endpoint_model, "steps": options.max_steps,
-             "key": os.environ.get(options.api_key_env, "none"), "files": sorted(path.name for path in work.iterdir())}
+             "key": os.environ.get(options.api_key_env, "none"), "files": named(work), "temperature": TEMPERATURE if options.seed else 0,
+             "seed": options.seed}
     try:
         done = subprocess.run([options.python, HERE / "smolagents_run.py"], cwd=work, input=json.dumps(order), text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=options.limit * len(questions))
@@ -271,9 +302,20 @@ def data_dir():
     return pathlib.Path(base) / "sponde"
 
 
-def prepare(files, work):
+def prepare(task, work):
+    """Copies the files of a task; below its root they keep their folders."""
+    files = [below for file in task.files for below in (sorted(file.rglob("*")) if file.is_dir() else [file]) if below.is_file()]
     for file in files:
-        shutil.copy(file, work)
+        there = work / (file.relative_to(task.root) if task.root else file.name)
+        if there.exists() and task.root is None:
+            raise SystemExit(f"error: two files are called {file.name}")
+        there.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, there)
+
+
+def named(work):
+    """The files of a task, with the folders they are in."""
+    return sorted(str(path.relative_to(work)) for path in work.rglob("*") if path.is_file())
 
 
 if __name__ == "__main__":

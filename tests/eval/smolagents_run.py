@@ -1,15 +1,20 @@
 """Runs smolagents' CodeAgent over the questions that stdin has, one JSON line for each answer."""
 
+import importlib.util
 import json
 import sys
 import time
 
 from smolagents import CodeAgent, LogLevel, OpenAIServerModel
 
+#: As far as they are installed: smolagents refuses to allow what is not there.
+LIBRARIES = ["pandas", "numpy", "scipy", "statsmodels", "sklearn", "matplotlib"]
+
 order = json.load(sys.stdin)
-model = OpenAIServerModel(model_id=order["model"], api_base=order["url"], api_key=order["key"], temperature=0)
+model = OpenAIServerModel(model_id=order["model"], api_base=order["url"], api_key=order["key"], temperature=order["temperature"],
+                          seed=order["seed"])
 agent = CodeAgent(tools=[], model=model, max_steps=order["steps"], verbosity_level=LogLevel.OFF,
-                  additional_authorized_imports=["pandas.*", "numpy.*", "pandas", "numpy", "scipy.*", "matplotlib.*"])
+                  additional_authorized_imports=[it for name in LIBRARIES if importlib.util.find_spec(name) for it in (name, f"{name}.*")])
 for number, question in enumerate(order["questions"]):
     begin = time.monotonic()
     text = question if number else f"Files in the current directory: {', '.join(order['files'])}. Read them with pandas.\n\n{question}"

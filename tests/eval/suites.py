@@ -4,6 +4,7 @@ A suite is a list of tasks. A task is a list of steps that one session is asked 
 that its directory holds.
 """
 
+import ast
 import dataclasses
 import json
 import pathlib
@@ -20,12 +21,16 @@ class Step:
     #: What is right: a function of the final words that gives "" or what is wrong with them.
     judge: object
     plot: bool = False
+    #: What the benchmark's own scoring gives the words, from 0 to 1, where it has one that needs no model.
+    score: object = None
 
 
 @dataclasses.dataclass
 class Task:
     files: list
     steps: list
+    #: The files keep their folders below this one.
+    root: pathlib.Path = None
 
 
 def load(name, folder):
@@ -60,18 +65,22 @@ def dabench(folder):
 
 
 def krama(folder):
-    """KramaBench: workload/*.json and data/DOMAIN/input (arXiv 2506.06541). Tasks whose files are not there are left out."""
+    """KramaBench: workload/DOMAIN.json and data/DOMAIN/input (arXiv 2506.06541). Tasks whose files are not there are left out,
+    and so are the workloads that repeat tasks of others (`-tiny`, `_alternative`)."""
     folder = needed(folder, "workload")
     tasks = []
     for workload in sorted((folder / "workload").glob("*.json")):
-        domain = workload.stem.split("-")[0]
-        lake = folder / "data" / domain / "input"
+        if "-" in workload.stem or "_" in workload.stem:
+            continue
+        lake = folder / "data" / workload.stem / "input"
         for it in json.loads(workload.read_text()):
             files = [path for name in it.get("data_sources", []) for path in sorted(lake.glob(name.removeprefix("./")))]
             if not files or len(files) < len(it.get("data_sources", [])):
                 continue
             question = it["query"] + "\nEnd your answer with a line `ANSWER: ` and the answer alone."
-            tasks.append(Task(files, [Step(it["id"], question, of_answer(it["answer"], it["answer_type"]))]))
+            answers = [it["answer"], *it.get("accepted_answers", [])]
+            step = Step(it["id"], question, of_answers(answers, it["answer_type"]), score=scored(answers, it["answer_type"]))
+            tasks.append(Task(files, [step], lake))
     return tasks
 
 
@@ -109,13 +118,18 @@ def holds(text, part):
 
 
 def numbers(text):
-    """The numbers in a text; 1,234.5 is one, and so is -13 with any kind of minus."""
+    """The numbers in a text; 1,234.5 is one, and so are .5, 7.95e-13, 7.95 \u00d7 10^-13, and -13 with any kind of minus."""
     text = text.replace("\u2212", "-").replace("\u202f", "").replace("\u00a0", " ")
-    for match in re.finditer(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?", text):
+    text = re.sub("[\u2070\u00b9\u00b2\u00b3\u2074-\u2079\u207b]+", lambda it: "^" + it[0].translate(SUPERSCRIPTS), text)
+    text = re.sub(r"(?<=\d)\s*[x\u00d7\u00b7*]\s*10\s*(?:\^|\*\*)\s*[({]?([-+]?\d+)[)}]?", r"e\1", text)
+    for match in re.finditer(r"(?<![\w.])-?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?", text):
         yield float(match.group().replace(",", ""))
     # A range or a date has dashes that are no minus.
-    for match in re.finditer(r"(?<=[\d\w])-(\d+(?:\.\d+)?)", text):
+    for match in re.finditer(r"(?<=[\d\w])(?<!\d[eE])-(\d+(?:\.\d+)?)", text):
         yield float(match.group(1))
+
+
+SUPERSCRIPTS = str.maketrans("\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b", "0123456789-")
 
 
 def of_labels(labels):
@@ -136,24 +150,78 @@ def is_same(given, label):
         return False
 
 
-def of_answer(answer, kind):
-    """KramaBench: exact kinds exactly, approximate numbers within 5 %, approximate words if one holds the other."""
+def of_answers(answers, kind):
+    """KramaBench, judged right or wrong by rules of our own: exact kinds exactly (numbers within a millionth of themselves),
+    approximate numbers within 5 % (within 1 % in a list), approximate words if one holds the other."""
     def judge(words):
-        found = re.findall(r"ANSWER:\s*(.+)", words)
-        given = found[-1].strip().strip("`*") if found else ""
-        if kind.startswith("list"):
-            parts = [part.strip().strip("'\"") for part in given.strip("[]").split(",")]
-            fits = len(parts) == len(answer) and all(any(one(part, it, kind) for part in parts) for it in answer)
-        else:
-            fits = one(given, answer, kind)
-        return "" if fits else f"lacks {answer}"
+        given = final(words)
+        return "" if any(fits(given, answer, kind) for answer in answers) else f"lacks {answers[0]}"
     return judge
 
 
-def one(given, wanted, kind):
-    if "string" in kind or not isinstance(wanted, (int, float)) and not list(numbers(str(wanted))):
-        given, wanted = given.casefold().strip(), str(wanted).casefold().strip()
-        return given == wanted or ("approximate" in kind and given and (given in wanted or wanted in given))
-    found = list(numbers(given))
-    near = 0.05 * abs(float(wanted)) if "approximate" in kind else 1e-6
-    return bool(found) and abs(found[0] - float(wanted)) <= near
+def fits(given, answer, kind):
+    if kind.startswith("list"):
+        parts = listed(given)
+        return len(parts) == len(answer) and f1(parts, answer, kind) == 1
+    return is_one(given, answer, kind, 0.05)
+
+
+def scored(answers, kind):
+    """The score that KramaBench's own evaluation adds up: 1 or 0 for what is exact, 1 / (1 + relative error) for approximate
+    numbers, F1 for lists. Where it asks a model whether words say the same (`string_approximate`, words of a
+    `list_approximate`), they do so here if one holds the other."""
+    def score(words):
+        given = final(words)
+        return max(score_of(given, answer, kind) for answer in answers)
+    return score
+
+
+def score_of(given, answer, kind):
+    if kind.startswith("list"):
+        return f1(listed(given), answer, kind)
+    if kind == "numeric_approximate":
+        found = figures(given)
+        return max((1 / (1 + abs(it - answer) / (abs(answer) or 1e-12)) for it in found), default=0.0)
+    return float(is_one(given, answer, kind, 0.0))
+
+
+def final(words):
+    """What stands behind the last `ANSWER:`."""
+    found = re.findall(r"ANSWER:\s*(.+)", words)
+    return found[-1].strip().strip("`*") if found else ""
+
+
+def listed(given):
+    """The parts of a list, as Python or JSON writes it or with commas between."""
+    try:
+        value = ast.literal_eval(given)
+        if isinstance(value, (list, tuple, set)):
+            return [str(it) for it in value]
+    except (ValueError, SyntaxError):
+        pass
+    return [part.strip().strip("'\"") for part in given.strip("[]").split(",") if part.strip()]
+
+
+def f1(parts, answer, kind):
+    hit = lambda part, it: is_one(part, it, kind, 0.01)
+    recall = sum(any(hit(part, it) for part in parts) for it in answer) / max(len(answer), 1)
+    precision = sum(any(hit(part, it) for it in answer) for part in parts) / max(len(parts), 1)
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+def is_one(given, wanted, kind, near):
+    """Whether a word or a number is what is wanted; `near` is how far an approximate number may be off, as a share."""
+    if isinstance(wanted, str) and ("string" in kind or not list(numbers(wanted))):
+        given, wanted = given.casefold().strip(), wanted.casefold().strip()
+        return given == wanted or ("approximate" in kind and given != "" and (given in wanted or wanted in given))
+    wanted = float(next(numbers(str(wanted))))
+    share = near if "approximate" in kind else 1e-6
+    return any(abs(it - wanted) <= share * max(abs(wanted), 1e-12) for it in figures(given))
+
+
+def figures(given):
+    """The first number of an answer; with a per cent sign also as a share."""
+    found = next(numbers(given), None)
+    if found is None:
+        return []
+    return [found, found / 100] if "%" in given else [found]

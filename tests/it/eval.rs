@@ -2,7 +2,7 @@
 //! and goes on where it was stopped, with other harnesses and with benchmarks in their own form.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
@@ -303,7 +303,12 @@ async fn benchmarks_are_read_in_their_own_form() {
         ),
         of("highest fare", 0, call("print(max([10, 30]))")),
         of("highest fare", 1, json!({"content": "ANSWER: 31"})),
-        of("lawsuits", 0, call("print(1)")),
+        of(
+            "lawsuits",
+            0,
+            // Files keep their folders.
+            call("print(len(open('old/fares.csv').readlines() + open('fares.csv').readlines()))")
+        ),
         of("lawsuits", 1, json!({"content": "ANSWER: Ohio, Iowa"})),
     ]))
     .await;
@@ -324,9 +329,14 @@ async fn benchmarks_are_read_in_their_own_form() {
         "{\"id\": 7, \"common_answers\": [[\"mean_fare\", \"20.0\"]]}\n",
     );
     put("data/legal/input/fares.csv", "fare\n10\n30\n");
+    put("data/legal/input/old/fares.csv", "fare\n1\n");
+    put(
+        "workload/legal-tiny.json",
+        "[{\"id\": \"tiny\", \"query\": \"?\", \"answer\": 1, \"answer_type\": \"numeric_exact\", \"data_sources\": [\"fares.csv\"]}]",
+    );
     put(
         "workload/legal.json",
-        "[{\"id\": \"legal-1\", \"query\": \"What is the highest fare?\", \"answer\": 30, \"answer_type\": \"numeric_approximate\", \"data_sources\": [\"fares.csv\"]}, {\"id\": \"legal-2\", \"query\": \"Where are lawsuits?\", \"answer\": [\"Iowa\", \"Ohio\"], \"answer_type\": \"list_exact\", \"data_sources\": [\"fares.csv\"]}, {\"id\": \"legal-3\", \"query\": \"And?\", \"answer\": 1, \"answer_type\": \"numeric_exact\", \"data_sources\": [\"gone.csv\"]}]",
+        "[{\"id\": \"legal-1\", \"query\": \"What is the highest fare?\", \"answer\": 30, \"answer_type\": \"numeric_approximate\", \"data_sources\": [\"fares.csv\"]}, {\"id\": \"legal-2\", \"query\": \"Where are lawsuits?\", \"answer\": [\"Iowa\", \"Ohio\"], \"answer_type\": \"list_exact\", \"data_sources\": [\"fares.csv\", \"old/*\"]}, {\"id\": \"legal-3\", \"query\": \"And?\", \"answer\": 1, \"answer_type\": \"numeric_exact\", \"data_sources\": [\"gone.csv\"]}]",
     );
     let data = folder.to_str().unwrap();
     for (suite, expected) in [
@@ -335,6 +345,8 @@ async fn benchmarks_are_read_in_their_own_form() {
             "krama",
             vec![
                 "2 of 2 right",
+                // 30 for 31 is 1 / (1 + 1/30).
+                "Score as the benchmark counts: 98.4 ",
                 "| legal-1 | **right** |",
                 "| legal-2 | **right** |",
             ],
@@ -352,4 +364,152 @@ async fn benchmarks_are_read_in_their_own_form() {
     }
     mock.stop().await;
     sponde.assert_nothing_is_left();
+}
+
+/// Numbers and lists as people write them, judged by the rules that docs/eval.md names.
+#[test]
+fn krama_answers_are_judged_by_their_size() {
+    let program = "import json, sys; sys.path.insert(0, sys.argv[1]); sys.dont_write_bytecode = True; import suites
+print(json.dumps([[suites.of_answers([answer], kind)(f'ANSWER: {given}') == '', round(suites.scored([answer], kind)(f'ANSWER: {given}'), 3)]
+    for given, answer, kind in json.load(sys.stdin)]))";
+    let cases = [
+        ("7.95e-13", json!(7.95e-13), "numeric_exact", true, 1.0),
+        ("0", json!(7.95e-13), "numeric_exact", false, 0.0),
+        (
+            "7.951e-13 kg/m3",
+            json!(7.95e-13),
+            "numeric_exact",
+            false,
+            0.0,
+        ),
+        (
+            "7.95 \u{d7} 10^-13",
+            json!(7.95e-13),
+            "numeric_exact",
+            true,
+            1.0,
+        ),
+        (
+            "7.95\u{b7}10\u{207b}\u{b9}\u{b3}",
+            json!(7.95e-13),
+            "numeric_exact",
+            true,
+            1.0,
+        ),
+        (".5", json!(0.5), "numeric_exact", true, 1.0),
+        ("-.5", json!(-0.5), "numeric_exact", true, 1.0),
+        ("1,234,567.0", json!(1_234_567), "numeric_exact", true, 1.0),
+        ("1234568", json!(1_234_567), "numeric_exact", true, 1.0),
+        ("1234570", json!(1_234_567), "numeric_exact", false, 0.0),
+        ("45%", json!(0.45), "numeric_exact", true, 1.0),
+        ("104", json!(100), "numeric_approximate", true, 0.962),
+        ("200", json!(100), "numeric_approximate", false, 0.5),
+        ("unknown", json!(100), "numeric_approximate", false, 0.0),
+        ("['b', 'A']", json!(["a", "b"]), "list_exact", true, 1.0),
+        ("a, c", json!(["a", "b"]), "list_exact", false, 0.5),
+        ("[1.005, 2]", json!([1, 2]), "list_approximate", true, 1.0),
+        ("[1.05, 2]", json!([1, 2]), "list_approximate", false, 0.5),
+        ("Iowa", json!("iowa"), "string_exact", true, 1.0),
+        ("the state Iowa", json!("Iowa"), "string_exact", false, 0.0),
+        (
+            "the state Iowa",
+            json!("Iowa"),
+            "string_approximate",
+            true,
+            1.0,
+        ),
+    ];
+    let order: Vec<Value> = cases.iter().map(|it| json!([it.0, it.1, it.2])).collect();
+    let mut process = Command::new(python_prefix().join("bin/python"))
+        .args(["-c", program])
+        .arg(root().join("tests/eval"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(
+        &mut process.stdin.take().unwrap(),
+        Value::from(order).to_string().as_bytes(),
+    )
+    .unwrap();
+    let output = process.wait_with_output().unwrap();
+    let judged: Vec<(bool, f64)> = serde_json::from_slice(&output.stdout).unwrap();
+    for ((given, answer, kind, right, score), found) in cases.iter().zip(judged) {
+        assert_eq!(found, (*right, *score), "{given} for {answer} ({kind})");
+    }
+}
+
+/// Repeats differ: all but the first have a temperature and a seed of their own; and they are no questions of their own.
+#[tokio::test(flavor = "multi_thread")]
+async fn repeats_are_sampled_anew() {
+    let of = |question: &str, turn: u64, response: Value| json!({"match": {"userMessage": question, "turnIndex": turn}, "response": response});
+    let mock = Aimock::start(&json!([
+        of("had snow", 0, call("print(1)")),
+        of(
+            "had snow",
+            1,
+            json!({"content": "New York had 93, Seattle 26."})
+        ),
+    ]))
+    .await;
+    let sponde = Sponde::new().with_model(&mock);
+    let results = sponde.path("out.jsonl");
+    let arguments = ["--seeds", "3", "--only", "snow-days"];
+    let output = tokio::task::block_in_place(|| eval(&sponde, &results, &arguments));
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        table.starts_with("**openai-compatible/demo, sponde: 3 of 3 right** (100 %, 95 % interval 21 to 100), 6 steps"),
+        "{table}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let asked = mock.journal().await;
+    let sampling: Vec<(Value, Value)> = asked
+        .iter()
+        .filter(|it| it["body"]["messages"].is_array())
+        .map(|it| {
+            (
+                it["body"]["temperature"].clone(),
+                it["body"]["seed"].clone(),
+            )
+        })
+        .collect();
+    let of = |seed: u64| (json!(0.7), json!(seed));
+    let usual = (Value::Null, Value::Null);
+    assert_eq!(sampling, [usual.clone(), usual, of(1), of(1), of(2), of(2)]);
+    mock.stop().await;
+    sponde.assert_nothing_is_left();
+}
+
+/// smolagents' own CodeAgent, over the same endpoint.
+#[tokio::test(flavor = "multi_thread")]
+async fn smolagents_is_asked() {
+    let code = "Thought: count.\n<code>\nimport pandas as pd\nd = pd.read_csv('weather.csv')\nn = (d[d.weather == 'snow']).groupby('city').size()\nfinal_answer(f'New York {n[\"New York\"]}, Seattle {n[\"Seattle\"]}')\n</code>";
+    let mock = Aimock::start(&json!([
+        {"match": {"userMessage": "had snow"}, "response": {"content": code}},
+    ]))
+    .await;
+    let sponde = Sponde::new().with_model(&mock);
+    let results = sponde.path("out.jsonl");
+    let url = format!("{}/v1", mock.url);
+    let python = crate::support::tools().join("program-clients/bin/python");
+    let arguments = [
+        "--harness",
+        "smolagents",
+        "--only",
+        "snow-days",
+        "--base-url",
+        &url,
+        "--python",
+        python.to_str().unwrap(),
+    ];
+    let output = tokio::task::block_in_place(|| eval(&sponde, &results, &arguments));
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        table.starts_with(
+            "**demo, smolagents: 1 of 1 right** (100 %, 95 % interval 21 to 100), 1 steps"
+        ),
+        "{table}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    mock.stop().await;
 }

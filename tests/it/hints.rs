@@ -3,6 +3,7 @@
 
 use sponde::agent::EventKind;
 use sponde::agent::approval::Approval;
+use sponde::agent::guidance::Coaching;
 use sponde::llm::scripted::Reply;
 
 use crate::agent::{call, start_with};
@@ -17,7 +18,7 @@ dates = pd.DataFrame({'when': ['2024-01-31', '31.12.2023', '2024-02-01']})
 known = {'alpha': 1}";
 
 /// Code, and what the model is told of it; nothing where there is nothing to say.
-const CASES: [(&str, Option<&str>); 24] = [
+const CASES: [(&str, Option<&str>); 26] = [
     (
         "df['rain_mm']",
         Some(
@@ -74,6 +75,10 @@ const CASES: [(&str, Option<&str>); 24] = [
         None,
     ),
     (
+        "named = other.drop_duplicates('city'); named = named.merge(other, on='city')",
+        None,
+    ),
+    (
         "pd.to_datetime(dates['when'])",
         Some("'when' has dates written in 2 ways: '2024-01-31', '31.12.2023'."),
     ),
@@ -102,6 +107,10 @@ const CASES: [(&str, Option<&str>); 24] = [
         None,
     ),
     ("df['Rain_mm'] + df['price']", Some("'price' is text (str)")),
+    (
+        "import no_such_module",
+        Some("There is no module `no_such_module`; there are: pandas, numpy, polars,"),
+    ),
     ("1 / 0", None),
 ];
 
@@ -243,6 +252,15 @@ fn patterns_name_files() {
     assert!(!ended.stderr.contains("no file"), "{ended}");
 }
 
+/// What the person is told of an answer's numbers.
+fn doubts(events: &[EventKind]) -> Vec<String> {
+    let of = events.iter().filter_map(|event| match event {
+        EventKind::Notice { message } => Some(message.clone()),
+        _ => None,
+    });
+    of.filter(|it| it.contains("stand in no output")).collect()
+}
+
 /// A number that stands in no output is pointed out to the person, and to the model with the next question.
 #[tokio::test]
 async fn numbers_from_nowhere_are_named() {
@@ -252,23 +270,114 @@ async fn numbers_from_nowhere_are_named() {
         Reply::text("It was 26.11."),
     ];
     let mut session = start_with(ipykernel(), Approval::Never, replies, |_, _| {});
-    let notices = |events: &[EventKind]| -> Vec<String> {
-        let of = events.iter().filter_map(|event| match event {
-            EventKind::Notice { message } => Some(message.clone()),
-            _ => None,
-        });
-        of.filter(|it| it.contains("stand in no output")).collect()
-    };
     session.submit("How much?").await;
     let (first, _) = session.turn().await;
     assert_eq!(
-        notices(&first),
+        doubts(&first),
         ["numbers of this answer that stand in no output: 31.45"]
     );
     session.submit("And now?").await;
     let (second, _) = session.turn().await;
-    assert!(notices(&second).is_empty(), "{second:?}");
+    assert!(doubts(&second).is_empty(), "{second:?}");
     let prompts = session.model.prompts();
     let last = format!("{:?}", prompts.last().unwrap().messages);
     assert!(last.contains("stand in no output so far: 31.45"), "{last}");
+}
+
+/// A merge whose result takes the name of one of its tables: the rows before tell.
+#[tokio::test]
+async fn a_merge_into_its_own_name_is_seen() {
+    let cases = [
+        (
+            "a = a.merge(b, on='k')",
+            Some(
+                "`a` has 5 rows, `a` had 3 and `b` 3: 'k' repeats in both, so the merge multiplies rows",
+            ),
+        ),
+        ("once = once.merge(b)", None),
+        (
+            "b = pd.merge(c, b, left_on='key', right_on='k')",
+            Some("`b` has 5 rows, `c` 3 and `b` had 3: 'key' repeats in both"),
+        ),
+        ("d = d.merge(once, on='k', how='outer')", None),
+    ];
+    let made = "import pandas as pd
+a = pd.DataFrame({'k': [1, 2, 2], 'x': 1}); b = pd.DataFrame({'k': [2, 2, 1], 'y': 2})
+c = a.rename(columns={'k': 'key'}); once = a.drop_duplicates('k'); d = pd.DataFrame({'k': [1, 7], 'z': 3}); print(1)";
+    for coaching in [Coaching::Off, Coaching::Small] {
+        let replies = std::iter::once(call(made))
+            .chain(cases.iter().map(|(code, _)| call(code)))
+            .chain([Reply::text("Done."), Reply::text("Done.")]);
+        let mut session = start_with(ipykernel(), Approval::Never, replies, |options, _| {
+            options.coaching = coaching;
+        });
+        session.submit("go").await;
+        session.turn().await;
+        let prompts = session.model.prompts();
+        for ((code, expected), prompt) in cases.iter().zip(prompts.iter().skip(2)) {
+            let told = format!("{:?}", prompt.messages.last().unwrap()).replace("\\'", "'");
+            match expected {
+                Some(words) => assert!(told.contains(words), "{code}: {told}"),
+                None => assert!(!told.contains("From the kernel"), "{code}: {told}"),
+            }
+        }
+    }
+}
+
+/// A small model gets the kernel's facts with what it is to do, in place of words that fit every error.
+#[tokio::test]
+async fn a_small_model_is_told_what_the_kernel_knows() {
+    let replies = [
+        call(
+            "import pandas as pd\ndf = pd.DataFrame({'Rain_mm': [1., 2], 'day': ['2024-01-01', '2024-01-02']})\nprint(len(df))",
+        ),
+        call("df['rain_mm']"),
+        call("df['day'].dt.year"),
+        call("df['Rain_mm'][0] = 5\nprint(df)"),
+        Reply::text("It rained 2 mm."),
+    ];
+    let mut session = start_with(ipykernel(), Approval::Never, replies, |options, _| {
+        options.coaching = Coaching::Small;
+    });
+    session.submit("How much did it rain?").await;
+    session.turn().await;
+    let notebook = std::fs::read(session.dir.path().join("session.ipynb")).unwrap();
+    let notebook: serde_json::Value = serde_json::from_slice(&notebook).unwrap();
+    let cells = notebook["cells"].as_array().unwrap();
+    let hints: Vec<&str> = cells
+        .iter()
+        .filter_map(|cell| cell["metadata"]["sponde"]["hint"].as_str())
+        .collect();
+    assert_eq!(
+        hints,
+        [
+            "From the kernel: `df` has no column 'rain_mm'; near: 'Rain_mm'. Its columns: 'Rain_mm', 'day'. Variables now:\n\
+             df: DataFrame 2 rows, columns Rain_mm (float64), day (str)\nWrite the corrected complete cell.",
+            "From the kernel: 'day' is str, not dates; its values are like '2024-01-01', '2024-01-02'. Load that column as dates: \
+             pd.read_csv(..., parse_dates=['column']). Variables now:\n\
+             df: DataFrame 2 rows, columns Rain_mm (float64), day (str)\nWrite the corrected complete cell.",
+            "From the kernel: `df['Rain_mm']` is a copy: what is written to it does not change `df`. \
+             `df.loc[rows, column] = ..` does. If that changes the answer, write the corrected complete cell.",
+        ]
+    );
+}
+
+/// A small model is asked once to copy the numbers as they are printed; the person sees a doubt that remains.
+#[tokio::test]
+async fn a_second_wrong_answer_of_a_small_model_is_doubted() {
+    let replies = [
+        call("print(26.1137)"),
+        Reply::text("It is 31.45."),
+        Reply::text("It is 32.45."),
+        Reply::text("It was 26.11."),
+    ];
+    let mut session = start_with(ipykernel(), Approval::Never, replies, |options, _| {
+        options.coaching = Coaching::Small;
+    });
+    session.submit("How much?").await;
+    let (events, _) = session.turn().await;
+    assert_eq!(
+        doubts(&events),
+        ["numbers of this answer that stand in no output: 32.45"]
+    );
 }

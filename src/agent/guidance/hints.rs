@@ -1,4 +1,6 @@
-//! What an error of the usual libraries mostly means, in a sentence for a small model.
+//! What an error of the usual libraries mostly means, in a sentence for a small model, after what the live kernel knows of it.
+
+use super::Live;
 
 /// Words of an error's message, and what to do about them. The first that fits is said.
 const MESSAGES: [(&[&str], &str); 8] = [
@@ -20,7 +22,7 @@ const MESSAGES: [(&[&str], &str); 8] = [
     ),
     (
         &["No module named"],
-        "This module is not installed: do it with those that are, such as pandas and matplotlib.",
+        "This module is not installed: do it with those that are.",
     ),
     (
         &["not a valid plot kind"],
@@ -46,26 +48,26 @@ const MESSAGES: [(&[&str], &str); 8] = [
     ),
 ];
 
-/// What to say after a cell failed.
-pub(super) fn after_error(ename: &str, evalue: &str, variables: Option<&str>) -> String {
+/// What to say after a cell failed: the kernel's fact, what to do, and the variables there are.
+pub(super) fn after_error(ename: &str, evalue: &str, live: &Live) -> String {
+    let mut words = live
+        .fact
+        .as_ref()
+        .map(|fact| format!("{fact} "))
+        .unwrap_or_default();
     let known = MESSAGES
         .iter()
-        .find(|(words, _)| words.iter().any(|word| evalue.contains(word)))
-        .map(|(_, hint)| (*hint).to_owned());
-    let hint = known.or_else(|| {
-        Some(match ename {
-            "KeyError" if !evalue.starts_with(['\'', '"']) => {
-                format!("{evalue} is a row label, not a column: use df.loc[label, 'column'] or df.loc[label]['column'].")
-            }
-            "KeyError" => "This is not a column: use only the names there are.".to_owned(),
-            "NameError" => "This name is not defined: write the complete cell with imports and loading.".to_owned(),
-            "AttributeError" => "This attribute does not exist: do it another way.".to_owned(),
-            "SyntaxError" => "Fix the syntax.".to_owned(),
-            _ => return None,
-        })
-    });
-    let mut words = hint.map(|hint| format!("{hint} ")).unwrap_or_default();
-    if let Some(variables) = variables.filter(|variables| !variables.is_empty()) {
+        .find(|(words, _)| words.iter().any(|word| evalue.contains(word)));
+    if let Some((_, hint)) = known {
+        words.push_str(hint);
+        words.push(' ');
+    } else if live.fact.is_none()
+        && let Some(hint) = generic(ename, evalue)
+    {
+        words.push_str(&hint);
+        words.push(' ');
+    }
+    if let Some(variables) = live.variables.as_ref().filter(|it| !it.is_empty()) {
         words.push_str("Variables now:\n");
         words.push_str(variables);
         words.push('\n');
@@ -74,31 +76,68 @@ pub(super) fn after_error(ename: &str, evalue: &str, variables: Option<&str>) ->
     words
 }
 
+/// What the kind of an error says, where nothing else is known of it.
+fn generic(ename: &str, evalue: &str) -> Option<String> {
+    Some(match ename {
+        "KeyError" if !evalue.starts_with(['\'', '"']) => {
+            format!(
+                "{evalue} is a row label, not a column: use df.loc[label, 'column'] or df.loc[label]['column']."
+            )
+        }
+        "KeyError" => "This is not a column: use only the names there are.".to_owned(),
+        "NameError" => {
+            "This name is not defined: write the complete cell with imports and loading.".to_owned()
+        }
+        "AttributeError" => "This attribute does not exist: do it another way.".to_owned(),
+        "SyntaxError" => "Fix the syntax.".to_owned(),
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_message_says_more_than_the_name() {
-        for (ename, evalue, expected) in [
+        let near = "From the kernel: `df` has no column 'Rain'; near: 'rain'.";
+        for (ename, evalue, fact, expected) in [
             (
                 "KeyError",
                 "'Rain'",
+                None,
                 "This is not a column: use only the names there are. Write the corrected complete cell.",
             ),
             (
                 "KeyError",
+                "'Rain'",
+                Some(near),
+                "From the kernel: `df` has no column 'Rain'; near: 'rain'. Write the corrected complete cell.",
+            ),
+            (
+                "KeyError",
                 "2020",
+                None,
                 "2020 is a row label, not a column: use df.loc[label, 'column'] or df.loc[label]['column']. Write the corrected complete cell.",
             ),
             (
                 "AttributeError",
                 "Can only use .dt accessor with datetimelike values",
-                "Load that column as dates: pd.read_csv(..., parse_dates=['column']). Write the corrected complete cell.",
+                Some("From the kernel: 'day' is str, not dates."),
+                "From the kernel: 'day' is str, not dates. Load that column as dates: pd.read_csv(..., parse_dates=['column']). Write the corrected complete cell.",
             ),
-            ("ValueError", "odd", "Write the corrected complete cell."),
+            (
+                "ValueError",
+                "odd",
+                None,
+                "Write the corrected complete cell.",
+            ),
         ] {
-            assert_eq!(after_error(ename, evalue, None), expected);
+            let live = Live {
+                fact: fact.map(str::to_owned),
+                variables: None,
+            };
+            assert_eq!(after_error(ename, evalue, &live), expected);
         }
     }
 }

@@ -84,6 +84,13 @@ def _sponde_hint(source, failed):
                     (it for key, it in names.items() if isinstance(it, dict) and not key.startswith('_') and f'{key}[' in source), None)
                 if table and near(name, table):
                     return f'The dictionary has no {name!r}; near: {shown(near(name, table))}.'
+        if kind == 'ModuleNotFoundError' and error.name:
+            import importlib.util
+            usual = ('pandas numpy polars pyarrow duckdb scipy statsmodels sklearn matplotlib seaborn plotly altair sympy networkx openpyxl '
+                     'requests sqlalchemy PIL').split()
+            there = [it for it in usual if importlib.util.find_spec(it)]
+            if there:
+                return f'There is no module `{error.name}`; there are: {", ".join(there)}.'
         if kind == 'UndefinedVariableError' and owner(is_frame) is not None:
             return about_columns(owner(is_frame), words.split("'")[1])
         if kind == 'NameError' and getattr(error, 'name', None):
@@ -135,17 +142,31 @@ def _sponde_hint(source, failed):
             sides = ([call.func.value] if getattr(call.func.value, 'id', '') != 'pd' else []) + call.args
             sides = [it.id for it in sides[:2] if isinstance(it, ast.Name)]
             target = node.targets[0].id
-            if len(sides) < 2 or target in sides or not all(is_frame(names.get(it)) for it in [*sides, target]):
+            if len(sides) < 2 or not all(is_frame(names.get(it)) for it in [*sides, target]):
                 continue
             left, right, both = (names[it] for it in [*sides, target])
             how = {it.arg: ast.literal_eval(it.value) for it in call.keywords if isinstance(it.value, (ast.Constant, ast.List))}
             keys = how.get('on') or how.get('left_on')
             others = how.get('right_on') or keys
+            # What the tables were before the cell (changes.py): one of the two may have been replaced by the result.
+            before = {it: getattr(get_ipython(), '_sponde_tables', {}).get(it) for it in sides}
+            rows = {it: len(names[it]) for it in sides} | {it: before[it][1][0] for it in sides if it == target and before[it]}
             if keys is None:
-                keys = others = [it for it in left.columns if it in set(right.columns)]
+                columns = [set(before[it][2]) if it == target and before[it] else {repr(name)[:40] for name in names[it].columns}
+                           for it in sides]
+                keys = others = [it for it in both.columns if repr(it)[:40] in columns[0] & columns[1]]
             keys, others = ([it] if isinstance(it, str) else list(it) for it in (keys, others))
-            if len(both) > max(len(left), len(right)) and left.duplicated(keys).any() and right.duplicated(others).any():
-                return (f'`{target}` has {len(both)} rows, `{sides[0]}` {len(left)} and `{sides[1]}` {len(right)}: {shown(keys)} repeats in '
+            if target in sides:
+                # A key with n rows in the one that is left, and with more in the result, had several in the other.
+                kept, kept_keys = (right, others) if target == sides[0] else (left, keys)
+                found = both.groupby(keys if target == sides[0] else others, dropna=False).size()
+                of_kept = kept.groupby(kept_keys, dropna=False).size().reindex(found.index)
+                multiplies = ((of_kept > 1) & (found > of_kept)).any()
+            else:
+                multiplies = (len(both) > max(rows.values()) and left.duplicated(keys).any() and right.duplicated(others).any())
+            if multiplies:
+                was = [f'`{it}` {"had " if it == target else ""}{rows[it]}' for it in sides if it != target or before[it]]
+                return (f'`{target}` has {len(both)} rows, {" and ".join(was)}: {shown(keys)} repeats in '
                         'both, so the merge multiplies rows, and sums over them count twice.')
 
     def about_copies():

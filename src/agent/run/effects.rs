@@ -11,13 +11,8 @@ use crate::agent::cell_run::CellRun;
 use crate::agent::event::Command;
 use crate::agent::stdin::StdinPolicy;
 use crate::agent::turn::{self, Drive, Effect};
-use crate::kernel::{ExecutionEvent, Kernel, Outcome};
+use crate::kernel::{ExecutionEvent, Outcome};
 use crate::session::{CellKind, CodeStatus};
-
-/// Prints the frames and series in a kernel, for a small model whose cell failed.
-const INVENTORY: &str = include_str!("../prompts/inventory.py");
-/// How long that may take.
-const INVENTORY_WITHIN: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// Finished cells whose outputs may still come.
 const RECENT: usize = 256;
@@ -407,27 +402,17 @@ impl Session {
         self.drive(Input::Ran { verdict, nudge }).await;
     }
 
-    /// What a model is told after a cell; a small one more, and what it must reply.
+    /// What a model is told after a cell: what the kernel knows; a small one more, and what it must reply.
     async fn check_cell(&mut self, cell: &str, verdict: &Verdict) -> Option<String> {
+        let fact = self.live_hint(cell, verdict).await;
         if self.options.coaching == Coaching::Off {
-            return self.live_hint(cell, verdict).await;
+            return fact;
         }
-        let failed = matches!(verdict, Verdict::Error { .. });
-        let kernel = self
-            .kernels
-            .ready(MAIN)
-            .filter(|_| failed && self.cells.current == MAIN && self.language() == "python")
-            .cloned();
-        let variables = match kernel {
-            Some(kernel) => inventory(kernel).await,
-            None => None,
+        let live = guidance::Live {
+            fact,
+            variables: self.frames_after(cell, verdict).await,
         };
-        let nudge = guidance::after_cell(
-            &self.asking.question,
-            verdict,
-            variables.as_deref(),
-            &self.turn_cells(),
-        );
+        let nudge = guidance::after_cell(&self.asking.question, verdict, &live, &self.turn_cells());
         self.asking.choice = nudge
             .as_ref()
             .map_or(ToolChoice::Auto, |nudge| nudge.choice);
@@ -467,18 +452,4 @@ impl Session {
             nudge: None,
         })
     }
-}
-
-/// The frames and series that live in a Python kernel.
-async fn inventory(kernel: Kernel) -> Option<String> {
-    let options = ExecuteOptions::aside(INVENTORY, INVENTORY_WITHIN);
-    let (outputs, _) = kernel.execute(options).await.ok()?.collect().await;
-    let text: String = outputs
-        .into_iter()
-        .filter_map(|output| match output {
-            OutputEvent::Stream(stream) => Some(stream.text),
-            _ => None,
-        })
-        .collect();
-    Some(text.trim().to_owned())
 }

@@ -11,10 +11,14 @@ use crate::session::sql;
 const CHANGES: &str = include_str!("../prompts/changes.py");
 /// Prints one line of facts, or nothing.
 const LOOK: &str = include_str!("../prompts/hint.py");
-/// How long that may take.
+/// Prints the frames and series in a kernel, for a small model whose cell failed.
+const INVENTORY: &str = include_str!("../prompts/inventory.py");
+/// How long each of them may take.
 const WITHIN: Duration = Duration::from_secs(3);
-/// Bytes of it that a model gets.
+/// Bytes of a hint that a model gets.
 const MOST: usize = 800;
+/// Bytes of an inventory that a model gets.
+const MOST_INVENTORY: usize = 4000;
 /// What may be wrong without failing: a merge that multiplies rows, a change of a copy.
 const DOUBTFUL: [&str; 3] = ["merge(", "][", "inplace=True"];
 
@@ -23,11 +27,8 @@ const DOUBTS: usize = 8;
 
 impl Session {
     /// Numbers of the answer that come from nowhere are pointed out to the person, and to the model with the next
-    /// question. A small model was told before ([`Session::check_answer`]).
+    /// question. A small model was told before ([`Session::check_answer`]), once: what it then says may be as wrong.
     pub(super) fn doubt_numbers(&mut self) {
-        if self.options.coaching != Coaching::Off {
-            return;
-        }
         let mut numbers = guidance::doubtful_numbers(&self.turn_cells(), self.transcript.cells());
         if numbers.is_empty() {
             return;
@@ -37,6 +38,9 @@ impl Session {
         self.notice(&format!(
             "numbers of this answer that stand in no output: {numbers}"
         ));
+        if self.options.coaching == Coaching::Small {
+            return;
+        }
         self.edit(Edit::Note {
             cell: random_cell_id(),
             text: format!(
@@ -46,16 +50,17 @@ impl Session {
     }
 
     /// Tells the model which tables a cell has made, changed or removed: names, rows and columns, and only what is new.
-    /// A small model is not told, for it takes them for the answer. Returns the words.
+    /// A small model is not told: it takes them for the answer. The kernel notes them all the same, so that it knows what
+    /// the next cell changes. Returns the words.
     pub(super) async fn tell_tables(&mut self, cell: &str) -> Option<String> {
-        if self.options.coaching != Coaching::Off {
-            return None;
-        }
         let source = self.python_source(cell)?;
         if !source.contains('=') && !source.contains("del ") {
             return None;
         }
-        let words = self.ask_python(CHANGES.to_owned()).await?;
+        let words = self.ask_python(CHANGES.to_owned(), MOST).await?;
+        if self.options.coaching == Coaching::Small {
+            return None;
+        }
         let text = format!("Tables in the kernel: {words}");
         self.edit(Edit::Hint {
             cell: cell.to_owned(),
@@ -76,9 +81,18 @@ impl Session {
         // A string of JSON is one of Python.
         let request = serde_json::Value::String(request);
         let words = self
-            .ask_python(format!("_sponde_request = {request}\n{LOOK}"))
+            .ask_python(format!("_sponde_request = {request}\n{LOOK}"), MOST)
             .await?;
         Some(format!("From the kernel: {words}"))
+    }
+
+    /// The frames and series in the kernel of a cell that failed.
+    pub(super) async fn frames_after(&mut self, cell: &str, verdict: &Verdict) -> Option<String> {
+        if !matches!(verdict, Verdict::Error { .. }) {
+            return None;
+        }
+        self.python_source(cell)?;
+        self.ask_python(INVENTORY.to_owned(), MOST_INVENTORY).await
     }
 
     /// The code of a cell, if it is Python and nothing else.
@@ -90,14 +104,14 @@ impl Session {
         is_python.then_some(source)
     }
 
-    /// What code of ours prints in the kernel of the latest cell, if it prints anything.
-    async fn ask_python(&mut self, code: String) -> Option<String> {
+    /// What code of ours prints in the kernel of the latest cell, if it prints anything, up to `most` bytes.
+    async fn ask_python(&mut self, code: String, most: usize) -> Option<String> {
         let kernel = self.kernels.ready(self.cells.current)?.clone();
         let options = ExecuteOptions::aside(code, WITHIN);
         let (outputs, _) = kernel.execute(options).await.ok()?.collect().await;
         let text = stdout_of(outputs);
         let text = text.trim();
-        let end = text.floor_char_boundary(MOST);
+        let end = text.floor_char_boundary(most);
         let words = text.get(..end).filter(|words| !words.is_empty());
         words.map(str::to_owned)
     }

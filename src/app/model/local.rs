@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Chosen, Wanted, code_mode, retrying};
+use super::{Chosen, Wanted, code_mode, retrying, rig_options};
 use crate::app::Context;
 use crate::app::prompt_cache::Beginning;
 use crate::error::{Failure, FailureKind};
@@ -13,7 +13,7 @@ use crate::llm::local::{
     LocalServerProgress,
 };
 use crate::llm::mode::CodeMode;
-use crate::llm::rig::{RigOptions, RigProvider};
+use crate::llm::rig::RigProvider;
 use crate::llm::types::{ModelInfo, Price, Provider};
 
 /// A server of ours; it ends with this.
@@ -104,7 +104,7 @@ pub(super) async fn start(
         )
     };
     let client = http::client(&endpoint.base_url).map_err(|error| failed(error.to_string()))?;
-    let provider = retrying(RigProvider::new(&endpoint, client, RigOptions::default()));
+    let provider = retrying(RigProvider::new(&endpoint, client, rig_options(context)));
     let chosen = code_mode::ready(Arc::new(provider), endpoint.kind, wanted, &context.notify);
     let own = OwnServer {
         server,
