@@ -32,7 +32,7 @@ function Profile({ live, name, column, onClose }) {
     return () => { isOld = true; };
   }, [name, column.name]);
   const facts = ["count", "missing", "distinct", "min", "max", "mean"].filter((key) => profile?.[key] !== undefined && profile[key] !== null);
-  const shown = (value) => (typeof value === "number" ? (Number.isInteger(value) ? thousands(value) : value.toPrecision(6)) : show(value));
+  const shown = (value) => (typeof value === "number" ? (Number.isInteger(value) ? thousands(value) : Number(value.toPrecision(6))) : show(value));
   return html`<aside class="profile" aria-label=${`Profile of ${column.name}`}>
     <header><h3>${column.name}</h3><span class="quiet">${column.type}</span>
       <button type="button" class="link" onClick=${onClose}>Close</button></header>

@@ -81,6 +81,8 @@ const CONFINES = {
 
 /** What code may do in new sessions, as the server says it. */
 function Facts({ about }) {
+  // Its room is there from the start: nothing moves below a pointer.
+  if (!about) return html`<ul class="facts"></ul>`;
   const { kind, words } = about.sandbox;
   const isSafe = kind === "confined";
   return html`<ul class="facts" aria-label="What code may do"><li class=${isSafe ? "" : "warn"}>${CONFINES[kind] ?? (isSafe ? `Code runs in a sandbox: ${words}.` : `${words}.`)}</li>
@@ -131,7 +133,7 @@ export function Home({ dropped, onDropped }) {
     <div class="examples" hidden=${models?.length === 0}>${EXAMPLES.map(([name, text]) => html`<button type="button" onClick=${() => { setMode("ask"); setDraft({ text }); }}><b>${name}</b><span>${text}</span></button>`)}</div>
     <button type="button" class="drop" onClick=${() => picker.current.click()}><${Icon} name="up" /><span>Drop files here, or choose them. They are copied into the session's workspace.</span></button>
     <input ref=${picker} type="file" multiple hidden onChange=${(event) => { onDropped.add([...event.target.files]); event.target.value = ""; }} />
-    ${about && html`<${Facts} about=${about} />`}
+    <${Facts} about=${about} />
   </div></main>`;
 }
 

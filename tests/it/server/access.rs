@@ -292,8 +292,14 @@ async fn no_name_in_a_path_leads_out() {
                     let is_refused =
                         matches!(status, 400 | 401 | 403 | 404 | 405 | 409 | 410 | 415 | 422);
                     // A link itself is replaced or removed; the client's library takes `..` out of a path, which leads to other
-                    // routes; and what has only the session's name in it is the session's.
-                    let is_harmless = matches!(name, "link" | "..") || !filled.contains(name);
+                    // routes; what has only the session's name in it is the session's. A leading slash means the directory; settings
+                    // are kept in memory; and E2B's routes that are not there are 501.
+                    let is_harmless = matches!(name, "link" | "..")
+                        || !filled.contains(name)
+                        || name.starts_with("%2f") && filled.contains("/files/")
+                        || name.starts_with("%2f") && filled.contains("/contents/")
+                        || filled.starts_with("/jupyter/api/config/")
+                        || filled.starts_with("/e2b/") && status == 501;
                     if !is_refused && !is_harmless {
                         wrong.push(format!("{method} {filled}: {status} {told}"));
                     }
@@ -409,7 +415,8 @@ async fn two_servers_share_the_sessions_directory() {
         notebook.to_string().contains("echo of the first"),
         "{notebook}"
     );
-    two.end();
+    // The token's file of the one that was killed goes with the next start.
+    two.kill();
 }
 
 /// Whoever followed a session that ended is told so, and by whom, until somebody resumes it.

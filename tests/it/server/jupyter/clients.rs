@@ -188,27 +188,20 @@ async fn jupyter_server_reaches_us_as_its_gateway() {
     assert_eq!(server.end().code, Some(0));
 }
 
-/// The kernel of a session, reached through a jupyter_server: what runs there is the person's own cell.
+/// The kernel of a session, by its id: what a client runs there is the person's own cell.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sessions_kernel_is_used_through_a_jupyter_server() {
+async fn a_sessions_kernel_is_used_by_a_client_of_others() {
     let (_model, sponde) = with_model([]).await;
     let server = Server::start(&sponde, &[]);
     let session = server.session(json!({})).await;
     server.run(&session, "x = 41").await;
     let (_, kernels) = server.get("/jupyter/api/kernels").await;
     let kernel = kernels[0]["id"].as_str().unwrap();
-    let gateway = JupyterServer::start("gateways/bin/jupyter-server", &server, &sponde, &[]);
+    let url = format!("{}/jupyter", server.base);
     let seen = tokio::task::block_in_place(|| {
-        gateway.wait();
-        run_for(
-            "session_kernel.py",
-            &gateway.url,
-            "of-the-tests",
-            kernel,
-            &sponde,
-        )
+        run_for("session_kernel.py", &url, &server.token, kernel, &sponde)
     });
-    assert_eq!(seen, json!(["ok", ["from outside 42\n"]]));
+    assert_eq!(seen, json!([true, "ok", ["from outside 42\n"]]));
     let (_, notebook) = server.get(&format!("{session}/notebook.ipynb")).await;
     let cells: Vec<(&Value, &Value)> = notebook["cells"]
         .as_array()
@@ -223,7 +216,6 @@ async fn a_sessions_kernel_is_used_through_a_jupyter_server() {
     );
     // It goes on when the client has gone.
     assert_eq!(server.get(&session).await.0, 200);
-    drop(gateway);
     assert_eq!(server.end().code, Some(0));
 }
 
