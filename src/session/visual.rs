@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::jupyter::mime::{self, Audience, IMAGE_SVG, MimeBundle, TEXT_HTML, joined};
 
-/// Where pages of charts find what draws them.
-const PLOTLY: &str = "https://cdn.plot.ly/plotly-3.0.1.min.js";
+/// Where pages of charts find what draws them: the version that the plotly of our environment brings, which a test compares.
+const PLOTLY: &str = "https://cdn.plot.ly/plotly-4.1.1.min.js";
 /// The same for Vega and Vega-Lite.
 const PACKAGES: &str = "https://cdn.jsdelivr.net/npm";
 

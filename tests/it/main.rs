@@ -83,6 +83,7 @@ mod server;
 mod sessions;
 mod shown;
 mod sql;
+mod sql_limits;
 mod stdin;
 mod subscribers;
 mod support;
