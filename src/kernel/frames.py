@@ -182,18 +182,17 @@ def _sponde_frame(request):
             if len(there) and (column.dtype.is_numeric() or column.dtype.is_temporal()):
                 told['min'], told['max'] = plain(there.min()), plain(there.max())
             if len(there) and column.dtype.is_numeric():
-                import math
-                numbers = [number for number in there.cast(self.polars.Float64).to_list() if math.isfinite(number)]
-                if numbers:
-                    told['mean'] = sum(numbers) / len(numbers)
-                    least, most = min(numbers), max(numbers)
+                numbers = there.cast(self.polars.Float64)
+                numbers = numbers.filter(numbers.is_finite())
+                if len(numbers):
+                    told['mean'] = numbers.mean()
+                    least, most = numbers.min(), numbers.max()
                     bins = min(20, max(1, told['distinct'] or 1))
                     width = (most - least) / bins or 1.0
-                    counts = [0] * bins
-                    for number in numbers:
-                        counts[min(bins - 1, int((number - least) / width))] += 1
-                    told['histogram'] = [{'from': least + at * width, 'to': least + (at + 1) * width, 'count': count}
-                                         for at, count in enumerate(counts)]
+                    places = ((numbers - least) / width).floor().clip(0, bins - 1).cast(self.polars.Int64)
+                    counts = dict(places.value_counts().rows())
+                    told['histogram'] = [{'from': least + at * width, 'to': least + (at + 1) * width, 'count': counts.get(at, 0)}
+                                         for at in range(bins)]
             return told
 
         def write(self, format, to):
@@ -212,8 +211,14 @@ def _sponde_frame(request):
         module, kind = type(value).__module__.split('.')[0], type(value).__name__
         if module in ('pandas', 'geopandas') and kind in ('DataFrame', 'Series', 'GeoDataFrame', 'GeoSeries'):
             return Pandas(value)
-        if module == 'polars' and kind in ('DataFrame', 'Series'):
-            return Polars(value)
+        if module == 'polars' and kind in ('DataFrame', 'Series', 'LazyFrame'):
+            return Polars(value.collect() if kind == 'LazyFrame' else value)
+        if module == 'pyarrow' and kind == 'Table':
+            try:
+                import pandas
+            except ImportError:
+                raise Refused('no_frame', "Arrow's tables are shown where pandas is installed") from None
+            return Pandas(value.to_pandas())
         if module == 'numpy' and getattr(value, 'ndim', 0) in (1, 2):
             try:
                 import pandas

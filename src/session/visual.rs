@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::jupyter::mime::{self, Audience, IMAGE_SVG, MimeBundle, TEXT_HTML, joined};
 
-/// The script that draws charts in the exported pages.
-const PLOTLY: &str = "https://cdn.plot.ly/plotly-3.0.1.min.js";
+/// The script that draws charts in exported pages, in the version that the plotly of our environment brings; a test compares them.
+const PLOTLY: &str = "https://cdn.plot.ly/plotly-4.1.1.min.js";
 /// The same for Vega and Vega-Lite.
 const PACKAGES: &str = "https://cdn.jsdelivr.net/npm";
 

@@ -214,6 +214,19 @@ fn what_a_file_holds_is_not_what_it_costs() {
     file.set_len(20_000_000_000).unwrap();
     let words = told(dir.path(), "large.csv");
     assert!(words.starts_with("File large.csv: "), "{words}");
+    // What was not read is said, and 2,000 tokens are 8,000 letters.
+    assert!(words.contains("here described by the first"), "{words}");
+    assert!(words.len() < 8_000, "{}", words.len());
+    let names: Vec<String> = (0..5_000).map(|at| format!("column_{at}")).collect();
+    let numbers: Vec<String> = (0..5_000).map(|at| at.to_string()).collect();
+    let table = format!("{}\n{}\n", names.join(","), numbers.join(","));
+    std::fs::write(dir.path().join("wide.csv"), table).unwrap();
+    let words = told(dir.path(), "wide.csv");
+    assert!(
+        words.len() < 8_000 && words.contains(" more"),
+        "{}: {words}",
+        words.len()
+    );
     // A file of one line, and one of no line at all.
     for (name, byte) in [("line.csv", b','), ("line.json", b'['), ("line.txt", b'x')] {
         std::fs::write(dir.path().join(name), vec![byte; 34 << 20]).unwrap();
@@ -300,6 +313,47 @@ async fn the_kernel_is_asked_about_what_only_a_library_reads() {
     ] {
         assert!(prompts.contains(words), "{words}: {prompts}");
     }
+}
+
+/// Files that do something where Python loads them are told about, and do nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_in_a_file_runs() {
+    let mock = Aimock::start(&json!([{"match": {}, "response": {"content": "Done."}}])).await;
+    let sponde = Sponde::new().with_model(&mock);
+    let make = "import os, pickle, sys, numpy, pandas, openpyxl\n\
+                dir = sys.stdin.read()\n\
+                class Evil:\n    \
+                def __reduce__(self): return open, (os.path.join(dir, 'pwned'), 'w')\n\
+                pickle.dump(Evil(), open(dir + '/evil.pkl', 'wb'))\n\
+                numpy.save(dir + '/evil.npy', numpy.array([Evil()], dtype=object), allow_pickle=True)\n\
+                book = openpyxl.Workbook()\n\
+                book.active.append(['a', 'b'])\n\
+                book.active.append([1, '=HYPERLINK(\"file://' + dir + '/pwned\")'])\n\
+                book.active.append([2, \"=cmd|'/c touch \" + dir + \"/pwned'!A1\"])\n\
+                book.save(dir + '/evil.xlsx')\n\
+                os.path.exists(dir + '/pwned') and os.remove(dir + '/pwned')\n";
+    crate::sql::python(make, &sponde.path("").display().to_string()).unwrap();
+    let ended = tokio::task::block_in_place(|| {
+        let arguments = [
+            "ask",
+            "what is in @evil.npy?",
+            "--model",
+            "gpt-4o",
+            "--yes",
+            "-f",
+            "evil.pkl",
+            "-f",
+            "evil.xlsx",
+        ];
+        sponde.run(&arguments)
+    });
+    let prompts = json!(mock.journal().await).to_string();
+    mock.stop().await;
+    assert_eq!(ended.code, Some(0), "{ended}");
+    for name in ["evil.pkl", "evil.npy", "evil.xlsx"] {
+        assert!(prompts.contains(&format!("File {name}")), "{name}: {prompts}");
+    }
+    assert!(!sponde.path("pwned").exists(), "{ended}");
 }
 
 /// A server of one table, which it gives in parts if it is asked so.

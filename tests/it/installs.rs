@@ -57,7 +57,7 @@ fn packages(env: &Path) -> Vec<String> {
 }
 
 /// Modules, their packages, and what must be said where one is not installed.
-const KNOWN: [(&str, &str); 13] = [
+const KNOWN: [(&str, &str); 15] = [
     ("tabulate", "tabulate"),
     ("humanize", "humanize"),
     ("xlrd", "xlrd"),
@@ -71,6 +71,8 @@ const KNOWN: [(&str, &str); 13] = [
     ("pytz", "pytz"),
     ("mpmath", "mpmath"),
     ("geopy", "geopy"),
+    ("cv2", "opencv-python-headless"),
+    ("sklearn", "scikit-learn"),
 ];
 const NEVER: [&str; 17] = [
     // Of Python 2, or of no use here.
@@ -224,7 +226,7 @@ fn the_private_environment_has_the_libraries_of_an_analyst() {
     installed(&sponde, &["python3"]);
     let names = "numpy pandas polars pyarrow duckdb scipy sklearn statsmodels matplotlib seaborn plotly altair openpyxl \
                  python_calamine lxml requests sqlalchemy psycopg sympy tqdm PIL networkx ipywidgets dill pypdf \
-                 h5py h5netcdf xarray";
+                 h5py h5netcdf xarray xlsxwriter";
     let mut lines = String::new();
     for name in names.split_whitespace() {
         let _ = writeln!(lines, "!import {name}; print('has', '{name}')");
@@ -247,10 +249,36 @@ fn the_private_environment_has_the_libraries_of_an_analyst() {
         "{}",
         String::from_utf8_lossy(&again.stderr)
     );
+    // As the lock has them, and the page of a Plotly chart loads what draws it in the same version.
     let lock = include_str!("../../kernelspecs/python3/requirements.txt");
-    let pinned = lock
+    let code = "import importlib.metadata as m, sys\n\
+                from plotly.offline import get_plotlyjs_version\n\
+                for d in m.distributions(): print(d.metadata['Name'].lower().replace('_', '-').replace('.', '-') + '==' + d.version)\n\
+                print('plotly.js', get_plotlyjs_version())";
+    let output = Command::new(env.join("bin/python"))
+        .args(["-I", "-c", code])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    let pinned: Vec<&str> = lock
         .lines()
-        .filter(|line| line.starts_with("duckdb=="))
-        .count();
-    assert!(pinned > 0);
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|line| line.contains("=="))
+        .collect();
+    let mut compared = 0;
+    for found in told.lines().filter(|line| line.contains("==")) {
+        let (name, _) = found.split_once("==").unwrap();
+        let of = |line: &&&str| line.split_once("==").is_some_and(|(it, _)| it == name);
+        if pinned.iter().any(|line| of(&line)) {
+            compared += 1;
+            assert!(pinned.contains(&found), "{found} is not what the lock has");
+        }
+    }
+    assert!(compared > 60, "{compared}: {told}");
+    let (_, version) = told.trim_end().rsplit_once("plotly.js ").unwrap();
+    let page = include_str!("../../src/session/visual.rs");
+    assert!(
+        page.contains(&format!("plotly-{version}.min.js")),
+        "{version}"
+    );
 }

@@ -86,6 +86,7 @@ mod sessions;
 mod shown;
 mod soak;
 mod sql;
+mod sql_limits;
 mod stdin;
 mod subscribers;
 mod support;

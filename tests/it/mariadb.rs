@@ -122,6 +122,7 @@ async fn mariadb_is_read_and_nothing_else() {
         ("%%sql x --in shop\nSELECT takes_all()", Some("sql")),
         ("%%sql x --in shop\nSELECT 1; DELETE FROM orders", Some("sql")),
         ("%%sql x --in shop\nSELECT SLEEP(60)", Some("sql")),
+        ("%%sql x --in shop\nSELECT count(*) FROM orders a, orders b, orders c", Some("sql")),
     ])
     .await;
     let url = format!("mysql://ada:{PASSWORD}@127.0.0.1:{}/shop", server.port);
@@ -150,6 +151,7 @@ async fn mariadb_is_read_and_nothing_else() {
         "SqlError: shop: `delete`: it is read-only",
         "READ ONLY transaction",
         "SqlError: shop: it took longer than",
+        "SqlError: shop: the planner expects a cost of",
     ] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
@@ -160,7 +162,7 @@ async fn mariadb_is_read_and_nothing_else() {
     mock.stop().await;
     for words in [
         "Database shop (mysql",
-        "Table orders",
+        "Table orders: about 5",
         "What was sold",
         "refers to customers.id",
         "in euro",

@@ -17,7 +17,7 @@ pub(crate) const PASSWORD: &str = "Korrekt7Pferd%40Batterie";
 pub(crate) const PLAIN: &str = "Korrekt7Pferd@Batterie";
 
 /// A server of our own, as an ordinary person, gone when dropped.
-struct Postgres {
+pub(crate) struct Postgres {
     dir: tempfile::TempDir,
     port: u16,
     server: Child,
@@ -25,7 +25,7 @@ struct Postgres {
 
 impl Postgres {
     /// `None` where there is no such program, which is said.
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let Some(initdb) = program("initdb") else {
             not_tested("SQL with PostgreSQL: `initdb` is not here (Debian: postgresql)");
             return None;
@@ -85,7 +85,7 @@ impl Postgres {
         Some(server)
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!(
             "postgresql://ada:{PASSWORD}@127.0.0.1:{}/postgres",
             self.port
@@ -99,7 +99,7 @@ impl Postgres {
     }
 
     /// Runs code that has a `connection`; what it printed.
-    fn python(&self, code: &str) -> Result<String, String> {
+    pub(crate) fn python(&self, code: &str) -> Result<String, String> {
         let code = format!(
             "import psycopg, sys\nwith psycopg.connect(sys.stdin.read(), autocommit=True) as connection:\n    {}",
             code.replace('\n', "\n    ")
@@ -160,7 +160,7 @@ pub(crate) fn as_nobody(program: &Path) -> Command {
     command
 }
 
-fn fill(server: &Postgres) {
+pub(crate) fn fill(server: &Postgres) {
     server
         .python(
             "connection.execute('CREATE TABLE customers (id int PRIMARY KEY, name text, city text)')\n\
