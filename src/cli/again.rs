@@ -12,7 +12,7 @@ use crate::session::transcript::{Author, CodeCell};
 use crate::session::{Cell, CellKind, CellStatus, CodeStatus, Transcript};
 
 /// Turns that are shown.
-const TURNS: usize = 2;
+const TURNS: usize = 3;
 /// Cells of them.
 const CELLS: usize = 12;
 
@@ -20,10 +20,9 @@ const CELLS: usize = 12;
 /// decision is shown with its question.
 pub(super) fn show(transcript: &Transcript, notebook: &Path, renderer: &mut Renderer) {
     let cells = transcript.cells();
-    let mut begins = (0..cells.len()).rev().filter(|&at| {
-        let cell = cells.get(at);
-        cell.is_some_and(|cell| cell.kind == CellKind::User)
-    });
+    let mut begins = (0..cells.len())
+        .rev()
+        .filter(|&at| cells.get(at).is_some_and(begins_turn));
     let Some(begin) = begins.by_ref().take(TURNS).last() else {
         return;
     };
@@ -66,6 +65,19 @@ pub(super) fn show(transcript: &Transcript, notebook: &Path, renderer: &mut Rend
             }
             CellKind::Note | CellKind::Cut | CellKind::Reading(_) | CellKind::Compaction(_) => {}
         }
+    }
+}
+
+/// Whether a person has typed it: a question, or code of their own.
+fn begins_turn(cell: &Cell) -> bool {
+    match &cell.kind {
+        CellKind::User => true,
+        CellKind::Code(code) => !matches!(code.author, Author::Model { .. }),
+        CellKind::Assistant { .. }
+        | CellKind::Note
+        | CellKind::Cut
+        | CellKind::Reading(_)
+        | CellKind::Compaction(_) => false,
     }
 }
 

@@ -65,7 +65,7 @@ async fn an_attached_terminal_has_the_commands_of_its_session() {
         ("!echo one", "output 3 · misbehave ─"),
         ("/show", " · ok"),
         ("/run 3", "output 4 · misbehave ─"),
-        ("/edit 3", "two\r\n"),
+        ("/edit 3", "two\u{1b}[K\r\n\u{1b}[J"),
         ("/files", "this session has changed no files"),
         ("/vars", "cannot list its variables"),
         ("/open 1", "cell 1 is words, and no code"),
@@ -174,6 +174,6 @@ async fn an_attached_terminal_can_interrupt() {
     mock.stop().await;
     for screen in screens {
         assert_eq!((screen.code, screen.as_always), (0, true), "{}", screen.all);
-        assert!(!screen.all.contains("\u{1b}[0m\r\nnever"), "{}", screen.all);
+        assert!(!screen.all.contains("never\u{1b}[K"), "{}", screen.all);
     }
 }

@@ -43,7 +43,7 @@ fn cells_have_numbers_that_commands_take() {
         (&many, "output 3 · misbehave ─"),
         ("/show 2", "cell 2 · "),
         ("/run 2", "output 4 · misbehave ─"),
-        ("/edit 2", "two\r\n"),
+        ("/edit 2", "two\u{1b}[K\r\n\u{1b}[J"),
         ("/show 9", "there is no cell 9: the session has 5"),
         ("/save out.md", "saved out.md"),
         ("/export out.ipynb", "saved out.ipynb"),
@@ -114,10 +114,13 @@ fn files_of_a_session_and_a_session_that_follows() {
     list.truncate(list.len() - 2);
     list.extend([json!(["wait", "go on [f]resh?"]), json!(["type", "r\r"])]);
     list.extend(
-        typed(&[("!print(x + 1)", "42\r\n"), ("/files", "~ old.csv")])
-            .as_array()
-            .unwrap()
-            .clone(),
+        typed(&[
+            ("!print(x + 1)", "42\u{1b}[K\r\n\u{1b}[J"),
+            ("/files", "~ old.csv"),
+        ])
+        .as_array()
+        .unwrap()
+        .clone(),
     );
     on_xterm(&sponde, &["--model", "m"], &steps);
 }
@@ -232,7 +235,11 @@ fn tab_completes_what_commands_take() {
     sponde.configure("model = \"ollama/tiny-model\"\n");
     sponde.profile("slow", "description = \"patient\"\n");
     let chat = ["--model", "m", "-k", "misbehave"];
-    on_xterm(&sponde, &chat, &typed(&[("!echo before", "before\r\n")]));
+    on_xterm(
+        &sponde,
+        &chat,
+        &typed(&[("!echo before", "before\u{1b}[K\r\n\u{1b}[J")]),
+    );
     let listed = sponde.run(&["sessions", "list", "--json"]);
     let all: Value = serde_json::from_str(&listed.stdout).unwrap();
     let id = all[0]["short"].as_str().unwrap();
@@ -265,9 +272,13 @@ fn the_list_of_sessions_has_only_free_ones() {
     let chat = ["--model", "m", "-k", "misbehave"];
     for name in ["first", "second"] {
         let echo = format!("!echo {name}-one");
-        on_xterm(&sponde, &chat, &typed(&[(&echo, "-one\r\n")]));
+        on_xterm(
+            &sponde,
+            &chat,
+            &typed(&[(&echo, "-one\u{1b}[K\r\n\u{1b}[J")]),
+        );
     }
-    let mut held = typed(&[("!echo third-one", "third-one\r\n")]);
+    let mut held = typed(&[("!echo third-one", "third-one\u{1b}[K\r\n\u{1b}[J")]);
     let steps = held.as_array_mut().unwrap();
     let leave = steps.pop().unwrap();
     steps.extend([json!(["touch", "open"]), json!(["file", "over"]), leave]);

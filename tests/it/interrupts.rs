@@ -58,7 +58,7 @@ fn stop(
     screen
 }
 
-const NEXT: (&str, &str) = ("!print('next', 6 * 7)", "\u{1b}[0m\r\nnext 42\r\n");
+const NEXT: (&str, &str) = ("!print('next', 6 * 7)", "next 42\u{1b}[K\r\n\u{1b}[J");
 
 fn with_kernels() -> Sponde {
     let prefix = tools().join("kernels/python");
@@ -140,12 +140,12 @@ fn in_bash_and_r() {
         (
             "bash",
             "!sleep 600",
-            ("!echo next $((6 * 7))", "\u{1b}[0m\r\nnext 42\r\n"),
+            ("!echo next $((6 * 7))", "next 42\u{1b}[K\r\n\u{1b}[J"),
         ),
         (
             "r",
             "!Sys.sleep(600)",
-            ("!cat('next', 6 * 7, '\\n')", "\u{1b}[0m\r\nnext 42"),
+            ("!cat('next', 6 * 7, '\\n')", "next 42 \u{1b}[K\r\n\u{1b}[J"),
         ),
     ] {
         let sponde = with_kernels();
@@ -206,7 +206,7 @@ fn code_that_does_not_listen_is_said_so() {
             ["type", "\u{3}"],
             ["wait", PROMPT],
             ["type", "!print('next', 6 * 7)\r"],
-            ["wait", "\u{1b}[0m\r\nnext 42\r\n"],
+            ["wait", "next 42\u{1b}[K\r\n\u{1b}[J"],
             ["wait", PROMPT],
             ["type", "\u{4}"],
         ]),

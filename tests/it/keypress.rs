@@ -66,7 +66,7 @@ async fn a_key_is_an_answer() {
             ["type", "print one\r"],
             ["wait", QUESTION],
             ["type", "y"],
-            ["wait", "\u{1b}[0m\r\none\r\n"],
+            ["wait", "one\u{1b}[K\r\n\u{1b}[J"],
             ["wait", "That was it."],
             ["wait", PROMPT],
             ["type", "\u{4}"],
@@ -75,7 +75,7 @@ async fn a_key_is_an_answer() {
     let asked = asked(&mock).await;
     mock.stop().await;
     assert!(
-        !screen.all.contains("\u{1b}[0m\r\ntwo\r\n"),
+        !screen.all.contains("two\u{1b}[K\r\n\u{1b}[J"),
         "{}",
         screen.all
     );
@@ -105,14 +105,14 @@ async fn words_are_no_keys() {
             ["wait", PROMPT],
             ["type", "!echo al"],
             ["type", "ive\r"],
-            ["wait", "\u{1b}[0m\r\nalive\r\n"],
+            ["wait", "alive\u{1b}[K\r\n\u{1b}[J"],
             ["wait", PROMPT],
             ["type", "\u{4}"],
         ]),
     );
     let asked = asked(&mock).await;
     mock.stop().await;
-    for ran in ["\u{1b}[0m\r\none\r\n", "\u{1b}[0m\r\ntwo\r\n"] {
+    for ran in ["one\u{1b}[K\r\n\u{1b}[J", "two\u{1b}[K\r\n\u{1b}[J"] {
         assert!(!screen.all.contains(ran), "{}", screen.all);
     }
     assert!(asked.contains("yellow is better"), "{asked}");
@@ -137,7 +137,7 @@ async fn a_key_leaves_nothing_behind() {
             ["type", "y"],
             ["wait", "yes\r\n"],
             ["type", "es\r"],
-            ["wait", "\u{1b}[0m\r\none\r\n"],
+            ["wait", "one\u{1b}[K\r\n\u{1b}[J"],
             ["wait", "That was it."],
             ["wait", PROMPT],
             ["type", "\u{4}"],
@@ -160,8 +160,8 @@ async fn the_key_a_asks_no_more() {
             ["type", "a"],
             ["wait", "always\r\n"],
             ["wait", "from now on you are asked about risky code only"],
-            ["wait", "one\r\n"],
-            ["wait", "two\r\n"],
+            ["wait", "one\u{1b}[K\r\n\u{1b}[J"],
+            ["wait", "two\u{1b}[K\r\n\u{1b}[J"],
             ["wait", "That was it."],
             ["wait", PROMPT],
             ["type", "/approve\r"],
@@ -193,5 +193,5 @@ async fn an_interrupt_is_a_command_at_the_question() {
         ]),
     );
     mock.stop().await;
-    assert!(!screen.all.contains("one\r\n\u{1b}"), "{}", screen.all);
+    assert!(!screen.all.contains("one\u{1b}[K"), "{}", screen.all);
 }

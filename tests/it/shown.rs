@@ -38,13 +38,25 @@ pub(crate) fn rows(text: &str) -> Vec<String> {
     const HIGH: usize = 24;
     let mut rows: Vec<Vec<char>> = vec![Vec::new()];
     let (mut row, mut column) = (0usize, 0usize);
+    let mut saved = (0, 0);
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
         match c {
             '\r' => column = 0,
-            '\n' => row += 1,
+            '\n' | '\u{b}' => row += 1,
             '\u{1b}' => {
-                assert_eq!(rest.next(), Some('['), "only CSI sequences are used");
+                match rest.next() {
+                    Some('[') => {}
+                    Some('7') => {
+                        saved = (row, column);
+                        continue;
+                    }
+                    Some('8') => {
+                        (row, column) = saved;
+                        continue;
+                    }
+                    other => panic!("an unknown sequence: {other:?}"),
+                }
                 let mut codes = String::new();
                 let end = loop {
                     match rest.next().unwrap() {
@@ -57,6 +69,7 @@ pub(crate) fn rows(text: &str) -> Vec<String> {
                         let top = rows.len().saturating_sub(HIGH);
                         row = row.saturating_sub(codes.parse().unwrap_or(1)).max(top);
                     }
+                    'B' => row += codes.parse().unwrap_or(1),
                     'K' => rows[row].truncate(column),
                     'J' => {
                         rows[row].truncate(column);
