@@ -40,8 +40,13 @@ def _sponde_e2b(figures):
 
         formatters[kind] = Own(parent=shell.display_formatter)
 
+    def specification(drawn):
+        return figures.quietly(lambda it: it.to_dict(), drawn)[0]
+
     formatter("e2b/data", "_repr_e2b_data_", "pandas", "DataFrame", table)
     formatter("e2b/chart", "_repr_e2b_chart_", "matplotlib.figure", "Figure", chart)
+    # Altair shows a page; the server reads the chart from what the page would draw.
+    formatter("application/vnd.vegalite.v6+json", "_repr_vegalite_", "altair", "TopLevelMixin", specification)
 
     before = formatters["application/json"]
 

@@ -48,7 +48,10 @@ fn with_languages() -> Sponde {
     for name in ["bash", "deno", "r", "java"] {
         let dir = prefix.join("share/jupyter/kernels").join(name);
         let text = std::fs::read_to_string(dir.join("kernel.json")).unwrap();
-        sponde.add_kernelspec(name, &text.replace("{prefix}", prefix.to_str().unwrap()));
+        let text = text.replace("{prefix}", prefix.to_str().unwrap());
+        // Java's kernel lies beside its kernelspec.
+        let text = text.replace("{resource_dir}", dir.to_str().unwrap());
+        sponde.add_kernelspec(name, &text);
     }
     sponde
 }
